@@ -1,4 +1,4 @@
-"""``moot eval agreement``: agreement between graders of free-text answers, pair by pair."""
+"""``moot eval agreement``: agreement between every two graders of free-text answers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ HEADS = (
 def measure_agreement(
     logs: Sequence[Path], models: Sequence[str], gold: Path | None, at_once: int, *, as_json: bool, out: Path | None
 ) -> None:
-    """Asks the named graders, and prints how far all known graders agree.
+    """Asks the models in ``models`` for grades, and prints the agreement of all graders.
 
     Raises:
-        UserError: nothing to read, fewer than two graders, a model that cannot be asked, a file that cannot be read.
+        UserError: a file cannot be read, there are fewer than two graders, or a model cannot be asked.
         UserError, WorldError: a file cannot be written.
     """
     if out is not None:
@@ -87,12 +87,12 @@ def _ask(answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int,
 
 
 def grader_names(answers: Sequence[GradableAnswer]) -> list[str]:
-    """The names of all graders."""
+    """The names of all graders, each once."""
     return list(dict.fromkeys(name for answer in answers for name in answer.grades))
 
 
 def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
-    """Two lines for each pair of graders: over all answers, and over answers whose text differs from the right one."""
+    """Two rows for each pair of graders: over all answers, and over answers whose text is no right answer."""
     rows: list[tuple[Cell, ...]] = []
     apart = [answer for answer in answers if not answer.same_text]
     for first, second in combinations(grader_names(answers), 2):

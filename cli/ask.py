@@ -42,7 +42,7 @@ class PersonPrompt(Screen):
         return self.console.input(Text(f"{clean(prompt)}> ")).strip()
 
     def read_lines(self, prompt: str) -> Iterable[str]:
-        """Reads lines until an empty one."""
+        """Reads lines until an empty line."""
         while line := self.read_line(prompt):
             yield line
 

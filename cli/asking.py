@@ -14,7 +14,7 @@ def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> 
 
     Args:
         other: the command whose options are added.
-        left_out: its arguments and options that are not added.
+        left_out: arguments and options of ``other`` that are not added.
     """
 
     def add_options(command: Command) -> Command:
@@ -38,7 +38,7 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
         preset_task: the preset's task, used if no option names a task.
 
     Raises:
-        UserError: labels that are not valid, or a file of given texts that cannot be read.
+        UserError: the labels are not valid, or a file of given texts cannot be read.
         WorldError: a web page of given texts cannot be fetched.
     """
     from moot.cli.options import parse_labels

@@ -30,7 +30,7 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "datamarking": {"datamarking": True},
     "both": {"max_origin_share": 0.5, "datamarking": True},
 }
-"""Settings of defences; they override `UNDEFENDED`."""
+"""The settings of each defence. They override `UNDEFENDED`."""
 ISOLATE = "isolate"
 """The defence that is a graph."""
 
@@ -43,7 +43,7 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
         defences: keys of `DEFENCES`, or `ISOLATE`.
 
     Raises:
-        UserError: an unknown graph or defence, or a graph that does not search for evidence.
+        UserError: a graph or a defence is unknown, or a graph does not search for evidence.
     """
     if unknown := [name for name in defences if name not in (*DEFENCES, ISOLATE)]:
         raise UserError(
@@ -91,7 +91,7 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
 
 
 def systems_table(found: Mapping[str, Any]) -> Table:
-    """The systems without attacks: accuracy, and false alarms of flags."""
+    """The systems without attacks: their accuracy, and how often right verdicts are flagged."""
     caption = "Flagged: right verdicts whose document has a flag (false alarms)."
     columns = ("undisturbed", "model", "benchmark", "samples", "accuracy", "flagged")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

@@ -44,7 +44,7 @@ def eval_attack(
     ] = None,
     kept_back: Annotated[bool, typer.Option("--kept-back", help="Use the held-out templates and passages.")] = False,
     attacker: Annotated[
-        str | None, typer.Option(help="The model that writes adaptive passages.", show_default="that of the debate")
+        str | None, typer.Option(help="The model that writes adaptive passages.", show_default="the debate's model")
     ] = None,
     settings: SettingsOfAll = None,
     corpus: CorpusOfAll = None,
@@ -63,7 +63,7 @@ def eval_attack(
     as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file.")] = None,
 ) -> None:
-    """Attack debate systems: how often verdicts flip, how many flips are flagged, what defences cost.
+    """Attack debate systems, and measure flipped verdicts, flagged flips, and the cost of defences.
 
     Every debate first runs without attacks. After an interruption, run the same command again to continue.
     """

@@ -24,14 +24,14 @@ RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Control:
-    """A control to run after a debate. ``equal`` is the measure in which it costs the same as the debate."""
+    """A control to run after a debate. In the measure ``equal``, it costs the same as the debate."""
 
     name: str
     equal: Equal
 
 
 def parse_control(name: str | None, equal: str | None, settings: Settings) -> Control | None:
-    """The control that the command line names; None if it names none.
+    """The control that the command line names, if any.
 
     Args:
         name: the control.

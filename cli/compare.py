@@ -39,7 +39,7 @@ def compare_logs(
     """Prints the comparison, and writes its report to ``out`` if given.
 
     Raises:
-        UserError: nothing to compare, an unknown baseline, a damaged log, or a folder that cannot be written to.
+        UserError: there is nothing to compare, ``against`` is unknown, a log is damaged, or ``out`` cannot be written.
     """
     if out is not None:
         create_folders(out)

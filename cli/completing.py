@@ -9,8 +9,8 @@ def completion_for(kind: str) -> Callable[[str], list[str]]:
     """A completion function for typer.
 
     Args:
-        kind: graphs, all graphs (debate systems and others), presets, tasks, models, settings (those of
-            Tool-MAD) or settings of a graph (``settings find_claims``).
+        kind: graphs, all graphs (debate systems and others), presets, tasks, models, settings (of Tool-MAD), or
+            settings and the name of a graph (``settings find_claims``).
     """
 
     def complete(incomplete: str) -> list[str]:
@@ -20,7 +20,7 @@ def completion_for(kind: str) -> Callable[[str], list[str]]:
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind; for models, an example of each available provider."""
+    """All names of a kind (see `completion_for`); for models, an example of each available provider."""
     if kind == "models":
         from moot.nodes._vendors.catalogue import providers_here
 

@@ -29,13 +29,13 @@ _ledger: ContextVar[ServedLedger | None] = ContextVar("database's ledger", defau
 def using_database(url: str | None) -> Iterator[None]:
     """Context in which the history and the ledger are read from a database, if one is named.
 
-    Anyone with its address can read the debates of all users.
+    Anyone who has the database's address can read the debates of all users.
 
     Args:
         url: the database's address; None or empty for this machine's folder.
 
     Raises:
-        UserError, WorldError: it cannot be used, or its tables are from another version.
+        UserError, WorldError: the database cannot be used, or its tables are from another version.
     """
     if not url:
         yield
@@ -58,5 +58,5 @@ def using_database(url: str | None) -> Iterator[None]:
 
 
 def database_ledger() -> ServedLedger | None:
-    """The ledger of the database in use; None without one."""
+    """The ledger of the database in use; None if no database is in use."""
     return _ledger.get()

@@ -38,7 +38,7 @@ The procedure: [graphs/{page}](../graphs/{page}). The settings: `moot settings {
 
 
 def drawings(graph: Any) -> str:
-    """A graph with its subgraphs; if these contain subgraphs, each is drawn separately under its name."""
+    """The drawing of a graph with its subgraphs. If a subgraph contains subgraphs, each is drawn separately."""
     inner = list(graph.get_subgraphs(recurse=True))
     if not any("|" in path for path, _ in inner):
         return drawing(graph, xray=True)
@@ -52,7 +52,7 @@ def drawings(graph: Any) -> str:
 
 
 def drawing(graph: Any, *, xray: bool = False) -> str:
-    """A graph as a block in Mermaid's language.
+    """The drawing of a graph as a Mermaid code block in Markdown.
 
     Args:
         graph: a compiled graph.

@@ -46,8 +46,9 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
     """Measures sources, and prints the figures as tables or as one JSON document.
 
     Raises:
-        UserError: the data or the options are not valid, the corpus cannot be indexed, or the file cannot be written.
+        UserError: the data or the options are not valid, or the corpus cannot be indexed.
         WorldError: the encoder's endpoint failed.
+        UserError, WorldError: the file cannot be written.
     """
     if out is not None:
         check_writable(out)
@@ -111,7 +112,7 @@ def processor() -> str:
 
 
 def row_record(measured: RowScores) -> dict[str, Any]:
-    """A row as a part of the document."""
+    """The document's entry for a qrels file and a scope."""
     row = measured.row
     sources = [
         {
@@ -133,7 +134,7 @@ def row_record(measured: RowScores) -> dict[str, Any]:
 
 
 def difference_record(one: Difference) -> dict[str, Any]:
-    """A difference as a part of the document."""
+    """The document's entry for a difference."""
     return {
         "source": one.source,
         "against": one.against,
@@ -144,7 +145,7 @@ def difference_record(one: Difference) -> dict[str, Any]:
 
 
 def figures_table(document: dict[str, Any]) -> Table:
-    """A line for each file and scope (`Row`) and source; the best value of each measure of a file and scope is bold."""
+    """A line for each qrels file, scope and source. For each file and scope, the best value of a measure is bold."""
     bootstrap = document["bootstrap"]
     caption = (
         f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} results. In brackets: "
@@ -171,7 +172,7 @@ def figures_table(document: dict[str, Any]) -> Table:
 
 
 def differences_table(document: dict[str, Any]) -> Table:
-    """The paired differences, and their means over the rows."""
+    """The paired differences, and their means over the qrels files."""
     table = Table("nDCG@10 of", "minus that of", "corpus", "qrels", "difference", box=None, padding=(0, 2, 0, 0))
     for one in document["differences"]:
         table.add_row(*difference_cells(one, one["qrels"][0]))

@@ -1,4 +1,4 @@
-"""Commands that people guess: aliases of existing commands, and hints for missing ones."""
+"""Commands that people guess: aliases of existing commands, and hints for commands that do not exist."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GROUP_GUESSES = {
 LEAST_CLAIM_WORDS = 3
 """Minimum number of words after ``moot`` that count as a claim."""
 LISTS = ("graphs", "tasks", "presets", "list")
-"""Commands that list by themselves, so that ``list`` after them is ignored."""
+"""Commands that list something themselves; ``list`` after such a command is ignored."""
 EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service": "service"}
 """Commands that need an extra of moot; other commands report a missing extra themselves."""
 
@@ -86,7 +86,7 @@ class GuessingGroup(TyperGroup):
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Resolves the command, through aliases and guesses."""
+        """Resolves a command's name or alias. For an unknown name, the error has a hint."""
         word = args[0]
         guesses = GROUP_GUESSES.get(str(ctx.info_name), {}) if ctx.parent else OTHER_NAMES | HINTS
         if word == "help" and not args[1:]:

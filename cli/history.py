@@ -1,4 +1,4 @@
-"""``moot list``, ``moot show``, ``moot delete``: debates stored on this machine or in a database; ``moot corpora``."""
+"""``moot list``, ``show`` and ``delete`` for debates on this machine or in a database, and ``moot corpora``."""
 
 from __future__ import annotations
 
@@ -144,10 +144,10 @@ def _delete(stems: list[str], row: Debate | None) -> None:
 
 
 def document_id(id: str) -> str:
-    """Finds a debate's document by the beginning of the document's or the debate's id; returns the document's id.
+    """The id of a debate's document, found by the beginning of that id or of the debate's id.
 
     Raises:
-        UserError: there is no such debate, there are several, or it has no document.
+        UserError: there is no such debate, there are several, or the debate has no document.
     """
     from moot.core.errors import UserError
 
@@ -161,10 +161,10 @@ def document_id(id: str) -> str:
 
 
 def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
-    """A debate's own id, the ids of its documents, and its row in the ledger.
+    """A debate's own id, the ids of its documents, and its row in the ledger (None without a row).
 
     Raises:
-        UserError: there is none, or there are several.
+        UserError: the ids of no debate or of several debates begin like this.
     """
     from moot.cli.ledger import existing_ledger
     from moot.core.errors import UserError
@@ -211,7 +211,7 @@ def _list_entries(since: str) -> Any:
 
 
 def _add_users(entries: list[dict[str, Any]]) -> None:
-    """Adds each debate's user, if a service's database is read and the service has users."""
+    """Adds the user to each entry, if the entries come from the database of a service with users."""
     if ledger := database_ledger():
         users = ledger.owners_of([entry["id"] for entry in entries])
         for entry in entries:

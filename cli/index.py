@@ -92,10 +92,10 @@ def queue_of(queue: str | None, *, named: bool) -> str | None:
 
     Args:
         queue: the address of a queue, or None.
-        named: whether it was named by an option of this command, not by MOOT_QUEUE.
+        named: whether an option of this command named the queue, not MOOT_QUEUE.
 
     Raises:
-        UserError: it was named by an option, but corpora are in a folder of this machine.
+        UserError: an option named the queue, but corpora are in a folder of this machine.
     """
     if not queue or os.environ.get("MOOT_CHROMA_URL", "").strip():
         return queue or None
@@ -110,7 +110,7 @@ def queue_of(queue: str | None, *, named: bool) -> str | None:
 
 @contextmanager
 def progress_bars(console: Console) -> Iterator[Progress]:
-    """Progress bars, shown if the console is a terminal; Ctrl-C ends the program with exit code 130."""
+    """Context with progress bars, shown if the console is a terminal. Ctrl-C ends the program with exit code 130."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

@@ -148,15 +148,17 @@ def delete_command(id: Id, database: Database = None) -> None:
 def prune_command(
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Remove all debates that do not run; of debates with a document, only the calls."),
+        typer.Option("--all", help="Remove all debates that are not running, whatever their age."),
     ] = False,
     older: Annotated[
-        float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates that are older than this many days.")
+        float | None,
+        typer.Option(min=0, metavar="DAYS", help="Remove debates that have not changed for this many days."),
     ] = None,
 ) -> None:
-    """Remove debates older than 30 days from this machine's ledger, then calls of ended debates down to 1 GB.
+    """Remove debates from this machine's ledger that have not changed for 30 days.
 
-    moot also does this automatically.
+    Of debates with a document, only the stored calls are removed. If the ledger is then larger than 1 GB, calls of
+    younger debates that have ended are removed, too. moot also does all this automatically.
     """
     from moot.core.ledger.file import DAYS
     from moot.core.words import count_with_noun
@@ -171,7 +173,9 @@ def prune_command(
 
 @contextmanager
 def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | ServedLedger | None]:
-    """Opens the ledger of the named database, else of the database in use, else of this machine; None if there is none.
+    """Opens the ledger of the named database, else of the database in use, else of this machine.
+
+    It yields None if this machine has no ledger.
 
     Args:
         database: the database's address.
@@ -193,7 +197,7 @@ def _find(file: LedgerFile | ServedLedger | None, id: str) -> Debate:
     """The debate whose id begins with ``id``.
 
     Raises:
-        UserError: there is none, or there are several.
+        UserError: none or several debates have such an id.
     """
     from moot.core.errors import UserError
 

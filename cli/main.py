@@ -63,7 +63,7 @@ def all_commands(
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
-    servers = ("serve", "service")  # they start telemetry themselves
+    servers = ("serve", "service")  # these commands start telemetry themselves
     if context.invoked_subcommand not in servers and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
         from moot.nodes._telemetry.start import begin_telemetry
 
@@ -71,7 +71,7 @@ def all_commands(
 
 
 def run() -> None:
-    """The entry point. A `MootError` becomes a message and an exit code: 2 for user errors, 3 for outside failures."""
+    """The entry point. A `MootError` becomes a message and an exit code: 2 for a UserError, 3 for others."""
     from moot.cli.signals import report_interrupts
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
@@ -334,7 +334,7 @@ def service_command(
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",
 ) -> None:
-    """Create an assistant for each preset without a task on a running server. Safe to run again."""
+    """On a running server, create an assistant for each preset without a task. Safe to run again."""
     from moot.web.assistants import create_assistants
 
     for name, became in create_assistants(url).items():

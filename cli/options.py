@@ -14,7 +14,7 @@ from moot.nodes._runtime.settings import Settings, checked_settings
 
 
 def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any], graph: str = "") -> Settings:
-    """A graph's settings from ``KEY=VALUE`` pairs; dotted keys set nested fields, later pairs win.
+    """A graph's settings from ``KEY=VALUE`` pairs. Dotted keys set nested fields; later pairs override earlier pairs.
 
     Args:
         kind: the graph's settings.
@@ -23,7 +23,7 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
         graph: the graph's name, for errors.
 
     Raises:
-        UserError: no ``=``, an unknown setting, a value out of its range.
+        UserError: a pair has no ``=``, a setting is unknown, or a value is out of its range.
     """
     return checked_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")), graph)
 
@@ -39,7 +39,7 @@ def parse_pairs(
         defaults: all settings with their defaults; ``KEY.N`` changes KEY's default if ``given`` has no KEY.
 
     Raises:
-        UserError: no ``=``, or a dotted key that matches nothing.
+        UserError: a pair has no ``=``, or a dotted key matches nothing.
     """
     values: dict[str, Any] = copy.deepcopy(dict(given or {}))
     for pair in pairs:
@@ -54,7 +54,7 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     """Labels from the command line: CSV (a label with a comma in quotation marks), or a JSON list or object.
 
     Raises:
-        UserError: JSON or CSV that is not valid, or no label.
+        UserError: the JSON or CSV is not valid, or there is no label.
     """
     if text is None:
         return None

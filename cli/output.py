@@ -22,11 +22,11 @@ def write_document(
     Args:
         document: the document.
         as_json: whether to print the document.
-        out: the file.
+        out: the file; None for no file.
         render: renders the file's content; by default the document as JSON.
 
     Raises:
-        UserError, WorldError: the file cannot be written; an old file is left unchanged.
+        UserError, WorldError: the file cannot be written. An old file is left unchanged, and the document is printed.
     """
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:

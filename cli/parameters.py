@@ -13,7 +13,7 @@ OfGraph = Annotated[str | None, typer.Option(help="Only debates of this system."
 MostDebates = Annotated[int, typer.Option(min=1, help="Maximum number of debates.")]
 
 # Options of commands that run debates in several processes
-Workers = Annotated[int, typer.Option(min=1, max=256, help="Processes.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")]
 DebatesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")]
 MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Maximum duration of this run, in seconds.")]
 
@@ -25,7 +25,7 @@ SettingsOfAll = Annotated[
 CorpusOfAll = Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")]
 MostItems = Annotated[int | None, typer.Option(min=1, help="Maximum number of items from each benchmark.")]
 SampleSeed = Annotated[
-    int | None, typer.Option(help="Seed to draw the items at random.", show_default="the first ones")
+    int | None, typer.Option(help="Seed to draw the items at random.", show_default="the first items")
 ]
 Logs = Annotated[Path, typer.Option(help="The folder of Inspect's logs.")]
 SamplesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")]

@@ -16,7 +16,7 @@ def print_power(first: float, second: float, n: int, discordant: float | None, *
     """Prints the power of n items for two accuracies, for each design, as a table or as one JSON document.
 
     Raises:
-        UserError: impossible accuracies, or a share of discordant items that they do not allow.
+        UserError: an accuracy is not possible, or the accuracies do not allow the share of discordant items.
     """
     try:
         found = separation(first, second, n, discordant)
@@ -28,7 +28,7 @@ def print_power(first: float, second: float, n: int, discordant: float | None, *
 
 
 def designs_table(found: Separation) -> Table:
-    """One row per design."""
+    """The table of the designs, one row per design."""
     best = (
         f"In the most favourable pairing of {found.n:,} items, the exact McNemar test gives p = {found.smallest_p:.2g}"
     )

@@ -1,4 +1,4 @@
-"""``moot eval ragas``: RAGAS's own metrics of the verdicts in logs."""
+"""``moot eval ragas``: measures the verdicts in logs with RAGAS's own metrics."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Options:
 def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     """Measures, prints a table or one JSON document, and returns the exit code.
 
-    The code is `INTERRUPTED` after Ctrl-C, 3 if calls failed for some samples, else 0. If it ends early, the figures so
-    far are printed and written.
+    The code is `INTERRUPTED` after Ctrl-C, 3 if calls failed for some samples, else 0. If the measurement ends early,
+    the figures so far are printed and written.
 
     Raises:
         UserError: there is nothing to read, a package or model is missing or unknown, or the file cannot be written.
@@ -112,7 +112,7 @@ def _write_results(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Prints the systems' means or the document; writes the samples' figures (CSV) or the document to ``out``."""
+    """Prints a table of means or the document; writes the samples' figures (if CSV) or the document to ``out``."""
     document = {
         "moot_version": version("moot"),
         "ragas_version": version("ragas"),
@@ -178,7 +178,7 @@ def _as_records(table: Table) -> list[dict[str, Any]]:
 
 
 def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
-    """Why figures are missing: each reason with its number of samples and the first of them."""
+    """Notes on missing figures: each reason with its number of samples and the ids of the first samples."""
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)

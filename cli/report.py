@@ -26,7 +26,7 @@ ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".js
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publisher and address of claim reviews; ``{id}`` in the address is replaced by the file name without suffix."""
+    """Publisher and address of claim reviews. In the address, ``{id}`` stands for the file name without suffix."""
 
     name: str
     url: str
@@ -43,8 +43,8 @@ def write_reports(
         out: the folder; or the file, if there is one report and the name has a suffix. None for the folder of each
             document.
         publisher: the publisher named in claim reviews.
-        model: the model that summarises each document that has no summary; None for no new summaries. The document
-            stores its summary.
+        model: the model that summarises each document without a summary; None for no new summaries. The summary is
+            written into the document's file.
 
     Raises:
         UserError: there is no document, ``out`` has the wrong suffix, or a claim review has no publisher or no address
@@ -90,7 +90,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """A result document from a file.
 
     Raises:
-        UserError: it cannot be read, or is not a result document.
+        UserError: the file cannot be read, or is not a result document.
     """
     try:
         with path.open("rb") as file:
@@ -108,6 +108,9 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
         kind: a key of `SUFFIXES`.
         publisher: the publisher of a claim review; ignored for other kinds.
         name: the file's name, which replaces ``{id}`` in the publisher's address.
+
+    Raises:
+        UserError: as `report` and `claim_review`.
     """
     if kind == "claimreview":
         return claim_review(document, publisher.name, publisher.url.replace("{id}", name))
@@ -155,7 +158,7 @@ def renderer_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
     """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:
-        UserError: the suffix is not known, or the file cannot be written.
+        UserError, WorldError: the suffix is not known, or the file cannot be written.
     """
     if (end := out.suffix.lower()) not in FORMS:
         raise UserError(f"--out takes a name that ends in .json, .html or .md, not {out.name}.", kind="invalid_file")

@@ -35,7 +35,7 @@ class DebateSetup:
 class SettingSources:
     """Settings by source: ``KEY=VALUE`` pairs, named options, a preset, and defaults of `moot.core.config`.
 
-    An earlier source overrides a later one.
+    Each source overrides the sources after it.
     """
 
     pairs: Sequence[str]
@@ -96,7 +96,7 @@ def debate_setup(
 
 
 def check_models(settings: Settings) -> None:
-    """Refuses a misspelt provider before anything runs.
+    """Checks the providers of all models, so that a misspelt provider is refused before anything runs.
 
     Raises:
         UserError: a model's provider does not exist.
@@ -110,14 +110,14 @@ def check_models(settings: Settings) -> None:
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
-    """Whether a debate has this version of moot and these settings. Its ceilings may differ unless it is done."""
+    """Whether a debate has this version of moot and these settings. Unless it is done, its ceilings may differ."""
     if debate.status != "done":
         settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == settings
 
 
 def resumed_use(earlier: Debate) -> LedgerUse:
-    """How a debate that is continued uses the ledger: a finished one is only replayed."""
+    """The ledger use of a continued debate: ``replay`` if it is done, else ``record``."""
     return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 
@@ -138,7 +138,7 @@ def parse_mode(text: str) -> Mode:
 
 
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
-    """The system of an input's last debate that is unfinished, or that has an unfinished control.
+    """The system of the last debate on an input that is unfinished or has an unfinished control.
 
     Args:
         given: the input.
@@ -165,7 +165,7 @@ def nothing_to_resume(of: str = "") -> UserError:
 
 
 async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
-    """The unfinished debates of an input, without those that a process still runs; the newest first.
+    """The unfinished debates on an input that no process still runs, the newest first.
 
     Args:
         graph: the debates' system; None for any.
@@ -177,7 +177,7 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
 
 
 async def debates_without_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
-    """A list with an input's finished debate that has an unfinished control; empty if there is none.
+    """The last finished debate on an input whose control is unfinished, in a list; empty if there is none.
 
     A debate that asked a person is not included, because a replay does not read the replies.
 
@@ -222,7 +222,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
     """The settings of a resumed debate, with the ceilings of the command line.
 
     Raises:
-        UserError: the command line names other settings.
+        UserError: the command line names other values of settings that cannot change.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
     wanted = settings.recorded()
@@ -250,7 +250,7 @@ def resume_message(earlier: Debate) -> str:
 
 @dataclass
 class PersonReplies:
-    """A person's replies, stored in the ledger, so that no question is asked twice.
+    """Stores a person's replies in the ledger, so that no question is asked twice.
 
     Args:
         use: the debate's use of the ledger; replies are stored in the mode ``record``.

@@ -32,11 +32,11 @@ from rich.text import Text
 
 INTERRUPTED = 130
 MOST_FAULTS = 5
-"""Maximum number of printed kinds of failures. The most frequent one is printed in full."""
+"""Maximum number of kinds of failures that are printed. The most frequent kind is printed in full."""
 LONGEST_FAULT = 300
-"""Maximum number of printed characters of each other kind."""
+"""Maximum number of printed characters of a failure of another kind."""
 AMOUNT = re.compile(r"\d[\d,.]*(?= (?:tokens|USD|calls|seconds)\b)")
-"""A number that may differ between failures of one kind."""
+"""An amount that may differ between failures of one kind."""
 STEPS = 10
 """Number of lines that are printed if there is no terminal for a bar."""
 
@@ -48,14 +48,14 @@ def plan_of(
     settings: dict[str, Any],
     **others: Any,
 ) -> Plan:
-    """The plan from the command line: a file, options, or a file with options that override it.
+    """The plan from the command line: from a file, from options, or from a file whose fields options override.
 
     Args:
         file: a plan in YAML.
         graphs: debate systems: names, or fields of `System`.
         tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
         settings: settings for every system that has them.
-        others: further fields of `Plan`; None or () if not given.
+        others: further fields of `Plan`; None, False and () count as not given.
 
     Raises:
         UserError: there is no plan, or it is not valid.
@@ -89,7 +89,7 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
         graphs: the graphs that the command line names.
 
     Raises:
-        UserError: as `parse_pairs`; or the default of KEY in ``KEY.N`` differs between the graphs.
+        UserError: as `parse_pairs`; or KEY of ``KEY.N`` has different defaults in the graphs.
     """
     lists: dict[str, Any] = {}
     paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]
@@ -127,7 +127,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
 
 
 def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
-    """Runs a plan with a progress bar; returns None if it was interrupted.
+    """Runs a plan with a progress bar, and returns its logs; None if it was interrupted.
 
     Raises:
         UserError: the plan or its data cannot be used.
@@ -158,7 +158,7 @@ class ProgressBar:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.bars.stop()
-        if kind is KeyboardInterrupt:  # samples in flight look like failed ones
+        if kind is KeyboardInterrupt:  # samples in flight look like failed samples
             return
         for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
             text = first_words(self.full_texts[fault]) if index else self.full_texts[fault]

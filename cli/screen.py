@@ -1,4 +1,4 @@
-"""Lines on the screen: speaker, kind and text. Texts from models and evidence are printed as plain text."""
+"""Lines on the screen: speaker, action and text. Texts from models and evidence are printed as plain text."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Screen:
 
     Args:
         console: the console for all lines.
-        speakers: the names at the beginning of lines.
-        errors: the console for problems; by default the same.
+        speakers: names of speakers; the longest sets the width of the column.
+        errors: the console for problems; by default ``console``.
     """
 
     def __init__(self, console: Console, speakers: Iterable[str] = (), errors: Console | None = None) -> None:
@@ -75,7 +75,10 @@ class Screen:
         self.console.print(row)
 
     def print_line(self, text: str, style: str = "", indent: int = 0, *, is_problem: bool = False) -> None:
-        """Prints one of moot's own lines, cleaned of control characters, because it may quote texts."""
+        """Prints a line by moot, without control characters, because it may quote texts.
+
+        A problem goes to the error console.
+        """
         console = self.errors if is_problem else self.console
         if console.is_terminal:  # long lines get a hanging indent
             console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent), expand=False))

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: stop a command without losing its results."""
+"""Handles SIGTERM and Ctrl-C, so that a stopped command does not lose its results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Stop:
         return 128 + self.signal if self.signal else STOPPED_BY_KEY
 
     def run(self, runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine and returns its result; a signal, even an earlier one, cancels it."""
+        """Runs a coroutine and returns its result. A signal cancels the coroutine, even a signal that came before."""
 
         async def cancellable() -> T:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -83,7 +83,7 @@ class Stop:
         action()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:  # after SIGTERM a second signal is ignored, because `timeout` always sends two
+        if number == signal.SIGINT:  # a second SIGTERM is ignored, because `timeout` always sends two
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
@@ -95,7 +95,8 @@ class Stop:
 class Threads(ThreadPoolExecutor):
     """The threads of a command's event loop, for searches that would otherwise block the loop.
 
-    A search that has exceeded its time cannot be stopped. The command then ends without waiting for it (`end_now`).
+    A search that has exceeded its time limit cannot be stopped. Then the command ends without waiting for the search
+    (`end_now`).
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:
@@ -118,7 +119,7 @@ class Threads(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Context in which every signal wakes the loop, even one that arrives just before a wait, or in another thread."""
+    """Context in which every signal wakes the loop, even if it arrives just before a wait or in another thread."""
     inward, outward = socket.socketpair()
     with inward, outward:
         inward.setblocking(False)
@@ -149,7 +150,7 @@ def report_interrupts() -> Iterator[None]:
     def on_sigterm(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         received.append(number)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for background commands of a script
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background commands of a shell script
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 

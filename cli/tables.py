@@ -1,4 +1,4 @@
-"""Tables that the command line prints. Listings of moot's own graphs come from a file, without importing the graphs."""
+"""Tables that the command line prints. Listings of moot's own graphs come from a file, so no graph is imported."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def show(table: Table) -> None:
 
 
 def listing_rows(command: str) -> list[list[str]]:
-    """The rows of a command in ``listings.jsonl``; none for a command that the file does not have."""
+    """The rows of a command in ``listings.jsonl``; empty if the file has none."""
     lines = (files("moot.cli") / "listings.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
     return [cells for named, *cells in map(json.loads, lines) if named == command]
 
 
 def print_listing(command: str, *, as_json: bool) -> None:
-    """Prints a listing: a table, or a JSON list of objects with the cells by name.
+    """Prints a listing as a table, or as a JSON list with an object for each row.
 
     Args:
         command: a key of `COLUMNS`; ``settings`` is followed by the name of the graph.
@@ -105,7 +105,7 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
 
 
 def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
-    """The benchmarks that installed packages declare; for unusable ones, a message is printed.
+    """The rows of benchmarks that installed packages declare. For each unusable benchmark, a message is printed.
 
     Args:
         own: the names of moot's own benchmarks.
@@ -121,7 +121,7 @@ def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
 
 
 def print_unlisted(errors: Iterable[UserError]) -> None:
-    """Prints which entries are not listed, and why."""
+    """Prints a message for each entry that cannot be listed."""
     for error in errors:
         print(f"moot: not listed: {error.detail}", file=sys.stderr)  # noqa: T201
 
@@ -134,7 +134,7 @@ def _parsed(row: dict[str, str]) -> dict[str, Any]:
 
 
 def unlisted_settings(graph: str) -> list[tuple[str, ...]]:
-    """The settings of a graph from an installed package, or of a graph that is not in the file yet.
+    """The rows of a graph's settings, for a graph that is not in the file, such as one of an installed package.
 
     Raises:
         UserError: there is no graph of that name.

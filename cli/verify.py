@@ -42,16 +42,15 @@ def debate_and_print(
     out: Path | None,
     control: Control | None = None,
 ) -> int:
-    """Runs a debate; prints it live, or only its document; returns the exit code.
+    """Runs a debate, prints it live or only its document, and returns the exit code.
 
     If the debate is done and ``control`` is given, the control runs next. The debate's document is stored and written
-    before that, and again with the control's result. If ``as_json``, it is printed once, with that result.
+    before the control runs, and again with the control's result. With ``as_json``, it is printed only once, at the end.
 
-    In two cases, the process ends without waiting for busy threads: after a signal, once the document is written; and
-    after the debate, if a thread is still busy, for example with a search that exceeded its time limit.
+    At its end, the process does not wait for busy threads, such as a search that exceeded its time limit.
 
     Raises:
-        UserError, WorldError: the file cannot be written, its suffix is not known, or MOOT_HISTORY is not valid.
+        UserError, WorldError: ``out`` cannot be written or has an unknown suffix, or MOOT_HISTORY is not valid.
     """
     if out is not None:
         renderer_of(out)
@@ -98,7 +97,7 @@ def debate_and_print(
 
 
 def store_and_print(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
-    """Stores a document in the history, and writes or prints it if asked to."""
+    """Stores a document in the history; writes it to ``out``, and prints it with ``as_json``."""
     if fault := store_locally(document):
         print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
     write_document(document, as_json=as_json, out=out, render=renderer_of(out) if out is not None else None)
@@ -157,7 +156,7 @@ def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
 
 
 async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
-    """Marks a debate as ended in the ledger, after its document was written and shown."""
+    """Marks a debate as ended in the ledger. Called after its document was written and shown."""
     if use.mode in ("record", "reuse") and document["status"] != "interrupted":
         try:
             await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
@@ -179,9 +178,9 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """The exit code: 0 without an error, 2 for user errors, 3 for others, 130 after Ctrl-C, 143 after SIGTERM.
+    """The exit code: 0 without an error, 2 for user errors, 3 for other errors, 130 after Ctrl-C, 143 after SIGTERM.
 
-    If the debate has no error, its control decides the code.
+    If the debate has no error, an error or interruption of its control decides the code.
     """
     if document["status"] == "interrupted" or is_control_interrupted(document):
         return stop.exit_code

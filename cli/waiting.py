@@ -12,8 +12,8 @@ from rich.console import Console
 def waiting(console: Console) -> Iterator[Callable[[str], None]]:
     """Shows a spinner with the elapsed time below the output; nothing in pipes and dumb terminals.
 
-    It yields a function that shows a text next to the time.
-    The cursor stays visible, because a second Ctrl-C ends the process before the cursor could be restored.
+    It yields a function that shows a text next to the time. The cursor stays visible: if it were hidden, a second
+    Ctrl-C would end the process before the cursor could be shown again.
     """
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:
         yield lambda text: None

@@ -1,1 +1,1 @@
-"""The parts that all other packages use: errors, redaction, late imports, and network calls with limits and retries."""
+"""The basis of moot's other packages: configuration, errors, files, network calls, the ledger of calls, telemetry."""

@@ -1,7 +1,7 @@
-"""Defaults for settings: a configuration file, environment variables that override it, and a named `.env` file.
+"""Defaults for settings, from a configuration file and from environment variables, which override the file.
 
-The configuration file is ``config.toml`` in ``$MOOT_HOME``, else in the user's configuration folder. It never holds a
-secret.
+The configuration file is ``config.toml`` in ``$MOOT_HOME``, else in the user's configuration folder. Values that look
+like secrets are refused. `load_env_file` loads environment variables from a `.env` file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SECRET = (
 
 @dataclass(frozen=True)
 class Value:
-    """A value and its source: an environment variable, the configuration file, or "default" if it is not set."""
+    """A value and its source: an environment variable, the path of the configuration file, or "default" if not set."""
 
     value: Any
     source: str
@@ -66,7 +66,7 @@ def config_file() -> Path:
 
 
 def read_config() -> dict[str, Any]:
-    """The values in the file; empty if there is no file. Blocking.
+    """The values in the configuration file; empty if there is no file. Blocking.
 
     Raises:
         UserError: the file cannot be read, is not valid TOML, or has a key or a value that `checked_value` refuses.
@@ -90,7 +90,8 @@ def checked_value(name: str, value: Any) -> Any:
     """The value, checked and converted to the type of its key; numbers may be given as strings.
 
     Raises:
-        UserError: the key is unknown, the value is empty or has the wrong type, or one of them is a secret.
+        UserError: the key is unknown, the value is empty or has the wrong type, or the key or the value looks like a
+            secret.
     """
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):
@@ -110,20 +111,21 @@ def checked_value(name: str, value: Any) -> Any:
         found = kind(value)
     except (ValueError, OverflowError) as error:
         wanted = {int: "a whole number", float: "a number", str: "a text"}[kind]
-        raise UserError(f"{name} is {wanted}, not {value!r}.", kind="invalid_setting") from error
+        raise UserError(f"{name} must be {wanted}, not {value!r}.", kind="invalid_setting") from error
     if found == "":
         raise UserError(f"{name} is empty. To unset it: moot config unset {name}", kind="invalid_setting")
     return found
 
 
 def write_config(values: dict[str, Any]) -> Path:
-    """Replaces the file. If it is new, only this user can read it. Blocking.
+    """Replaces the configuration file and returns its path. Only this user can read a new file. Blocking.
 
     Args:
-        values: the value of each key; keys that are left out are not set.
+        values: the value of each key; a key that is left out is unset.
 
     Raises:
-        UserError, WorldError: a key or a value is invalid, or the file cannot be written.
+        UserError: a key or a value is invalid, or the file cannot be written.
+        WorldError: the file cannot be written, because the disk is full or fails.
     """
     file = config_file()
     for name, value in values.items():
@@ -144,7 +146,7 @@ def values() -> Iterator[tuple[str, Value]]:
     """Every key with its value and the value's source. Blocking.
 
     Raises:
-        UserError: as `read_config`, or an environment variable holds a value that its key does not accept.
+        UserError: as `read_config`; or the value of an environment variable is invalid.
     """
     stored, file = read_config(), config_file()
     for name, key in KEYS.items():
@@ -181,10 +183,10 @@ def load_env_file(named: Path | None) -> None:
     """Loads a file of environment variables; variables that are already set keep their values. Blocking.
 
     Args:
-        named: the file; None for the one that the key ``env_file`` names, if it is set.
+        named: the file; None for the file that the key ``env_file`` names, if this key is set.
 
     Raises:
-        UserError: it cannot be read; or as `read_config`, if no file is named.
+        UserError: the file cannot be read; or as `read_config`, if ``named`` is None.
     """
     default = os.environ.get(KEYS["env_file"].variable, "").strip() or (
         None if named else read_config().get("env_file")

@@ -1,4 +1,4 @@
-"""Endpoints of network calls: addresses, keys and limits, and the objects that belong to one event loop."""
+"""Endpoints of network calls: addresses, keys, limits and HTTP clients, and a cache of objects for each event loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Provider:
-    """An OpenAI-compatible provider: its name, the variables that hold its address and key, and its usual address."""
+    """An OpenAI-compatible provider: its name, the environment variables of its address and key, a default address."""
 
     name: str
     base_url_variable: str
@@ -67,8 +67,8 @@ def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, from the environment.
 
     Raises:
-        UserError: the provider is unknown, its address or its key is invalid, or the key is missing and the address is
-            OpenAI's own.
+        UserError: the provider is unknown, or its address or its key is invalid; or the key is missing, the address is
+            OpenAI's own, and the debate is not a replay.
     """
     found = PROVIDERS.get(provider)
     if found is None:
@@ -82,12 +82,11 @@ def find_endpoint(provider: str) -> Endpoint:
 
 
 replaying: ContextVar[bool] = ContextVar("replaying", default=False)
-"""Whether the debate is a replay. A replay sends no requests, so it needs no key."""
+"""Whether the running debate is a replay. A replay sends no requests, so it needs no key."""
 
 
 @lru_cache(maxsize=256)
 def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
-    """The endpoint of a provider, after its address and its key are checked."""
     base_url, key = (base_url or provider.base_url).strip(), key.strip()
     check_address(base_url, provider.base_url_variable)
     if not (key.isascii() and key.isprintable()):
@@ -106,7 +105,7 @@ def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key:
 
 
 def check_address(url: str, variable: str) -> None:
-    """Checks that a URL is a valid web address; ``variable`` is the environment variable that sets it.
+    """Checks that a URL is a web address; ``variable`` is the environment variable with the URL.
 
     Raises:
         UserError: the scheme is not http or https, there is no host, or the port is invalid.
@@ -125,16 +124,16 @@ def check_address(url: str, variable: str) -> None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the host of an address is this machine (loopback)."""
+    """Whether an address is a loopback address of this machine."""
     host = urlsplit(url).hostname or ""
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an endpoint: requests per call, seconds per request, concurrent calls and calls per minute.
+    """Limits of the calls to an endpoint: attempts per call, seconds per attempt, concurrent calls, calls per minute.
 
-    A request that is refused with HTTP 429 does not count as an attempt: it is repeated for at most ``max_wait``
+    A request that is refused with HTTP 429 does not count as an attempt. It is repeated for at most ``max_wait``
     seconds.
     """
 
@@ -154,7 +153,7 @@ _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKe
 
 
 class _LoopCache(threading.local):
-    """This thread's latest event loop and its values, cached because each call reads them several times."""
+    """This thread's last event loop and the loop's values, cached because each call reads them several times."""
 
     def __init__(self) -> None:
         self.forget()
@@ -168,7 +167,6 @@ _loop_cache = _LoopCache()
 
 
 def _loop_values() -> dict[Any, Any]:
-    """The values of the running event loop."""
     loop = asyncio.get_running_loop()
     if _loop_cache.loop() is not loop:
         _loop_cache.loop, _loop_cache.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
@@ -178,8 +176,7 @@ def _loop_values() -> dict[Any, Any]:
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
     """The value under a key for the running event loop, created on first use.
 
-    Clients and locks belong to the loop in which they were created: a use in another loop fails with "Event loop is
-    closed".
+    Clients and locks, for example, work only in the event loop in which they were created.
     """
     values = _loop_values()
     if key not in values:
@@ -189,7 +186,7 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 
 async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `once_per_loop`, with a coroutine that creates the value.
+    """The same as `once_per_loop`, but a coroutine creates the value.
 
     Concurrent callers wait for the same coroutine; its errors are not cached.
     """
@@ -204,7 +201,7 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # the task itself is not stored: it would keep a debate alive
+        if not (task.cancelled() or task.exception()):  # the task is not stored: it refers to a debate
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
     future = once_per_loop(key, start)
@@ -212,13 +209,13 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
 
 
 async def create_once_in_thread(key: Any, make: Callable[[], T]) -> T:
-    """As `create_once`, with a blocking function that creates the value."""
+    """The same as `create_once`, but a blocking function creates the value, in a thread."""
     return await create_once(key, lambda: asyncio.to_thread(make))
 
 
 @lru_cache(maxsize=1)
 def tls() -> Any:
-    """The TLS settings that all HTTP clients share, because loading the certificates is slow. Blocking."""
+    """The TLS settings of all HTTP clients, cached because it is slow to load the certificates. Blocking."""
     import ssl
 
     return ssl.create_default_context()
@@ -239,7 +236,7 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
 
 
 def client_error(error: Exception) -> UserError:
-    """The error raised if no HTTP client can be created from the environment."""
+    """The error if the environment's proxies or certificates cannot be used."""
     return UserError(
         f"No HTTP client can be created ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
         "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
@@ -248,9 +245,9 @@ def client_error(error: Exception) -> UserError:
 
 
 async def http_client(timeout: float, base_url: str, model: str) -> Any:
-    """The running loop's HTTP client for the openai SDK, which few calls use; ``timeout`` in seconds.
+    """The running loop's HTTP client for calls through the openai SDK; ``timeout`` is in seconds.
 
-    Each model has its own connections, because a client searches all idle connections at every request.
+    Each model has its own client, because a client searches all its idle connections at every request.
 
     Raises:
         UserError: as `make_client`.
@@ -265,8 +262,8 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
 def forget_loops(ended: bool = True) -> None:
     """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false.
 
-    The exception handlers of these loops then do nothing; else each HTTP session that was not closed would cause a
-    warning.
+    Exception handlers of these loops are replaced by one that does nothing: otherwise each HTTP session that was not
+    closed would cause a warning.
     """
     _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
@@ -276,10 +273,13 @@ def forget_loops(ended: bool = True) -> None:
 
 
 async def close_clients() -> None:
-    """Closes the running loop's HTTP clients (values whose keys begin with "http") before the loop ends."""
+    """Closes the running loop's HTTP clients and drops its other values. It must be called before the loop ends.
+
+    The clients are the values whose key is a tuple with a first element that begins with "http".
+    """
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     _loop_cache.forget()
     clients = [value for key, value in values.items() if key[0].startswith("http")]
     for client in await asyncio.gather(*clients, return_exceptions=True):
-        if not isinstance(client, BaseException):  # an error of its creation belongs to the call that needed it
+        if not isinstance(client, BaseException):  # the call that needed this client has raised the error
             await (client.aclose() if hasattr(client, "aclose") else client.close())

@@ -4,9 +4,9 @@ MootError
     UserError    the caller can correct it: a setting, a key, the name of a model or a corpus (exit code 2)
     WorldError   an external cause: an endpoint, a network, a quota (exit code 3)
         ReplyError   a model answered, but the reply cannot be used
-            BudgetExhausted  a model was not called, or its reply not awaited: too little of a ceiling is left
+            BudgetExhausted  too little of a ceiling was left to call a model, or to await its reply
 
-The text of each error says what happened, why, and what to do. It can be shown to users unchanged.
+The text of each error names the problem, its cause and the remedy. It can be shown to users unchanged.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ STOPS_BATCH = {
     "not_written": "nothing more can be written",
     "quota": "the endpoint takes no more calls",
 }
-"""Kinds of failures after which a batch starts no further debate, and the reason."""
+"""Kinds of errors after which a batch starts no further debate, each with the reason."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 
 
 class ErrorRecord(TypedDict):
-    """An error in the result document: ``retryable`` says whether a retry can succeed."""
+    """An error in a result document. ``where`` is its place in the debate; if ``retryable``, a retry may succeed."""
 
     kind: str
     where: str
@@ -84,7 +84,7 @@ class ErrorRecord(TypedDict):
 
 
 NEAR, NEAR_WORDS = 0.75, 0.65
-"""Least similarities for a suggestion: of the two names, and of the words that differ in them."""
+"""Minimum similarity (0 to 1) for a suggestion: of the two names, and of the words that differ in them."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -114,9 +114,9 @@ class MootError(Exception):
     """The base class of moot's errors.
 
     Args:
-        detail: what happened, why, and what to do.
+        detail: the error's text: the problem, its cause and the remedy.
         kind: a short stable name, e.g. ``missing_key``.
-        retryable: whether the same call may succeed later.
+        retryable: whether the same call may succeed if it is repeated.
         retry_after: seconds that the server asked us to wait; None if it asked for no wait.
         may_cost: whether an endpoint may charge for the request, although its reply did not arrive or was unreadable.
     """
@@ -146,7 +146,7 @@ class MootError(Exception):
         return str(self)
 
     def record(self, where: str) -> ErrorRecord:
-        """The error as the result document stores it."""
+        """The error as a result document stores it; ``where`` is its place, unless the error has one already."""
         return {"kind": self.kind, "where": self.where or where, "detail": self.detail, "retryable": self.retryable}
 
 
@@ -166,17 +166,17 @@ class WorldError(MootError):
 
 
 class ReplyError(WorldError):
-    """A model gave no usable reply; ``kind`` is the outcome of the last reply."""
+    """A model gave no usable reply; ``kind`` is the outcome of its last reply."""
 
     def __init__(self, detail: str, outcome: Outcome) -> None:
         super().__init__(detail, kind=outcome, retryable=True)
 
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
-    """A ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) prevented a call or ended it.
+    """A ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) prevented or ended a call or a search.
 
     Too little was left to make the call, or to repeat a call whose reply was lost; or `max_seconds` was used up before
-    the reply arrived.
+    the call or the search had ended.
     """
 
     def __init__(self, detail: str) -> None:
@@ -184,19 +184,19 @@ class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
 
 
 BUDGET_EXHAUSTED = "budget_exhausted"
-"""The kind of `BudgetExhausted`, and the outcome of a turn if its speaker was not asked or its reply not awaited."""
+"""The kind of `BudgetExhausted`, and the outcome of a turn if no model was called or its reply was not awaited."""
 
 
 def copy_error(error: Exception) -> Exception:
-    """A copy of a MootError for one of several callers that raise it, because each adds its own traceback.
+    """A copy of a MootError, for one of several callers that raise it: each of them adds its own traceback.
 
-    The copy has only the fields of its record (`MootError.record`). Other errors are returned unchanged.
+    The copy has only the fields of the error's record (`MootError.record`). Other errors are returned unchanged.
     """
     return error_from_record(error.record("")) if isinstance(error, MootError) else error
 
 
 def error_from_record(record: ErrorRecord) -> MootError:
-    """The error from its record in a result document."""
+    """The error whose record a result document contains."""
     kind, detail = record["kind"], record["detail"]
     if kind in USER_KINDS:
         error: MootError = UserError(detail, kind=kind)

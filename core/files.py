@@ -1,4 +1,4 @@
-"""Atomic writing of files, and checks of moot's home folder."""
+"""Files: atomic writing, cells of spreadsheets, locked folders, and checks of moot's home folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.home import moot_home
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Error codes for a disk that is full or fails; the path and the permissions are right."""
+"""Error codes of a disk that is full or fails; others may come from a wrong path or missing permissions."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet may read as a formula."""
 
 
 def escape_formula(text: str) -> str:
-    """The text of a cell, made safe for spreadsheets: an apostrophe precedes a possible formula."""
+    """The text of a cell, after an apostrophe if a spreadsheet may read the text as a formula."""
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
@@ -37,7 +37,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
         private: whether only the owner may read a new file. The permissions of an existing file stay.
 
     Raises:
-        OSError: it cannot be written; the old file is unchanged.
+        OSError: the file cannot be written; a regular file is unchanged then.
     """
     data = content.encode() if isinstance(content, str) else content
     path, old = Path(os.path.realpath(path)), _mode(path)
@@ -45,7 +45,6 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
         path.write_bytes(data)
         return
     fresh = _temporary_path(path)
-    # An existing file's permissions are copied only after the new file is complete.
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -65,13 +64,13 @@ def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Itera
 
     Args:
         folder: the folder.
-        who: the kind of process, such as ``batch``, for errors.
-        lock: the name of the lock's file in the folder.
+        who: the kind of process for the error's text, such as ``batch``.
+        lock: the name of the lock file in the folder.
         file: the name of a file in the folder that must be writable; empty for none.
 
     Raises:
         UserError: another process has locked the folder, or the folder or the file cannot be written.
-        WorldError: a file is named, and the disk is full or fails.
+        WorldError: ``file`` is given, and it cannot be written because the disk is full or fails.
     """
     from filelock import FileLock, Timeout
 
@@ -99,7 +98,7 @@ def check_writable(file: Path) -> None:
     """Checks, before the work begins, that `write_atomically` can write a file. Blocking.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
         WorldError: the disk is full or fails.
     """
     try:
@@ -119,7 +118,7 @@ def write_error(file: Path | str, error: OSError) -> MootError:
     if error.errno in DISK_ERRORS:
         detail = f"{file} cannot be written ({error.strerror}). Free disk space, or name a file on another disk."
         return WorldError(detail, kind="not_written")
-    # The error may be about the temporary file: the file is writable, but its folder is not.
+    # If the error is about the temporary file, then the folder cannot be written.
     where = f" in {Path(error.filename).parent}" if str(error.filename).endswith(".part") else ""
     return UserError(f"{file} cannot be written ({error.strerror}{where}).", kind="missing_file")
 
@@ -128,15 +127,17 @@ def write_error(file: Path | str, error: OSError) -> MootError:
 
 
 def check_home(what: str, part: str = "") -> None:
-    """Checks, before the work begins, that the home folder can be written, and creates it if it is missing. Blocking.
+    """Checks, before the work begins, that moot's home folder can be written. Blocking.
+
+    A missing folder is created.
 
     Args:
-        what: the data to be stored there, as the subject of the message, e.g. ``"Debates"``.
-        part: the subfolder of the home; empty for the home itself.
+        what: the data to be stored there, as the subject of the error's text, e.g. ``"Debates"``.
+        part: the subfolder of the home to check; empty for the home itself.
 
     Raises:
-        UserError: it cannot be written.
-        WorldError: its disk is full or fails.
+        UserError: the folder cannot be written.
+        WorldError: the disk is full or fails.
     """
     folder = moot_home() / part
     try:
@@ -155,7 +156,7 @@ def storage_error(what: str, folder: Path, error: OSError) -> MootError:
 
 
 def _mode(path: Path) -> int | None:
-    """The mode of a file, or of a link's target; None if there is no file."""
+    """The mode of a file, or of the target if it is a link; None if there is no file."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -167,7 +168,7 @@ def _temporary_path(path: Path) -> Path:
 
 
 def _try_folder(folder: Path, path: Path) -> None:
-    """Creates and removes a file, to test whether the folder is writable."""
+    """Creates a file next to ``path`` and removes it; raises OSError if the folder cannot be written."""
     trial = _temporary_path(path)
     os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     trial.unlink()

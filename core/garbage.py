@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ALLOCATIONS = 200_000
-"""Allocations between two collections. With Python's default of 700, garbage collection takes a quarter of the
-computing time of many concurrent debates. The garbage that is collected later takes tens of megabytes, more if debates
-have long texts.
+"""Allocations of objects after which Python collects garbage. At 700, the default of Python 3.11, garbage collection
+takes a quarter of the computing time of many concurrent debates. Rarer collections need tens of megabytes more memory,
+or more than that if debates have long texts.
 """
 
 
 _lock = threading.Lock()
 _thresholds: list[tuple[int, int, int]] = []
-"""For each active context, the thresholds before the first context."""
+"""One element for each active context: Python's thresholds before the first of the contexts began."""
 
 
 @contextmanager
 def collected_seldom() -> Iterator[None]:
     """Context manager that makes garbage collection rare in the whole process, and restores the thresholds at the end.
 
-    It may be active several times at once: the last one to end restores the thresholds. It changes nothing if the
-    first threshold is 0 (no collection) or at least `ALLOCATIONS`. moot's commands, evaluations and the server of its
-    page use it. A graph does not: the program that runs the graph decides whether to use it.
+    Several of these contexts may be active at once; the last of them to end restores the thresholds. Nothing changes
+    if the first threshold is 0 (no collection) or at least `ALLOCATIONS`. moot's commands, evaluations and the server
+    of its page use this context. A graph does not: the program that runs the graph decides.
 
         with collected_seldom():
             asyncio.run(check(claims))

@@ -14,19 +14,19 @@ from moot.core.errors import USER_KINDS, UserError, copy_error
 from moot.core.redaction import redact
 
 LONGEST_REASON = 200
-"""Most characters of the reason in an error."""
+"""Maximum number of characters of the reason in an error."""
 
 
 class Plugins:
-    """The plugins of one kind: the entry points in the group ``moot.KINDs`` of all installed packages.
+    """The plugins of one kind: entry points of installed packages in one group, such as ``moot.graphs``.
 
-    The constructor lists them, which reads files; each is imported on first use. A plugin that cannot be used raises an
-    error only if it is used; the error is cached until the process ends.
+    The constructor lists them, which reads files. A plugin is imported when it is first loaded; if this fails, each
+    `load` raises the error, until the process ends.
 
     Args:
-        kind: ``graph``, ``source`` or ``benchmark``.
+        kind: ``graph``, ``source`` or ``benchmark``; the group is ``moot.`` and the plural.
         own: moot's own names, which no package may declare.
-        error: the kind of the errors.
+        error: the kind of the errors, one of `USER_KINDS`.
     """
 
     def __init__(self, kind: str, own: Collection[str], error: str) -> None:
@@ -39,7 +39,7 @@ class Plugins:
         self._loaded: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """The names that packages declare, without moot's own names, in alphabetical order. It imports nothing."""
+        """The names that packages declare, without moot's own names, in alphabetical order. Nothing is imported."""
         return sorted(self._points.keys() - set(self._own))
 
     def has_any(self) -> bool:
@@ -47,11 +47,11 @@ class Plugins:
         return bool(self._points)
 
     def conflicts(self) -> list[str]:
-        """moot's own names that a package declares, too."""
+        """moot's own names that a package also declares, in alphabetical order."""
         return sorted(self._points.keys() & set(self._own))
 
     def check(self, name: str) -> None:
-        """Checks that a name is unambiguous and valid; a name that no package declares passes.
+        """Checks that a name is valid and only one package declares it; a name that no package declares passes.
 
         Raises:
             UserError: a package declares one of moot's own names, two packages declare the same name, or the name is
@@ -69,11 +69,11 @@ class Plugins:
             raise self._point_error(points[0], problem)
 
     def entry_point(self, name: str) -> EntryPoint:
-        """The entry point with this name."""
+        """The entry point with this name; if several packages declare the name, the first."""
         return self._points[name][0]
 
     def load(self, name: str) -> Any:
-        """The object that a package declares under this name. It is imported on first use: blocking.
+        """The object that a package declares under this name, imported on first use. Blocking.
 
         Raises:
             UserError: the name cannot be used (see `check`), or its module cannot be imported.
@@ -106,7 +106,7 @@ class Plugins:
         return UserError(f"{text}, but {redact(why)[:LONGEST_REASON]}.", kind=self._error)
 
     def version(self, name: str) -> str:
-        """The package of a plugin, the package's version, and a digest of the plugin's code, separated by spaces.
+        """A plugin's package, the package's version, and a digest of the plugin's code, separated by spaces.
 
         The digest covers all Python and Markdown files of the plugin's top-level module, because code may change
         without a new version.

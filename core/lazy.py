@@ -1,4 +1,4 @@
-"""Late imports, which are safe in threads."""
+"""Imports of modules on first use, safe in threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from importlib import import_module
 from typing import Any
 
-# Imported at the start, because of a race: one thread imports chromadb, which imports numpy.typing first, while another
+# numpy is imported here because of a race: one thread imports chromadb, which imports numpy.typing first, while another
 # thread imports numpy, for example because orjson serialises a value. Python does not make them wait for each other:
 # both threads see half-initialised modules, and their imports fail for the rest of the process.
 import numpy  # noqa: F401
@@ -19,8 +19,8 @@ _importing = threading.RLock()
 def imported(name: str) -> Any:
     """A module, imported on first use.
 
-    One thread imports at a time. Without this rule, two threads that import packages which depend on each other would
-    get half-initialised modules (Python prefers these to a deadlock), and the imports would sometimes fail.
+    Only one thread imports at a time. Otherwise, if two threads import packages that depend on each other, Python
+    avoids a deadlock by giving them half-initialised modules, and an import may fail.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
@@ -36,10 +36,10 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
         name: the module.
         extra: the extra of moot that installs it.
         needed_by: the part of moot that needs it, as the subject of a sentence, e.g. ``A queue``.
-        otherwise: a sentence with an alternative that does not need it.
+        otherwise: a sentence for the error that names an alternative; empty for none.
 
     Raises:
-        UserError: it is not installed.
+        UserError: the module, or a package that it needs, is not installed.
     """
     try:
         return imported(name)
@@ -48,6 +48,6 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
 
 
 def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
-    """The error for a package of an extra that is not installed; arguments as for `import_extra`."""
+    """The error for a package of an extra that is not installed; the other arguments are those of `import_extra`."""
     text = f'{needed_by} needs the package {error.name}: pip install "moot[{extra}]".'
     return UserError(f"{text} {otherwise}".rstrip(), kind="missing_package")

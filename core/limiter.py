@@ -1,8 +1,8 @@
 """One limiter for each endpoint, and the retry loop that uses it.
 
 All calls of an event loop to one endpoint share its `Limiter`: chat models, embeddings and web sources. If one call is
-refused (HTTP 429) or asked to wait (Retry-After), all wait. A long wait stops only the calls of the same model or
-source.
+refused (HTTP 429) or asked to wait (Retry-After), all wait. A wait of more than `LONGEST_WAIT` seconds stops only the
+calls of the same model or source.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from moot.core.throttle import Throttle
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
-"""The longest wait, in seconds, that is accepted if an endpoint asks for one; if it asks for more, the call fails."""
+"""The longest accepted wait, in seconds. If an endpoint asks for a longer wait, the call fails."""
 
 
 class Share(Protocol):
     """This process's share of an endpoint that several processes call."""
 
     granted: int
-    """Most concurrent calls of this process."""
+    """Maximum number of concurrent calls of this process."""
     most: int
-    """Most concurrent calls of all processes together."""
+    """Maximum number of concurrent calls of all processes together."""
 
     def request_more(self) -> None:
-        """Requests a larger share, because this process could run more calls than are granted."""
+        """Requests a larger share, because this process could run more calls than it may."""
         ...
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """Reports a wait, so that no process calls the endpoint for this many seconds.
+        """Reports a wait to the other processes, so that none of them calls the endpoint for this many seconds.
 
-        ``pace`` is the pace of this process, in calls per second, when it was refused; infinite if it was not measured;
-        0 if the endpoint asked for a wait without refusing calls.
+        ``pace`` is the number of calls per second that this process made before the refusal. It is infinite if it was
+        not measured, and 0 if the endpoint asked for a wait without refusing a call.
         """
         ...
 
     def report_long_wait(self, name: str, seconds: float) -> str:
-        """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source, so that no process calls it.
+        """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source (``name``) to the other processes.
 
-        Returns advice on how to end the wait, which is appended to the error's text; empty if there is none.
+        Returns advice on how to end the wait, for the end of the error's text; empty if there is none.
         """
         ...
 
     def update(self, name: str = "") -> None:
-        """Applies waits that other processes have reported: for the endpoint, and long ones for ``name``.
+        """Applies waits that other processes have reported for the endpoint, and long waits for a model or a source.
 
-        ``name`` is the model or the source. Called before each call starts.
+        It is called before each call to this model or source (``name``) starts.
         """
         ...
 
@@ -66,21 +66,21 @@ _share: Callable[[str, Limiter], Share] = SharedWait
 
 
 def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
-    """Makes all new limiters share their endpoints in another way than by files in the home folder.
+    """Sets how new limiters share their endpoints with other processes; by default, they use files in the home folder.
 
     Args:
-        join: called with an endpoint's address and its limiter.
+        join: takes an endpoint's address and its limiter; returns this process's share of the endpoint.
     """
     global _share
     _share = join
 
 
 class Limiter:
-    """Limits the calls of all debates to one endpoint: concurrent calls and, if it is set, calls per minute.
+    """Limits the calls of all debates to one endpoint: concurrent calls and, if this is set, calls per minute.
 
-    Each caller brings its own limits. Calls start in the order of their arrival: no call overtakes a call that waits
-    because of its caller's lower limit, and a call that was refused with HTTP 429 keeps its place. Calls per minute are
-    spaced evenly, and callers with the same rate share it. `Throttle` estimates how many calls the endpoint accepts.
+    Each call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of
+    a low limit is not overtaken, and a call that was refused with HTTP 429 keeps its place. Calls per minute are spaced
+    evenly; calls with the same limit per minute share it. `Throttle` estimates how many calls the endpoint accepts.
 
     Args:
         address: the endpoint's address.
@@ -100,20 +100,20 @@ class Limiter:
 
     @property
     def running(self) -> int:
-        """Calls in flight."""
+        """The number of calls in flight."""
         return self._running
 
     @property
     def demand(self) -> int:
-        """Calls in flight and calls that wait."""
+        """The number of calls in flight or waiting."""
         return self._running + len(self._waiting)
 
     def start_queued_calls(self) -> None:
-        """Starts calls that wait. It must be called after the granted share has changed."""
+        """Starts waiting calls, as far as the limits allow. It must be called after the share has changed."""
         self._start_queued_calls()
 
     def _max_concurrency(self, limits: Limits) -> int:
-        """Most concurrent calls now: the caller's limit, and this process's share if the endpoint is shared."""
+        """The smaller of the caller's limit and this process's share; requests a larger share if that is too small."""
         if self.share is None:
             return limits.max_concurrency
         if limits.max_concurrency > self.share.most:
@@ -131,13 +131,13 @@ class Limiter:
         """Waits for the call's turn.
 
         Raises:
-            WorldError: the endpoint asks for a longer wait than we accept, or the wait exceeds ``max_wait``.
+            WorldError: the call would wait for longer than `LONGEST_WAIT` or, because of refusals, than ``max_wait``.
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
         if self.share:
             self.share.update(slot.name)
-        while closed := self._closed.get(slot.name):  # a call that was sent meanwhile may have been refused again
+        while closed := self._closed.get(slot.name):  # during the wait, another call may have been refused
             now = await self._wait_until_open(slot.name, *closed, loop)
         if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
             raise timeout_error(slot.refusal, limits) from slot.refusal
@@ -164,7 +164,7 @@ class Limiter:
             raise
 
     def leave(self, slot: Slot, error: BaseException | None, answered: bool = False) -> None:
-        """Ends a request of a call. ``answered`` tells whether the endpoint accepted the request."""
+        """Ends a request. ``answered`` is true if the endpoint answered it without an error."""
         self._running -= 1
         if self.throttle.active and answered:
             self.throttle.accept(slot.started, asyncio.get_running_loop().time())
@@ -176,7 +176,7 @@ class Limiter:
             self._start_queued_calls()
 
     def _record_refusal(self, slot: Slot, error: MootError) -> None:
-        """Makes the other calls wait after an endpoint has refused a call or asked for a wait."""
+        """Makes other calls wait after the endpoint has refused a call or asked for a wait."""
         now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
         if wait > LONGEST_WAIT:
             advice = self.share.report_long_wait(slot.name, wait) if self.share else ""
@@ -204,7 +204,12 @@ class Limiter:
                 other.turn.set_exception(timeout_error(error, other.limits))
 
     def refuse_elsewhere(self, wait: float, pace: float) -> None:
-        """Makes calls wait, because another process was refused or asked to wait; see `Throttle.refuse_elsewhere`."""
+        """Makes calls wait, because the endpoint refused another process or asked it to wait.
+
+        Args:
+            wait: seconds to wait.
+            pace: see `Throttle.refuse_elsewhere`.
+        """
         now = asyncio.get_running_loop().time()
         self.throttle.refuse_elsewhere(now, wait, pace)
         if self._waiting:
@@ -217,7 +222,7 @@ class Limiter:
         Args:
             name: the model or the source.
             wait: seconds during which it must not be called.
-            advice: advice on how to end the wait, appended to the error's text.
+            advice: how to end the wait, for the end of the error's text; empty for no advice.
         """
         until = asyncio.get_running_loop().time() + wait
         if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise the wait is already known
@@ -228,13 +233,13 @@ class Limiter:
             )
 
     def reopen(self, name: str) -> None:
-        """Lets calls of a model or a source start again before the end of a long wait."""
+        """Ends the long wait of a model or a source."""
         self._closed.pop(name, None)
 
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
-        """Waits for the end of a long wait; raises an error if more than `LONGEST_WAIT` seconds are left.
+        """Waits until a model or a source may be called; raises an error if this takes more than `LONGEST_WAIT`.
 
         Returns the event loop's time.
         """
@@ -246,7 +251,7 @@ class Limiter:
         return loop.time()
 
     def _long_wait_error(self, name: str, now: float) -> WorldError | None:
-        """The error of a call during a long wait; None if the endpoint is open, or opens soon enough to wait for it."""
+        """The error of a call during a long wait; None if the rest of the wait is at most `LONGEST_WAIT`."""
         until, error = self._closed.get(name, (0.0, None))
         if error is None or (left := until - now) <= LONGEST_WAIT:
             return None
@@ -267,7 +272,7 @@ class Limiter:
             self._next[rate] = now + 60 / rate / part
 
     def _start_queued_calls(self) -> None:
-        """Starts waiting calls in order, as far as the limits allow; sets a timer if the first may start only later."""
+        """Starts waiting calls in order, as far as the limits allow; sets a timer if the next call must start later."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._waiting:
@@ -297,10 +302,10 @@ class Slot:
     """A call's slot in a limiter: an asynchronous context manager around each of its requests.
 
     Attributes:
-        requests: the number of requests that were made.
+        requests: the number of requests so far.
         refusal: the last refusal with HTTP 429; None if there was none.
         since: the event loop's time of the first refusal.
-        rejected: whether the last request was not sent, because it had to wait too long.
+        rejected: whether the last request was not sent, because its wait was too long.
     """
 
     __slots__ = (
@@ -366,7 +371,7 @@ def is_rate_limited(error: MootError) -> bool:
 
 
 def timeout_error(error: MootError, limits: Limits) -> WorldError:
-    """The error for a call that was not accepted within `max_wait`, or could be sent only after it."""
+    """The error for a call that has waited longer than `max_wait`, or would, because the endpoint refuses calls."""
     text = f"{error.detail} The call waits at most {limits.max_wait:.0f} s (see the setting `max_wait`)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 
@@ -388,13 +393,15 @@ async def with_retries(
         limits: limits of the endpoint.
         gate: the endpoint's limiter.
         name: the model or source that is called.
-        before_repeat: awaited before a request is repeated, with the error of the last one; its errors end the call.
+        before_repeat: awaited before a request is repeated; takes the error of the last request. If it raises an error,
+            the call ends with this error.
 
     Returns:
         The call's result, and the number of its requests.
 
     Raises:
-        MootError: the last request's error, with the number of requests as ``attempts``.
+        MootError: the last request's error, with the number of requests as ``attempts``; or the error of
+            ``before_repeat``.
     """
     slot = gate.slot(limits, name)
     failures = 0
@@ -418,6 +425,6 @@ async def with_retries(
 def backoff(failures: int) -> float:
     """Seconds to wait after this many failures: a random number below a limit.
 
-    The limit is half a second after the first failure; each further one doubles it, up to 8 seconds.
+    The limit is half a second after the first failure; each further failure doubles it, up to 8 seconds.
     """
     return random.uniform(0, min(8.0, 0.5 * 2 ** (failures - 1)))

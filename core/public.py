@@ -13,11 +13,11 @@ from typing import Any
 import lazy_loader
 
 OLD = Path(__file__).parent / "old_names.jsonl"
-"""A file with one line for each name that was public in the last release and is private or renamed now."""
+"""A file with a line for each name that was public in the last release, but is now private or renamed."""
 
 
 def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """A package's ``__getattr__``, ``__dir__`` and ``__all__``; a name is imported when it is first used.
+    """The functions and the list that give a package its public names, each imported when it is first used.
 
     Args:
         package: the package's name.
@@ -35,10 +35,10 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
 
 def old_name(package: str, name: str) -> Any:
-    """The object that had this name in the last release; a warning gives its new name, or says that it is not public.
+    """The object that had this name in the last release, with a warning: the name has changed or is no longer public.
 
     Raises:
-        AttributeError: there was no such name.
+        AttributeError: the last release had no such name.
     """
     now = _old_names().get(f"{package}.{name}")
     if now is None:

@@ -1,9 +1,9 @@
 """Removes secrets from everything that is shown, stored or sent: errors, documents, traces.
 
-It hides the values of the environment's keys, wherever they occur, and the values of fields whose name marks a secret
-(``api_key``, ``authorization``). In texts it also hides key-like strings, values that follow such a name, and users in
-addresses. LangSmith's own rules are not used: one of them takes quadratic time, so that a hostile document could take
-hours.
+`redact` hides the values of the environment's keys wherever they occur. `hide_secrets` also hides the values of fields
+whose name marks a secret (``api_key``, ``authorization``); in texts, it also hides key-like strings, values that follow
+such a name, and users in addresses. LangSmith's own rules are not used: one of them takes quadratic time, so that a
+hostile document could take hours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ occur in ordinary texts, so they must not be hidden.
 HEADERS = "OPENAI_CUSTOM_HEADERS"
 """The variable whose lines are headers for each request: ``name: value``."""
 FILE_NAME = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\][^\n{]*\.\w{1,8}")
-"""A path, as in ``GOOGLE_APPLICATION_CREDENTIALS``: it is not secret, and error texts need it."""
+"""The path of a file, as in ``GOOGLE_APPLICATION_CREDENTIALS``. Paths are not secret, and error texts need them."""
 PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
 """A user's password in an address."""
 
@@ -41,10 +41,10 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def environment_keys() -> Keys:
-    """The keys in the environment, in all spellings that addresses and JSON use; longest first.
+    """The keys in the environment, in each spelling that addresses and JSON use; the longest first.
 
-    A user's password in an address (``OPENAI_BASE_URL``, a proxy's address) counts as a key, and so does the value of a
-    header in ``OPENAI_CUSTOM_HEADERS`` if its name marks a secret. Keys of fewer than 8 characters are left out.
+    A user's password in an address (``OPENAI_BASE_URL``, a proxy's address) counts as a key. So does the value of a
+    header in ``OPENAI_CUSTOM_HEADERS`` whose name marks a secret. Keys of fewer than 8 characters are left out.
     """
     return _find_keys(tuple(os.environ.items()))
 
@@ -64,7 +64,7 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
-    """The values of secret headers, without the scheme before them (``Bearer``)."""
+    """The values of secret headers, without the scheme that may precede a value (``Bearer``)."""
     for line in lines.splitlines():
         name, _, value = line.partition(":")
         if _is_secret(name.strip()) and value.split():
@@ -76,7 +76,7 @@ def _spellings(key: str) -> tuple[str, ...]:
 
 
 def _secret_parts(value: str) -> list[str]:
-    """The secret parts of a value: the whole value, and the secret fields if it is JSON; a path has none."""
+    """The secret parts of a value: the whole value and, if it is JSON, its secret fields; none if it is a path."""
     if FILE_NAME.fullmatch(value):
         return []
     if not value.startswith("{"):
@@ -94,8 +94,8 @@ def redact(text: str, keys: Keys | None = None) -> str:
 
     Args:
         text: the text.
-        keys: as `environment_keys` returns them, for callers that redact many texts; by default those in the
-            environment now.
+        keys: as `environment_keys` returns them, for callers that redact many texts; by default, the current keys of
+            the environment.
     """
     for value, replacement in environment_keys() if keys is None else keys:
         text = text.replace(value, replacement)
@@ -105,9 +105,9 @@ def redact(text: str, keys: Keys | None = None) -> str:
 def hide_environment_keys(value: T, keys: Keys) -> T:
     """Plain data without the values of the environment's keys; objects of other types are unchanged.
 
-    It is applied to replies of models and to results of sources before any other code reads them. Quotes in the replies
-    still match the results, because both are changed in the same way. Unlike `hide_secrets`, it does not hide text that
-    only looks like a key, because debates may be about such texts.
+    Replies of models and results of sources pass through this function before other code reads them. Quotes in the
+    replies still match the results, because both are changed in the same way. Unlike `hide_secrets`, this function
+    keeps text that only looks like a key, because debates may be about such texts.
 
     Args:
         value: a text, or lists and dicts with texts.
@@ -132,13 +132,13 @@ SECRET_NAME = re.compile(
     r"(?:(?:[-_]|api)key|token|secret|passw(?:or)?d|passphrase|authorization|cookie|credentials?|[-_]pat)$",
     re.IGNORECASE,
 )
-"""Names of fields whose texts are secrets."""
+"""Names of fields and headers whose texts are secrets."""
 SHAPES = (
     re.compile(r"()\b(?:(?:sk|pk|rk|tvly|glpat|xox[abps])[-_]|lsv2_|ls__|hf_|gh[opsu]_|github_pat_)[\w-]{16,}"),
     re.compile(r"()\b(?:A[KS]IA[0-9A-Z]{16}|AIza[\w-]{35})"),
     re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]{16,}"),
 )
-"""Patterns of keys that are recognisable by their form; see `SECRETS`."""
+"""Patterns of keys that are recognisable by their form, as in `SECRETS`."""
 SECRETS = (
     *SHAPES,
     re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
@@ -153,21 +153,21 @@ SECRETS = (
 
 PLAIN = (Number, date, UUID, type(None))
 SHORTEST = 8
-"""Length of the shortest text that is searched."""
+"""Minimum number of characters of a text that is searched for secrets."""
 
 
 def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
-    """A copy of plain data without any secret; other objects are replaced by their `repr`.
+    """A copy of plain data without secrets; other objects are replaced by their `repr`.
 
     Args:
         value: the data to send or to store.
-        keys: as `environment_keys` returns them; by default those in the environment now.
+        keys: as `environment_keys` returns them; by default, the current keys of the environment.
     """
     return _hide_secrets(value, environment_keys() if keys is None else keys, secret=False)
 
 
 def _hide_secrets(value: Any, keys: Keys, *, secret: bool) -> Any:
-    """A copy of plain data without any secret; with ``secret``, all texts in it are secrets."""
+    """As `hide_secrets`; with ``secret``, all texts in the data are secrets."""
     if isinstance(value, str):
         return HIDDEN if secret and value else _hide_secrets_in_text(value, keys)
     if isinstance(value, PLAIN):

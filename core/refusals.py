@@ -1,4 +1,4 @@
-"""Translates errors of endpoints into MootErrors that say what to do."""
+"""Translates errors of endpoints into MootErrors that name the remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.core.lazy import imported
 from moot.core.redaction import redact
 
 LATEST_RETRY = 1e9
-"""The longest wait in seconds (32 years). A longer wait is cut to it, because clocks and databases have limits."""
+"""The longest wait, in seconds (32 years). Longer waits are reduced to it, because clocks and databases have limits."""
 
 
 def retry_after_seconds(value: str | None) -> float | None:
@@ -28,13 +28,13 @@ def retry_after_seconds(value: str | None) -> float | None:
             moment = parsedate_to_datetime(value)
         except (ValueError, OverflowError):  # OverflowError: a year or an offset of many digits
             return None
-        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC without a known time zone
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000": the time is in UTC
         seconds = (zoned - datetime.now(UTC)).total_seconds()
     return min(max(0.0, seconds), LATEST_RETRY) if math.isfinite(seconds) else None
 
 
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an exception of a model's client."""
+    """The MootError for an exception that a model's client raised."""
     openai = imported("openai")
     if isinstance(error, openai.APITimeoutError):
         return too_slow(endpoint, model)
@@ -46,7 +46,7 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
 
 
 def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
-    """The error for exceptions of other SDKs: they have an HTTP status, or their class names state the cause."""
+    """The error for an exception of another SDK, by its HTTP status or else by the names of its classes."""
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
@@ -54,7 +54,7 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
         response = getattr(cause, "response", None)
         body = getattr(cause, "body", None)
         reason = body["error"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else body or str(cause)
-        if isinstance(response, dict):  # botocore's
+        if isinstance(response, dict):  # an error of botocore
             meta = response.get("ResponseMetadata") or {}
             status, headers, found = meta.get("HTTPStatusCode"), meta.get("HTTPHeaders") or {}, response.get("Error")
             reason = (
@@ -97,9 +97,9 @@ def too_slow(endpoint: Endpoint, model: str) -> WorldError:
 
 
 def broken_off(endpoint: Endpoint) -> WorldError:
-    """The error for a connection that was closed within an answer."""
+    """The error for a connection that was closed before the end of an answer."""
     return WorldError(
-        f"{endpoint.display_url} closed the connection before its answer was complete. See its log.",
+        f"{endpoint.display_url} closed the connection before its answer was complete. See the log of the server.",
         kind="unreachable",
         retryable=True,
         may_cost=True,
@@ -112,7 +112,7 @@ def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False)
     Args:
         endpoint: the endpoint.
         error: the cause.
-        may_cost: whether the request may have arrived.
+        may_cost: whether the request may have arrived, so that the endpoint may charge for it.
     """
     return WorldError(
         f"{endpoint.display_url} could not be reached ({error.__cause__ or error}). "
@@ -124,7 +124,7 @@ def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False)
 
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
-    """The error for an answer that does not follow the endpoint's API, ends early or is too long."""
+    """The error for an answer that does not follow the endpoint's API, ends early or is too long; ``why`` in words."""
     api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
         f"{endpoint.display_url} sent an answer for {model} that cannot be read ({why}). Check that the address is "
@@ -192,8 +192,15 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
 def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, begun: bool = False) -> MootError:
     """The MootError for an error in an answer with a successful HTTP status; gateways send such answers.
 
-    If the error's code is an HTTP status from 400 to 599, it is explained like this status. But the model may have
-    worked, and be charged for, unless the code is below 500 and no part of the reply has arrived (see ``begun``).
+    If the error's code is an HTTP status from 400 to 599, the result is the error for that status (`explain_status`).
+    The endpoint may charge for the reply, unless the code is from 400 to 499 and no part of the reply has arrived.
+
+    Args:
+        body: the error in the answer.
+        headers: the headers of the answer.
+        endpoint: the endpoint.
+        model: the model's name in errors.
+        begun: whether a part of the reply has arrived.
     """
     code = str(body.get("code")) if isinstance(body, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
@@ -211,13 +218,13 @@ def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, be
 
 
 GATEWAY_TIMEOUTS = (504, 524)
-"""HTTP status of a gateway that did not wait for the model's reply."""
+"""HTTP statuses of gateways that did not wait for the model's reply."""
 LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
-"""Further fields of the error if llama.cpp refuses a prompt because of its length."""
+"""Further fields of llama.cpp's error for a prompt that is too long."""
 
 
 def quoted_message(body: Any) -> str:
-    """The message in the body of an endpoint's error, shortened, after a colon; empty if there is none."""
+    """A colon and the message in the body of an endpoint's error, shortened; empty if there is no message."""
     message = body.get("message") if isinstance(body, dict) else body
     fields = body if isinstance(body, dict) else {}
     numbers = [f"{key} {fields[key]}" for key in LLAMA_CPP_FIELDS if type(fields.get(key)) is int]

@@ -1,10 +1,10 @@
-"""Shares the waits that endpoints ask for between the processes of one machine that use the same home folder.
+"""Waits that endpoints ask for, shared by all processes of this machine that use the same home folder.
 
-Each endpoint that has refused a call or asked for a wait has a file. Its modification time is the moment until which no
-process calls the endpoint; its content is the pace, in calls per second, of the process that was refused, or 0 if the
-endpoint only asked for a wait. A wait of more than a minute, such as the rest of a day's quota, is for one model or
-source and has its own file. Before each call, a process reads whether these times have changed, which takes about four
-microseconds. No separate server process is needed.
+Each endpoint that has refused a call or asked for a wait has a file. The modification time of the file is the moment
+until which no process calls the endpoint. The content of the file is the number of calls per second that the refused
+process made before (its pace), or 0 if the endpoint only asked for a wait. A wait of more than a minute, such as the
+rest of a day's quota, applies to one model or source and has its own file. Before each call, a process checks whether
+these times have changed; this takes about four microseconds.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LATEST = 70.0
-"""Seconds. A file with a moment that is further ahead is ignored: no call waits so long, so the clock was changed."""
+"""The longest wait, in seconds, that is read from a file. A longer one is ignored: the clock must have been changed."""
 LATEST_LONG = 86_400.0 * 8
-"""The same for long waits: no quota is counted over more than a week."""
+"""The same for a wait of one model or source: a quota is for a week at most."""
 
 
 class SharedWait:
-    """The wait of one endpoint; see `moot.core.limiter.Share`. It does not limit the concurrent calls.
+    """The waits of one endpoint; see `moot.core.limiter.Share`. Concurrent calls are not limited.
 
     Args:
         address: the endpoint's address.
@@ -47,19 +47,19 @@ class SharedWait:
     granted = most = sys.maxsize
 
     def __init__(self, address: str, gate: Limiter) -> None:
-        self._gate = weakref.proxy(gate)  # a cycle would keep limiters of ended event loops, and their counts
+        self._gate = weakref.proxy(gate)  # a cycle would keep limiters of ended event loops alive
         self._path = str(moot_home() / "waits" / hashlib.sha256(without_user(address).encode()).hexdigest())
         self._address = without_user(address)
         self._seen = 0
         self._reported = 0
-        self._long: dict[str, tuple[str, int]] = {}  # by model or source: its file's path, and the time seen last
-        self._writer = ThreadPoolExecutor(1, "moot-waits")  # not the loop's threads: searches may use all of them
+        self._long: dict[str, tuple[str, int]] = {}  # by model or source: the file's path, and its last known time
+        self._writer = ThreadPoolExecutor(1, "moot-waits")  # its own thread: searches may use all threads of the loop
 
     def request_more(self) -> None:
         """See `Share`. All calls are granted."""
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """See `Share`. A thread writes the file; if it cannot, a warning is logged."""
+        """See `Share`. A thread writes the file; if this fails, a warning is logged."""
         self._reported = time_ns() + int(seconds * 1e9)
         content = str(pace).encode()
         asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._path, self._reported, content)
@@ -72,7 +72,7 @@ class SharedWait:
         def note_written(_: object) -> None:
             with suppress(OSError):  # it could not be written
                 written = os.lstat(path).st_mtime_ns
-                if written <= until:  # else it has a longer wait of another process, and the next call reads it
+                if written <= until:  # otherwise another process has written a longer wait, which the next call reads
                     self._long[name] = path, written
 
         loop = asyncio.get_running_loop()
@@ -89,7 +89,7 @@ class SharedWait:
             self._update_long_wait(name)
         try:
             until = os.lstat(self._path).st_mtime_ns
-        except OSError:  # no process was refused yet, or the home cannot be read: then nothing is shared
+        except OSError:  # no process was refused yet, or the folder cannot be read
             return
         if until == self._seen:
             return
@@ -105,7 +105,7 @@ class SharedWait:
         try:
             until = os.lstat(path).st_mtime_ns
         except OSError:
-            if seen:  # a user has deleted it
+            if seen:  # a user has deleted the file, to end the wait
                 self._long[name] = path, 0
                 self._gate.reopen(name)
             return
@@ -117,25 +117,25 @@ class SharedWait:
             self._gate.close_elsewhere(name, left, advice_for(path))
 
     def _read_pace(self) -> float:
-        """The pace of the process that was refused; infinite if it is unknown."""
+        """The pace of the refused process; infinite if it is unknown."""
         try:
             file = os.open(self._path, os.O_RDONLY)
             try:
                 return float(os.pread(file, 32, 0))
             finally:
                 os.close(file)
-        except (OSError, ValueError, AttributeError):  # removed or damaged, or Windows: only the wait is shared
+        except (OSError, ValueError, AttributeError):  # the file is removed or damaged, or this is Windows
             return math.inf
 
     def _write(self, file_path: str, until: int, content: bytes, latest: float = LATEST) -> None:
-        """Writes a file and sets its time to ``until`` (nanoseconds), unless it has a later, valid time. Blocking."""
+        """Writes a file with the time ``until`` (nanoseconds), unless it has a later, plausible time. Blocking."""
         path = Path(file_path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + latest * 1e9:
                 return
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with suppress(OSError):  # the disk is full: then only the wait is shared
+            with suppress(OSError):  # the disk is full: only the wait is shared
                 os.write(file, content)
             os.close(file)
             os.utime(path, ns=(until, until))
@@ -144,5 +144,5 @@ class SharedWait:
 
 
 def advice_for(path: str) -> str:
-    """The end of an error's text: how to end a long wait whose file has this path."""
+    """The end of an error's text: how a user ends a long wait, whose file has this path."""
     return f" If it accepts calls again, delete {path}."

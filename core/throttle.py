@@ -1,8 +1,8 @@
 """Estimates the limits of an endpoint that refuses calls with HTTP 429: concurrent calls, and the pace of calls.
 
-It applies TCP's congestion control to calls: a refusal lowers both limits, successes raise them (slow start and
-additive growth as in RFC 5681, the pace's curve as in RFC 9438). Successes of calls that were in flight at a refusal do
-not count.
+The pace is the number of calls per second. TCP's congestion control is applied to calls: a refusal lowers both limits,
+and accepted calls raise them (slow start and additive growth as in RFC 5681, the pace's curve as in RFC 9438). Calls
+that were in flight at a refusal do not raise them.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import random
 from collections import deque
 
 SHRINK = 0.7
-"""The factor by which a refusal lowers the concurrent calls and the pace."""
+"""The factor by which a refusal lowers both limits."""
 PLATEAU = 50
-"""Successes after which both limits have recovered from a refusal that was not the first. Around this point the pace
-changes least.
+"""Number of accepted calls after which both limits have recovered from a second or later refusal. Around this point the
+pace grows most slowly.
 """
 LEAST_PACE = 4
-"""Number of accepted calls that is assumed when the pace is measured, if there were fewer."""
+"""Minimum number of accepted calls from which the pace is measured; if there were fewer, this number is assumed."""
 STORED_STARTS = 512
-"""Most start times of calls that are stored to measure the pace that the endpoint accepted."""
+"""Maximum number of stored start times of calls; the pace is measured by them."""
 
 
 class Throttle:
     """The state of one endpoint. Times are an event loop's, in seconds.
 
     Attributes:
-        active: whether any limit applies.
+        active: whether a limit or a wait applies.
         opens_at: when the endpoint may be called again.
-        last_accepted: when the endpoint last accepted a call since the first refusal; else the time of this refusal.
+        last_accepted: when the endpoint last accepted a call while a limit or a wait applied. A refusal sets it to the
+            time of the refusal if nothing applied before.
     """
 
     def __init__(self) -> None:
@@ -40,14 +41,14 @@ class Throttle:
         self._refused_at = -math.inf
         self._refusals_in_a_row = 0
         self._successes = 0
-        self._pace = math.inf  # calls per second at the last refusal
-        self._accepted = math.inf  # calls that the endpoint had accepted at the last refusal
-        self._first = True  # until a second refusal: the pace may be far too low, as few calls were measured
-        self._measure = False  # whether the pace has to be measured after a refusal
+        self._pace = math.inf  # the pace at the last refusal
+        self._accepted = math.inf  # concurrent calls that were accepted at the last refusal
+        self._first = True  # no second refusal yet: the pace may be far too low, as few calls were measured
+        self._measure = False  # whether the pace must still be measured after a refusal
 
     @property
     def room(self) -> float:
-        """Most concurrent calls, at least 1; infinite if they are not limited."""
+        """Maximum number of concurrent calls, at least 1; infinite if they are not limited."""
         if self._accepted == math.inf:
             return math.inf
         growth = 1.0 if self._first else max(1 / 8, (1 - SHRINK) * self._accepted / PLATEAU)
@@ -55,14 +56,14 @@ class Throttle:
 
     @property
     def pace(self) -> float:
-        """Most calls per second; infinite if they are not limited."""
+        """Maximum number of calls per second; infinite if they are not limited."""
         if self._first:
             return self._pace * SHRINK * math.exp2(self._successes / 8)
         return self._pace * (1 + (1 - SHRINK) * (self._successes / PLATEAU - 1) ** 3)
 
     @property
     def refused_pace(self) -> float:
-        """The pace at the last refusal, in calls per second; infinite if it is not known."""
+        """The pace at the last refusal; infinite if it is unknown."""
         return self._pace
 
     def due(self, now: float) -> float:
@@ -79,11 +80,11 @@ class Throttle:
         self._starts.append(now)
 
     def close(self, until: float) -> None:
-        """Lets no call start before the given time."""
+        """Makes all calls wait until the given time."""
         self.active, self.opens_at = True, max(self.opens_at, until)
 
     def accept(self, started: float, now: float) -> None:
-        """Records that the endpoint accepted a call, which started at the given time."""
+        """Records that the endpoint accepted a call that started at the given time."""
         self.last_accepted = now
         if started <= self._refused_at:
             return
@@ -97,9 +98,15 @@ class Throttle:
             self.active, self._first = False, True
 
     def refuse(self, started: float, now: float, running: int, retry_after: float) -> None:
-        """Records a refused call: its start, the number of other running calls, and the requested wait.
+        """Records a refused call; all calls then wait.
 
-        All calls wait. A small random time is added, so that several processes do not call again at the same moment.
+        A small random time is added to the wait, so that several processes do not call again at the same moment.
+
+        Args:
+            started: when the refused call started.
+            now: the time.
+            running: the number of other calls in flight.
+            retry_after: seconds to wait, as the endpoint asked; 0 if it asked for no wait.
         """
         if started in self._starts:
             self._starts.remove(started)
@@ -107,23 +114,24 @@ class Throttle:
             self.last_accepted = now
         wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
-            self._lower(now, running or self._accepted)  # a call refused alone says nothing about concurrency
+            self._lower(now, running or self._accepted)  # the refusal of the only call says nothing about concurrency
             wait = max(wait, self._default_wait() * random.uniform(0.5, 1.0))
         else:
             self._accepted = min(self._accepted, running or self._accepted)
         self.close(now + wait)
 
     def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
-        """Records a refusal of another process: all calls wait, and this process lowers its limits unless it is slower.
+        """Records that another process was refused or asked to wait; all calls then wait.
 
-        If each process lowered its limits only after its own refusals, more calls would be refused. If slower processes
-        lowered theirs, too, they would fall behind more and more: limits grow with each accepted call.
+        After a refusal this process lowers its limits, too, unless it already waits or its pace is lower than the other
+        process's. If each process lowered its limits only after its own refusals, more calls would be refused. If a
+        slower process lowered its limits, too, it would fall further behind: limits grow with each accepted call.
 
         Args:
             now: the time.
             wait: seconds during which the endpoint must not be called.
             pace: the other process's pace when it was refused; infinite if it is unknown; 0 if the endpoint only asked
-                it to wait.
+                for a wait.
         """
         known = self._pace < math.inf
         if pace and now >= self.opens_at and not (known and self.pace < 0.9 * pace):
@@ -132,18 +140,18 @@ class Throttle:
         self.close(now + wait * random.uniform(1.0, 1.1))
 
     def _lower(self, now: float, accepted: float) -> None:
-        """Lowers both limits after a refusal. ``accepted`` is the number of concurrent calls that were not refused."""
+        """Lowers both limits after a refusal; ``accepted`` is the number of concurrent calls that were not refused."""
         self._first, self._pace = self._pace == math.inf, self.pace
         self._refusals_in_a_row += 1
         self._refused_at, self._successes, self._measure = now, 0, True
         self._accepted = accepted
 
     def _default_wait(self) -> float:
-        """Seconds to wait after a refusal if the endpoint asks for no wait; they grow with the refusals in a row."""
+        """Seconds to wait if a refusal asks for no wait: 0.5, doubled by each further refusal in a row, up to 16."""
         return float(min(16.0, 0.5 * 2 ** min(self._refusals_in_a_row - 1, 10)))
 
     def _measured_pace(self) -> float:
-        """Calls per second that the endpoint accepted before it refused one."""
+        """Calls per second that the endpoint accepted before the last refusal."""
         seconds = max(1.0, self._default_wait())
         started = sum(start > self._refused_at - seconds for start in self._starts)
         return max(started, LEAST_PACE) / seconds

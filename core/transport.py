@@ -1,6 +1,6 @@
-"""Requests to OpenAI-compatible endpoints: one connection pool for each event loop, limited answers, MootErrors.
+"""Requests to OpenAI-compatible endpoints: a connection pool for each event loop, and limits on the size of answers.
 
-Retries and limits belong to `moot.core.limiter`; this module never retries and follows no redirects.
+Failures are raised as MootErrors. This module never retries and follows no redirects; `moot.core.limiter` retries.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from moot.core.lazy import imported
 from moot.core.refusals import broken_off, explain_error, explain_status, too_slow, unreachable, unreadable
 
 LONGEST_REPLY = 16 * 2**20
-"""Most bytes of a reply, decompressed."""
+"""Maximum number of bytes of a reply, decompressed."""
 LONGEST_STREAM = 64 * 2**20
-"""Most bytes of a streamed reply. Each token takes about a hundred bytes of a stream."""
+"""Maximum number of bytes of a streamed reply. Each token takes about a hundred bytes of a stream."""
 LONGEST_EVENT = 2**20
-"""Most bytes of one event in a stream."""
+"""Maximum number of bytes of one event in a stream."""
 LONGEST_REFUSAL = 2**20
-"""Most bytes of an HTTP error's body that are read."""
+"""Bytes of an HTTP error's body after which no more are read."""
 STREAM_END_WAIT = 0.05
 """Seconds to wait for the end of a streamed reply after its last event."""
 KEEP_ALIVE = 4.0
@@ -47,7 +47,7 @@ KEEP_ALIVE = 4.0
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection to a model of an OpenAI-compatible endpoint.
+    """Requests to a model of an OpenAI-compatible endpoint.
 
     Args:
         endpoint: the endpoint.
@@ -69,8 +69,8 @@ class Connection:
         """The JSON answer to a request; the answer has at most ``most`` bytes.
 
         Raises:
-            UserError, WorldError: the endpoint cannot be reached, refuses or times out, or its answer is too long, not
-                JSON, or an error.
+            UserError, WorldError: the endpoint cannot be reached, refuses the request or times out, or its answer is
+                too long, not JSON, or an error.
         """
         async with self._answer(path, body) as answer:
             try:
@@ -90,7 +90,7 @@ class Connection:
         """The JSON of each server-sent event in the answer to a request, up to ``[DONE]``.
 
         Raises:
-            UserError, WorldError: as `post`, also for events; or the answer ends early.
+            UserError, WorldError: as `post`; or an event is too long, not JSON, or an error, or the answer ends early.
         """
         loop = asyncio.get_running_loop()
         deadline, total, begun, finished = loop.time() + self.timeout, 0, False, False
@@ -140,7 +140,7 @@ class Connection:
         return unreachable(self.endpoint, error, may_cost=connected)
 
     def _event(self, data: bytes, headers: Any, begun: bool) -> Any:
-        """The JSON of an event; ``begun`` if it is not the first. Raises an error if the event contains one."""
+        """The JSON of an event; raises an error if the event contains one. ``begun``: it is not the first event."""
         try:
             event = loads(data)
         except ValueError as error:
@@ -151,13 +151,13 @@ class Connection:
 
     @asynccontextmanager
     async def _answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """Context manager with the answer to a request; raises an error if its status is not successful.
+        """Context manager with the answer to a request; raises an error if the answer's status is not successful.
 
-        The connection is closed at the end, unless the answer has been read.
+        At the end the connection is closed, unless the whole answer has been read.
         """
         aiohttp = imported("aiohttp")
         session = await open_session()
-        # Two turns of the event loop, so that it notices idle connections that the server has closed meanwhile.
+        # Two turns of the event loop, so that it notices if the server has closed idle connections.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         try:
@@ -202,7 +202,10 @@ class Connection:
         return explain_status(answer.status, answer.headers, body, self.endpoint, self.model)
 
     async def _read(self, answer: Any, most: int, truncate: bool = False) -> bytes:
-        """An answer's bytes, decompressed. If it has more than ``most`` bytes, it is truncated, or raises an error."""
+        """The bytes of an answer, decompressed.
+
+        If there are more than ``most``, an error is raised; with ``truncate``, reading stops instead.
+        """
         parts, size = [], 0
         async for part in answer.content.iter_any():
             parts.append(part)
@@ -218,10 +221,10 @@ class Connection:
 
 
 def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connection:
-    """A connection to a model of an endpoint, configured by the environment. Blocking.
+    """A connection to a model of an endpoint, as the environment configures it. Blocking.
 
     Raises:
-        UserError: a proxy or certificates in the environment cannot be used, or a header cannot be sent.
+        UserError: a proxy, certificates or headers in the environment cannot be used.
     """
     parts = urlsplit(endpoint.base_url)
     login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
@@ -252,10 +255,10 @@ def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connectio
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address; None if it names none, or for addresses of this machine.
+    """The proxy that the environment names for an address; None for no proxy and for addresses of this machine.
 
     Raises:
-        UserError: it is not an HTTP proxy.
+        UserError: the proxy is not an HTTP proxy.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -274,9 +277,9 @@ def proxy_for(url: str) -> str | None:
 
 
 async def drain(answer: Any) -> None:
-    """Reads the rest of an answer after its last event, so that its connection can be used again.
+    """Reads the rest of an answer after its last event, so that the connection can be used again.
 
-    If the endpoint keeps the answer open, the rest is awaited only for `STREAM_END_WAIT` seconds.
+    If the endpoint does not end the answer, this stops after `STREAM_END_WAIT` seconds.
     """
     with suppress(TimeoutError, imported("aiohttp").ClientError):
         async with asyncio.timeout(STREAM_END_WAIT):
@@ -285,7 +288,7 @@ async def drain(answer: Any) -> None:
 
 
 def has_finished(event: Any) -> bool:
-    """Whether a chunk of a streamed reply marks its end."""
+    """Whether a chunk of a streamed reply marks the end of the reply."""
     choices = event.get("choices") if isinstance(event, dict) else None
     return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
 
@@ -296,14 +299,14 @@ SESSION = ("http session",)
 
 
 async def open_session() -> Any:
-    """The running loop's session: all models of all endpoints share its connections."""
+    """The running loop's HTTP session; all models of all endpoints share its connections."""
 
     async def make() -> Any:
         forget_loops()
         aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
 
         class Connector(aiohttp.TCPConnector):  # type: ignore[name-defined,misc]
-            """Opens connections in an empty context; otherwise they would keep the first caller's debate in memory."""
+            """Opens connections in an empty context; otherwise they would keep a debate in memory."""
 
             async def _create_connection(self, *args: Any) -> Any:
                 return await asyncio.create_task(super()._create_connection(*args), context=Context())
@@ -338,7 +341,7 @@ def loads(content: bytes | str) -> Any:
     """Parses a JSON text, such as an answer.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: the text is not JSON.
     """
     try:
         return imported("orjson").loads(content)

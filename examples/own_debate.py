@@ -1,10 +1,10 @@
 """Your own debate from moot's nodes: agents in a ring hear their neighbours for up to three rounds, then they vote.
 
     python examples/own_debate.py                        # on the demonstration model
-    python examples/own_debate.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
+    python examples/own_debate.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
 The debate is the code between the imports and `main`. Like moot's own systems, it supports claims, questions, tasks,
-personas and budgets, can ask a person, has its prompts as settings, and returns the same document.
+personas and budgets, and it can ask a person. Its prompts are settings, and it returns the same document.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from moot.nodes import (
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Every agent answers again, until all agree, or the rounds or the budget are used up."""
+    """Routes to a round in which every agent answers; to the vote if all agree, or rounds or budget are used up."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, neighbours)
 
 
 def weight(vote: Any, settings: RoundsSettings) -> float:
-    """More confident agents count more."""
+    """The weight of a vote: more confident agents count more."""
     return confidence_weight(vote["confidence"])
 
 

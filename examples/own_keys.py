@@ -1,10 +1,10 @@
 """Maps the state keys of your own graph to moot's: two colleagues at a shop disagree, and moot's judge decides.
 
     python examples/own_keys.py                        # on the demonstration model
-    python examples/own_keys.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
+    python examples/own_keys.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
-The desk's state knows nothing of debates. `read` turns the desk's keys into the keys that the docstring of `judge_node`
-lists; `write` turns the judge's result into the desk's keys.
+The desk's state has none of moot's keys. `read` turns the desk's keys into the keys that the docstring of `judge_node`
+lists. `write` turns the judge's result into the desk's keys.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Desk(TypedDict, total=False):
 
 
 def read(desk: Desk) -> dict[str, Any]:
-    """The complaint as the question, opinions as answers, rules as evidence."""
+    """The judge's input: the complaint as the question, opinions as answers, rules as evidence."""
     turns = [{**new_turn(1, who), "answer": ruling, "rationale": why} for who, ruling, why in desk["opinions"]]
     rules = [make_evidence(text=rule, title="Rule", source="the shop's rules") for rule in desk["rules"]]
     return {"claim": desk["complaint"], "task": RULINGS, "turns": turns, "evidence": rules}
 
 
 def write(update: dict[str, Any]) -> Desk:
-    """The judge's answer and reasons, and its tokens (0 if the endpoint does not count them)."""
+    """The desk's keys: the judge's answer, its reasons, and its tokens (0 if the endpoint does not count them)."""
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in update["calls"])
     return {"ruling": update["answer"], "grounds": update["turns"][0]["rationale"], "cost": tokens}
 
 
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A desk whose only node is the judge."""
+    """The desk's graph, whose only node is the judge."""
     builder = StateGraph(Desk)
     builder.add_node("judge", judge_node().with_settings(Settings(model=model), "judge").with_keys(read, write))
     builder.add_edge(START, "judge")

@@ -1,7 +1,7 @@
 """A panel like PROClaim's as the last node of an agent: three judges read the agent's findings and decide.
 
     python examples/panel_after_an_agent.py                        # on the demonstration model
-    python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
+    python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
 `search` and `conclude` stand for your agent. The panel is built from two of moot's nodes; it reads the agent's
 conclusion as a plaintiff's argument and the agent's findings as exhibits. If you can, give each judge its own model:
@@ -47,14 +47,14 @@ class Agent(MessagesState, total=False):
 
 
 def read(state: Agent) -> dict[str, Any]:
-    """The agent's last message as an argument, and its findings as exhibits on record."""
+    """The panel's input: the agent's last message as an argument, and its findings as admitted exhibits."""
     turn = {**new_turn(1, "plaintiff", "argue", side="plaintiff"), "argument": state["messages"][-1].text}
     exhibits = [{**piece, "status": "admitted"} for piece in from_documents(state["found"])]
     return {"claim": state["messages"][0].text, "task": make_task("fever"), "turns": [turn], "evidence": exhibits}
 
 
 def write(record: dict[str, Any]) -> dict[str, Any]:
-    """The keys of the panel's decision that the agent's state keeps."""
+    """The parts of the panel's decision that the agent's state keeps."""
     reasons = [turn["reason"] for turn in record["turns"] if turn["step"] == "judge"]
     return {"verdict": record["answer"], "confidence": record["confidence"], "reasons": reasons}
 
@@ -68,7 +68,7 @@ panel.add_edge("decide", END)
 
 
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Search, conclude, and let the panel decide."""
+    """A graph that searches, concludes, and lets the panel decide."""
 
     def search(state: Agent) -> dict[str, Any]:
         return {"found": NOTES}

@@ -1,10 +1,10 @@
 """Tool-MAD's scoring node in a plain RAG graph: an answer that does not follow from its documents is withheld.
 
     python examples/score_a_rag.py                        # on the demonstration model
-    python examples/score_a_rag.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
+    python examples/score_a_rag.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
-`retrieve` and `answer` stand for the nodes that your graph already has; `score` is moot's. It reads the graph's own
-keys, and the graph keeps its score and its warnings.
+`retrieve` and `answer` stand for the nodes that your graph already has; `score` is moot's node. It reads the graph's
+own keys. The graph keeps the node's score and warnings.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Rag(TypedDict, total=False):
 
 
 def read(state: Rag) -> dict[str, Any]:
-    """The node's input, from the graph's own keys."""
+    """The scoring node's input, from the graph's own keys."""
     turn = {**new_turn(1, "rag"), "answer": state["answer"], "rationale": state["answer"]}
     return {"claim": state["question"], "turns": [turn], "evidence": from_documents(state["documents"])}
 
 
 def write(update: dict[str, Any]) -> Rag:
-    """The part of the node's output that the graph keeps; a missing score is null, and the warnings say why."""
+    """The parts of the node's output that the graph keeps. A missing score is None; then the warnings say why."""
     doubts = [warning["detail"] for warning in update.get("warnings", [])]
     return {"faithfulness": update["turns"][0]["scores"]["faithfulness"], "doubts": doubts}
 

@@ -1,4 +1,4 @@
-"""The debate systems by name: moot's own, each with a line in ``systems.jsonl``, and those of installed packages."""
+"""The debate systems by name: moot's own, described in ``systems.jsonl``, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from moot.core.installed import Plugins
 
 _LINES = (files("moot.graphs") / "systems.jsonl").read_text(encoding="utf-8").splitlines()
 SYSTEMS: dict[str, dict[str, str]] = {line["graph"]: line for line in map(json.loads, _LINES)}
-"""moot's own debate systems by name, each with its title for readers, its description, and its row in a table."""
+"""moot's own debate systems by name. Each line of the file has a title, a description, and the cells of a table."""
 DESCRIPTIONS = {name: line["description"] for name, line in SYSTEMS.items()}
 """The descriptions of moot's own debate systems by name; ``langgraph.json`` has the same descriptions."""
 OTHER_GRAPHS = {
     "find_claims": "Finds the claims in a text that are worth checking, rewrites each so that it can be understood "
     "alone, and gives its position in the text. It does not debate the claims.",
 }
-"""Served graphs that are not debate systems."""
+"""Descriptions of the served graphs that are not debate systems, by name."""
 INSTALLED = Plugins("graph", DESCRIPTIONS | OTHER_GRAPHS, "unknown_graph")
 """Debate systems that installed packages declare as entry points of the group ``moot.graphs``."""
 
@@ -68,7 +68,7 @@ def load_graph(name: str, *, others: bool = False) -> DebateSystem:
         others: whether the name may also be a key of `OTHER_GRAPHS`.
 
     Raises:
-        UserError: there is no graph with this name, or the package that declares it has a fault.
+        UserError: there is no graph with this name, or its package declares a graph that cannot be used.
     """
     INSTALLED.check(name)
     known = DESCRIPTIONS | OTHER_GRAPHS if others else DESCRIPTIONS
@@ -97,7 +97,7 @@ def _problem(name: str, graph: Any) -> str:
 
 
 def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
-    """The usable debate systems of installed packages, and the errors of the others. Imports them: blocking."""
+    """The usable debate systems of installed packages, and the errors of the others. Imports all of them. Blocking."""
     systems, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
@@ -108,7 +108,7 @@ def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
 
 
 def descriptions(*, others: bool = False) -> dict[str, str]:
-    """The descriptions of all usable debate systems by name; the systems of installed packages come last.
+    """The descriptions of all usable debate systems by name, those of installed packages last. Blocking.
 
     Args:
         others: whether to include `OTHER_GRAPHS`.
@@ -123,7 +123,11 @@ def graph_path(name: str) -> str:
 
 
 def graph_title(name: str) -> str:
-    """The title of a debate system for readers; if it is not installed or has no title, its name in words."""
+    """The title of a debate system for readers; its name with spaces if it is not installed or has no title.
+
+    Raises:
+        UserError: a package declares the system, but it cannot be used.
+    """
     if name in SYSTEMS:
         return SYSTEMS[name]["title"]
     title = load_graph(name).graph.name if name in INSTALLED.names() else UNNAMED

@@ -1,4 +1,4 @@
-"""Chain of thought (Kojima et al., NeurIPS 2022, arXiv:2205.11916): the control that reasons without evidence.
+"""Chain of thought (Kojima et al., NeurIPS 2022, arXiv:2205.11916): a control that reasons without evidence.
 
 one agent reasons step by step, then answers
 its answer is the verdict

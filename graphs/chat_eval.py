@@ -29,13 +29,13 @@ class ChatEvalSettings(RoundsSettings):
 
 
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Starts a round. After the first, every agent gets its last answer, the others' answers, and the summary."""
+    """Starts the next round; after the first, every agent gets all last answers and the summary of the last round."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, all_others, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Routes after a round: to the vote after the last round, else to the summariser."""
+    """Routes to the vote after the last round, else to the summariser."""
     if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))

@@ -1,10 +1,10 @@
-"""CortexDebate (Sun et al., Findings of ACL 2025; S3, algorithm 1): a sparse debate, in which trust decides who is
-heard.
+"""CortexDebate (Sun et al., Findings of ACL 2025; S3, algorithm 1): a sparse debate, in which trust decides who hears
+whom.
 
 every agent answers independently and states its confidence
-repeat until all give one answer, or the rounds are used up:
-    weigh every agent for every other one: credibility x reliability x intimacy / self-orientation
-    for each agent, keep the other agents whose weight is at least the mean weight
+repeat until all agents give the same answer, or the rounds are used up:
+    for each agent, weigh all other agents: credibility x reliability x intimacy / self-orientation
+    for each agent, keep the other agents whose weight is at least the mean of these weights
     every agent reads the last answers of the agents that are kept for it, and answers again
 the most frequent answer of the last round is the verdict; a tie gives no verdict
 """
@@ -39,14 +39,14 @@ class CortexSettings(WeighingSettings):
 
 
 def begin(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts the first answers, which are round 0."""
+    """Starts round 0, in which all agents answer independently."""
     return to_agents("answer", state, settings, all_others, first=0)
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
-    """Routes after a round: to the vote after the last round or a consensus, else to the scores or the weights.
+    """Routes to the vote after the last round or a consensus, else to the agents' scores or to the weights.
 
-    A consensus of the first answers does not end the debate.
+    A consensus in round 0 does not end the debate. Agents score each other only if the weights are their scores.
     """
     agreed = agreed_answer(state["votes"]) is not None
     if no_round_left(state, settings) or (state["rounds"] > 0 and agreed):
@@ -56,7 +56,7 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts the next round: every agent hears the agents that are kept for it."""
+    """Starts the next round, in which every agent hears the agents that are kept for it."""
     kept = state["graphs"][-1]["kept"]
     return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
 

@@ -1,12 +1,12 @@
-"""Finds the claims in a text. It is not a system from the literature, but a step before debates.
+"""Finds the claims in a text, as a step before debates. The procedure is moot's own, not from the literature.
 
 divide the text into parts
 for every part at the same time:
     a model finds the words that make a claim
-    it rates how much each claim is worth checking
-    it rewrites the claims worth checking, so that each can be understood alone
+    the model rates how much each claim is worth checking
+    the model rewrites the claims worth checking, so that each can be understood alone
 join claims with the same meaning
-output of the model that is not in the text is dropped and listed, with the reason
+drop and list model output that is not in the text, with the reason
 """
 
 from __future__ import annotations

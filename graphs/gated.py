@@ -1,7 +1,7 @@
-"""Debate behind a gate. It is moot's own system: a debate is worth its cost only if independent answers differ.
+"""Debate behind a gate, moot's own system: a debate is worth its cost only if independent answers differ.
 
 several agents answer independently, each from its own retrieval; every quote is checked
-if all give one answer, and verified quotes from enough origins support it, it is the verdict
+if all agents give the same answer, with verified quotes from enough origins, this answer is the verdict
 otherwise another system debates, starting from the evidence of all these agents; its verdict counts
 """
 
@@ -27,7 +27,7 @@ class GatedSettings(GateSettings):
     """Settings of a debate behind a gate."""
 
     def roles(self) -> set[str]:
-        """The roles that may have their own model."""
+        """The roles that may have a model of their own."""
         return gate_roles(self, self.inner_settings())
 
     def inner_settings(self) -> Settings:
@@ -36,27 +36,32 @@ class GatedSettings(GateSettings):
 
 
 def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
-    """The debate behind the gate, and its settings."""
+    """The graph and the settings of the debate behind the gate."""
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)
 
 
 def needs(settings: GatedSettings) -> Needs:
-    """The models, encoder and sources that the gate and the debate behind it need."""
+    """The resources that the gate needs, with those of the debate behind it if this may follow."""
     graph, own = inner_debate(settings)
     return gate_needs(settings, graph.builder.needs(own))
 
 
 def check(settings: GatedSettings, task: Task) -> None:
-    """Raises an error for a task that the debate does not support."""
+    """Refuses a task that the debate behind the gate does not support.
+
+    Raises:
+        UserError: the debate does not support the task.
+    """
     graph, own = inner_debate(settings)
     graph.builder.check(own, task)
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """Routes after the gate: a supported consensus ends the run; else the debate begins.
+    """Routes after the gate's answers, as the setting `when` says.
 
-    If the setting `when` is always, the debate begins in any case; if it is never, the agents vote instead.
+    With ``disputed``, answers that pass the gate end the run; otherwise the debate begins. With ``always``, the debate
+    begins in any case. With ``never``, there is a vote instead of the debate.
     """
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"

@@ -1,10 +1,10 @@
-"""GroupDebate (Liu et al., 2024, arXiv:2409.14051): debates in small groups, with summaries between them.
+"""GroupDebate (Liu et al., 2024, arXiv:2409.14051): debates in small groups, which exchange summaries.
 
 every agent answers independently
 every agent reads the last answers in its own group and answers again
 repeat until the rounds are used up:
-    every group's last answers are summarised, all groups at the same time; all agents get the summaries
-    every agent reads the summaries of all groups and the last answers in its own, and answers again
+    summarise the last answers of every group, all groups at the same time
+    every agent reads the summaries of all groups and the last answers in its own group, and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
@@ -34,7 +34,7 @@ from pydantic import Field
 
 
 class GroupSettings(RoundsSettings):
-    """Settings of GroupDebate. The numbers of rounds and agents are those of S3's comparison."""
+    """Settings of GroupDebate. The default numbers of rounds and agents are those of S3's experiments with it."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
     agents: Agents = Field(
@@ -46,22 +46,18 @@ class GroupSettings(RoundsSettings):
 
 
 def groups(settings: GroupSettings) -> list[list[str]]:
-    """The names of the agents in each group; they do not change when an agent leaves the debate."""
+    """The names of the agents in each group; the groups stay the same if an agent leaves the debate."""
     return groups_of([agent.name for agent in settings.agents], settings.group_size)
 
 
 def answer(state: DebateState, settings: GroupSettings) -> Next:
-    """Starts the next round: every agent gets the answers of its own group, and the summaries of all groups if there
-    are any.
-    """
+    """Starts the next round: every agent gets the last answers in its group, and all groups' summaries, if any."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: GroupSettings) -> Next:
-    """Routes after a round: to the vote after the last round; to the next round after the first answers; else to the
-    summarisers, one for each group.
-    """
+    """Routes to the vote after the last round, to the next round after round 1, and else to a summariser per group."""
     if no_round_left(state, settings):
         return "vote"
     if state["rounds"] == 1:

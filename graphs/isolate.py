@@ -1,13 +1,13 @@
-"""Isolated reading: a defence against poisoned evidence (after ReliabilityRAG, arXiv:2509.23519, with our own
-procedure).
+"""Isolated reading, a defence against poisoned evidence. The procedure is ours, after ReliabilityRAG
+(arXiv:2509.23519).
 
 search every source for the claim
 group the evidence by origin: a registered domain or a document; origins with near-duplicates count as one
 for every origin at the same time:
     one agent answers from this origin's evidence alone, or says that the evidence does not decide the question
 origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
-the answer of the group with the greatest weight is the verdict
-there is no verdict after a tie, or if a single origin gives the answer and another origin contradicts it
+the answer of the group with the greatest sum of weights is the verdict
+there is no verdict after a tie, or if only one origin gives this answer and another origin contradicts it
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """Routes to the search; without a search, to the grouping of the given evidence."""
+    """Routes to the search for the claim; without a search, to the grouping of the given evidence."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 

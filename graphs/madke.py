@@ -1,15 +1,15 @@
 """Multi-agent debate with knowledge enhancement (MADKE; Wang et al.; S4, algorithm 1).
 
 fill a pool of evidence from every source, once
-repeat, for every debater at the same time (or, if set, one after the other from the second round on):
+repeat, for every debater at the same time (with `sequential_talk`, one after the other from the second round on):
     select the helpful evidence from the pool, or none
     answer from the selection and, from the second round on, from all debaters' last answers
 until the debaters agree, or the rounds are used up
-    they agree if their answers are the same; if answers in words differ in their texts, the judge decides
-the summariser states which of the last answers the debate reached
+    debaters agree if their answers are the same; if answers in words differ in their texts, the judge decides
+the summariser states which of the last answers is the result of the debate
 
-S4 asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, because
-its reply could not change the result.
+S4 asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, whose
+reply could not change the result.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def debate(state: DebateState, settings: MadkeSettings) -> Next:
-    """Starts the next debaters, with the pool."""
+    """Starts the turns of the debaters who answer next, with the pool."""
     pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
     in_turn = settings.sequential_talk
@@ -81,19 +81,22 @@ def debate(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select", "respond"]:
-    """Routes to the selection; if every debater gets the whole pool, to the answer."""
+    """Routes to the selection, or to the answer if every debater gets the whole pool."""
     return "select" if settings.selection else "respond"
 
 
 def consensus(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes to the next debater. After a round: to the judge if the votes leave agreement open, else as `go_on`."""
+    """Routes to the next debater until the round is over.
+
+    After a round, routes to the judge if the votes do not show whether the debaters agree, and otherwise as `go_on`.
+    """
     if not round_is_over(state, settings):
         return debate(state, settings)
     return "agreement" if undecided(state) else go_on(state, settings)
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes after a round: a consensus or the last round ends the debate; otherwise the next round begins."""
+    """Routes to the summariser after a consensus or the last round, else to the next round."""
     over = no_round_left(state, settings) or all_agreed(state)
     return "summarise" if over else debate(state, settings)
 

@@ -1,4 +1,4 @@
-"""Multi-agent voting (MaV in S3): several agents and a vote, without communication.
+"""Multi-agent voting (MaV in S3): several agents answer without communication, and vote.
 
 every agent answers independently, all at the same time
 the most frequent answer is the verdict; a tie goes to the earliest agent
@@ -13,7 +13,7 @@ from moot.nodes._steps.vote import conclude_node
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:
-    """Starts the answers of all agents."""
+    """Starts the only round, in which all agents answer."""
     return to_agents("answer", state, settings, all_others)
 
 

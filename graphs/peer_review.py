@@ -2,7 +2,7 @@
 
 every agent answers independently
 repeat for each round of reviews:
-    every agent reviews every other one's answer, all reviews at the same time
+    every agent reviews the answer of every other agent, all reviews at the same time
     every agent reads the reviews of its answer and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
@@ -37,19 +37,19 @@ class PeerReviewSettings(AgentsSettings):
 
 
 def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Starts the next round: every agent answers. From the second round on, it reads the reviews of its last answer."""
+    """Starts the next round; from the second round on, every agent gets the reviews of its last answer."""
     return to_agents("answer", state, settings, no_agents, heard=lambda name: reviews_of(state, name))
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Routes to the vote after the last round, else to the reviews; without answers, to the next round."""
+    """Routes to the vote after the last round, else to the reviews, or to the next round if nothing can be reviewed."""
     if no_round_left(state, settings):
         return "vote"
     return to_reviewers("review", state, settings) or answer(state, settings)
 
 
 def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: the reviews of an agent's answer; without any, a text that says so."""
+    """The placeholder ``heard``: the reviews of an agent's answer; if there are none, a note of it."""
     return {"heard": show_heard(state.get("heard") or []) or "(no review came)"}
 
 

@@ -1,4 +1,4 @@
-"""Named bundles of graph, task, sources and settings."""
+"""Presets: named bundles of graph, task and settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moot.nodes._models.chat_models import EMBEDDED
 
 @dataclass(frozen=True)
 class Preset:
-    """A named bundle; the other options of ``moot verify --preset NAME`` override it."""
+    """A graph, a task and settings under one name; the other options of ``moot verify --preset NAME`` override them."""
 
     about: str = ""
     graph: str = "tool_mad"
@@ -25,7 +25,7 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
 
 
 WHOLE = {"max_origin_share": 1.0}
-"""No limit on the share of an origin, as in the papers: the best k results of each search are used."""
+"""No limit on the share of evidence from one origin, as in the papers: the best k results of each search are used."""
 MADKE = {
     "model": "openai:gpt-3.5-turbo",
     "temperature": 0.5,
@@ -34,7 +34,7 @@ MADKE = {
     "web_titles": False,
     **WHOLE,
 }
-"""Common settings of MADKE's experiments (S4 4.4)."""
+"""Settings that all of MADKE's experiments share (S4 4.4)."""
 
 PRESETS = {
     "fast": Preset(
@@ -94,11 +94,11 @@ PRESETS = {
         settings={**MADKE, "sources": ["wikipedia", "chroma:textbooks"]},
     ),
 }
-"""Every preset by name. Those with a task are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""
+"""Every preset by name. Presets with a task are Tool-MAD's settings for special domains (S0 4.4, C.2; S1 IV-D)."""
 
 
 def load_preset(name: str | None) -> Preset:
-    """A preset by name; an empty preset if the name is None.
+    """A preset by name; without a name, a preset with the default graph and no settings.
 
     Raises:
         UserError: there is no preset with this name.

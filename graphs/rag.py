@@ -1,10 +1,10 @@
-"""Retrieval-augmented generation (Lewis et al., NeurIPS 2020, arXiv:2005.11401): the control that reads once.
+"""Retrieval-augmented generation (Lewis et al., NeurIPS 2020, arXiv:2005.11401): a control that searches once.
 
 search every source for the claim
 one agent answers from the evidence
 its answer is the verdict
 
-Its default sources and k are those of Tool-MAD, so that the two can be compared; other values can be set.
+The default sources and k are those of Tool-MAD, so that the two systems can be compared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that alternates reasoning and search.
 
-repeat: the agent states its thoughts, calls its tools, which are the sources, and reads their results
-until it calls no tool, or the tool calls or the budget are used up
-its last message is its answer; if this has no usable answer, the agent is asked once more for one,
-    with all its thoughts, searches and results
+repeat: the agent states its thoughts, calls tools that search the sources, and reads the results
+until the agent calls no tool, or the tool calls or the budget are used up
+if the agent's last message has a usable answer, this answer is the verdict
+otherwise the agent gets all its thoughts, searches and results, and must answer; this answer is the verdict
 
 The loop is LangChain's own agent. Every tool call is a turn, and its results are evidence.
 """
@@ -22,7 +22,7 @@ from pydantic import Field
 
 
 class ReactSettings(SingleReaderSettings):
-    """Settings of ReAct. The default source is S1's, the vector store; the limit of tool calls is our choice."""
+    """Settings of ReAct. The default source is a vector store, as in S1; the default limit of tool calls is ours."""
 
     sources: tuple[Source, ...] = Field(
         default=("chroma",),

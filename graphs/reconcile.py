@@ -1,8 +1,8 @@
-"""RECONCILE (Chen et al., ACL 2024, arXiv:2309.13007): a round table with confidences.
+"""RECONCILE (Chen et al., ACL 2024, arXiv:2309.13007): agents state confidences, which are weights in the vote.
 
 every agent answers independently and states its confidence
-repeat until all give one answer, or the rounds are used up:
-    every agent reads all last answers, grouped, with reasons and confidences, and answers again
+repeat until all agents give the same answer, or the rounds are used up:
+    every agent reads all last answers, in groups of equal answers, with reasons and confidences, and answers again
 the answer with the greatest sum of confidence weights is the verdict; a tie goes to the earliest agent
 """
 
@@ -31,7 +31,7 @@ class ReconcileSettings(RoundsSettings):
 
 
 def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
-    """Starts the next round; routes to the vote if all agree or no round is left."""
+    """Routes to the vote if all agents agree or no round is left; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
@@ -39,7 +39,7 @@ def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
 
 
 def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: all last answers, the agent's own among them, in groups of equal answers."""
+    """The placeholder ``heard``: all last answers, including the agent's own, in groups of equal answers."""
     turns = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
     groups = {name: group for name, group in (state.get("groups") or {}).items() if name in turns}
     table = show_groups([turns[name] for name in groups], list(groups.values()))
@@ -47,7 +47,7 @@ def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
 
 
 def weight(vote: Mapping[str, Any], settings: Any) -> float | None:
-    """The weight of a vote; None if all votes count equally."""
+    """The weight of a vote, from its confidence; None if the setting `voting` gives all votes the same weight."""
     return confidence_weight(vote["confidence"]) if settings.voting == "confidence" else None
 
 

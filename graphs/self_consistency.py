@@ -1,8 +1,8 @@
 """Self-consistency (Wang et al., ICLR 2023, arXiv:2203.11171): several chains of thought, and a vote.
 
-one agent reasons step by step and answers, n times at the same time and independently
+one agent reasons step by step and answers, n times in parallel and independently
     or, with a budget, as many times as the budget allows
-the most frequent answer is the verdict; a tie goes to the earliest
+the most frequent answer is the verdict; a tie goes to the earliest answer
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import Field
 
 
 class SelfConsistencySettings(SingleAgentSettings):
-    """Settings of self-consistency. The defaults are the usual ones."""
+    """Settings of self-consistency. The defaults are common values, chosen by us."""
 
     temperature: float | None = Field(
         default=0.7, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
@@ -43,12 +43,16 @@ class SelfConsistencySettings(SingleAgentSettings):
 
 
 def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopReason:
-    """Why the sampling stopped."""
+    """The stop reason: ``budget_exhausted`` if a budget limits the number of answers, else ``single_pass``."""
     return "budget_exhausted" if settings.uses_budget else "single_pass"
 
 
 def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
-    """Starts all samples at once; with a budget first one, then as many as it still allows. Then routes to the vote."""
+    """Starts the next samples; if there are none, routes to the vote.
+
+    Without a budget, all samples start at once. With a budget, one sample starts first, because its cost shows how many
+    further samples the budget allows.
+    """
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples
     return [

@@ -2,7 +2,7 @@
 
 search every source for the claim, once
 repeat, for one debater after the other:
-    answer from the evidence, the debater's own last answer and the others' latest ones
+    answer from the evidence, the debater's own last answer and the others' latest answers
 until the rounds are used up
 the judge decides from the whole debate
 """
@@ -37,7 +37,7 @@ def search(state: DebateState, settings: StandardMadSettings) -> Next:
 
 
 def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
-    """Routes to the debater who speaks next, or after the last round to the judge."""
+    """Routes to the debater who speaks next, or to the judge after the last round."""
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
     return next_speakers("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])

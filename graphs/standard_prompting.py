@@ -1,6 +1,6 @@
-"""Standard prompting (Brown et al., NeurIPS 2020, arXiv:2005.14165): the control without reasoning or evidence.
+"""Standard prompting (Brown et al., NeurIPS 2020, arXiv:2005.14165): a control without reasoning or evidence.
 
-one agent answers at once
+one agent answers directly
 its answer is the verdict
 """
 

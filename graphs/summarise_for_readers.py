@@ -1,7 +1,7 @@
-"""Summarises a finished debate for readers. It is not a system from the literature, but a step that reads a document.
+"""Summarises a finished debate for readers, from its document. The procedure is moot's own, not from the literature.
 
 a model writes three sentences, each with its quotes, and says which answer every quote supports
-sentences without a verified quote are dropped
+drop the sentences without a verified quote
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class ReaderSettings(Settings):
     """Settings of a summary for readers."""
 
     def roles(self) -> set[str]:
-        """The roles that may have their own model."""
+        """The roles that may have a model of their own."""
         return {REPORTER}
 
 

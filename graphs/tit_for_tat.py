@@ -1,10 +1,10 @@
 """Debate in tit for tat (Liang et al., EMNLP 2024, arXiv:2305.19118; "MAD" in S0 and S1): two sides and a moderator.
 
 repeat:
-    the affirmative answers and argues, then the negative contradicts
-    the moderator says whether one answer is preferable
-until one is preferred, or the rounds are used up
-if the rounds are used up, the judge decides from the whole debate
+    the affirmative debater answers and argues, then the negative debater contradicts
+    the moderator says whether one of the answers is preferable
+until an answer is preferred, or the rounds are used up
+a preferred answer is the verdict; if the rounds are used up, the judge decides from the whole debate
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class TitForTatSettings(Settings):
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        """The roles that may have their own model."""
+        """The roles that may have a model of their own."""
         return {*SIDES, "moderator", "judge"} | SHARED_ROLES
 
 
 def needs(settings: TitForTatSettings) -> Needs:
-    """The models that a debate with these settings needs."""
+    """The resources that a debate with these settings needs."""
     return needs_for(settings, {d.name: d.model for d in settings.debaters} | dict.fromkeys(("moderator", "judge")))
 
 
 def stance(state: DebaterState, settings: Any) -> dict[str, str]:
-    """The placeholder ``stance``: the instructions for a debater's side."""
+    """The placeholder ``stance``: the instructions for the side of the debater."""
     return {"stance": STANCES[state["debater"]["name"]]}
 
 
 def speak(state: DebateState, settings: TitForTatSettings) -> Next:
-    """Routes to the debater who speaks next; after both, to the moderator, unless neither gave an answer."""
+    """Routes to the moderator if both debaters have spoken and at least one gave an answer; otherwise as `go_on`."""
     spoken = answers_of(state["turns"])
     heard = len(spoken) == len(SIDES) and any(turn.get("answer") is not None for turn in spoken)
     return "moderate" if heard else go_on(state, settings)

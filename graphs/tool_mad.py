@@ -1,15 +1,14 @@
 """Tool-MAD with the stability score (Jeong et al., second version; S1).
 
-open the debate on a claim
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
-    respond from the evidence, the debater's own last answer and the others'
+    respond from the evidence, the debater's own last answer and the others' last answers
     score the response: faithfulness and answer relevance
-until all debaters give one answer and every score reaches its threshold, or the rounds are used up
+until all debaters give the same answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
 
-Scores are needed only if all debaters give one answer, and for the judge. So the answers of other rounds are scored
-later: together with those of the next consensus, or before the judge.
+Scores are needed only if all debaters give the same answer, and for the judge. So the answers of other rounds are
+scored later: together with the answers of the next consensus, or before the judge.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
     )
 
     def thresholds(self) -> dict[str, float]:
-        """The thresholds of a stable consensus, by score; empty if scores do not gate the consensus."""
+        """The thresholds that scores must reach for a stable consensus; empty if scores do not count."""
         gate = {"faithfulness": self.faithfulness_threshold, "answer_relevance": self.answer_relevance_threshold}
         return gate if self.scoring == "on" else {}
 
 
 def needs(settings: ToolMadSettings) -> Needs:
-    """The models, encoder and sources that a debate with these settings needs."""
+    """The resources that a debate with these settings needs."""
     scored = settings.scoring == "on"
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
@@ -72,10 +71,11 @@ SCORES = ("faithfulness", "answer_relevance")
 
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes after a round: to the next round if the debaters disagree and rounds remain, else to the scores.
+    """Routes after a round, as the setting `scoring` says.
 
-    Without scores: a consensus ends the debate (``consensus_only``), or all rounds follow (``all_rounds``). After the
-    last round, the judge decides.
+    - ``on``: to the next round if the debaters disagree and rounds remain, else to the scores.
+    - ``consensus_only``: to the end after a consensus, else to the next round; after the last round, to the judge.
+    - ``all_rounds``: to the next round; after the last round, to the judge.
     """
     agreed = agreed_answer(state["votes"]) is not None
     if settings.scoring == "consensus_only" and agreed:
@@ -86,7 +86,7 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
 
 
 def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
-    """Whether all answers of the last round are stable; see `answer_is_stable`."""
+    """Whether all answers of the last round are stable (`answer_is_stable`)."""
     gate = settings.thresholds()
     return all(
         answer_is_stable(turn.get("scores", {}), **gate, has_evidence=needs_evidence(turn, settings, state["task"]))
@@ -95,7 +95,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 
 
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes after the scores: a stable consensus ends the debate; else the next round, or finally the judge."""
+    """Routes to the end after a stable consensus, else to the next round or, after the last round, to the judge."""
     if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, settings)

@@ -1,12 +1,11 @@
 """Tool-MAD with the consistency score (Jeong et al., first version; S0).
 
-open the debate on a claim
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
-    respond from the evidence, the debater's own last answer and the others'
-until all debaters give one answer, or the rounds are used up
+    respond from the evidence, the debater's own last answer and the others' last answers
+until all debaters give the same answer, or the rounds are used up
 if the rounds are used up:
-    score every response by its similarity to its evidence
+    score the similarity of every response to its evidence
     the judge decides from the whole debate and each debater's mean similarity
 """
 
@@ -39,7 +38,7 @@ class ConsistencySettings(DebaterSettings):
 
 
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
-    """Routes after a round: a consensus ends the debate; else the next round, or finally scores and the judge."""
+    """Routes to the end after a consensus, else to the next round; after the last round, to the scores or the judge."""
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if not no_round_left(state, settings):
@@ -48,7 +47,7 @@ def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
 
 
 def to_scoring(state: DebateState) -> Next:
-    """Starts the scoring of all responses at the same time."""
+    """Starts the scoring of all responses in parallel."""
     return send_to_scoring(state, "consistency")
 
 

@@ -33,7 +33,7 @@ def load(name: str) -> str:
 
 
 shipped = load
-"""Another name of `load`, for code in which an edited prompt may replace the shipped one."""
+"""Another name of `load`, for code in which an edited prompt may replace the shipped prompt."""
 
 
 @lru_cache(maxsize=256)
@@ -54,15 +54,16 @@ def placeholders(prompt: str) -> frozenset[str]:
 def check_edited(name: str, text: str) -> str:
     """Checks a text that replaces a shipped prompt, and returns it with the line ends of shipped prompts.
 
-    It may leave out placeholders of the instructions. Placeholders of the data must be below the line, except those
-    about the speaker (`SPEAKER`), which may be anywhere or left out.
+    The text may leave out placeholders of the instructions. Placeholders about the speaker (`SPEAKER`) may be anywhere
+    or left out. The other placeholders of the data must be below the line.
 
     Args:
         name: the name of the shipped prompt.
         text: the text that replaces it.
 
     Raises:
-        ValueError: it has no line of three dashes, or a placeholder is unknown, missing or misplaced.
+        ValueError: the text has no line of three dashes, a brace is unbalanced, or a placeholder is not a plain name,
+            unknown, missing or misplaced.
     """
     text = text.replace("\r\n", "\n")
     shipped_instructions, _, shipped_data = shipped(name).partition("\n---\n")
@@ -90,7 +91,8 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         The instructions and the data.
 
     Raises:
-        ValueError: a placeholder has no value, or the prompt has no line of three dashes.
+        ValueError: a brace is unbalanced, a placeholder is not a plain name or has no value, or the prompt has no line
+            of three dashes.
     """
     if not placeholders(prompt) <= values.keys():
         unknown = sorted(placeholders(prompt) - values.keys())
@@ -142,7 +144,7 @@ def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
 
 
 def blocks_or_none(items: Iterable[str], *, empty: str) -> str:
-    """Blocks, each on its own lines; if there are none, another text.
+    """Blocks, each on its own lines; ``empty`` if there are none.
 
     Args:
         items: the blocks.

@@ -45,7 +45,7 @@ class ArxivRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The best matching abstracts; any of the query's words may be missing, as in other search engines."""
+        """The abstracts that match best. One common word is enough, as in other search engines."""
         words = words_of(query)
         if not words:
             return []

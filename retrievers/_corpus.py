@@ -1,6 +1,6 @@
 """Corpora: passages in a Chroma collection, with a manifest that records the encoder.
 
-A corpus that is built without an encoder (`NO_ENCODER`) can be searched only by words, and does not need Chroma.
+If a corpus is built without an encoder (`NO_ENCODER`), only BM25 can search it, and Chroma is not needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """Passages in a batch that is encoded and stored; an interrupted build loses at most three batches."""
 RECENT = 1.0
-"""Seconds for which the state of a corpus is cached, because a lookup needs a thread."""
+"""Seconds for which the state of a corpus is cached, because a lookup blocks and needs a thread."""
 _states: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """The time of the last lookup and the state of each corpus, by `_state_key`."""
 FETCHED = {"fetched", "sha256"}
@@ -41,7 +41,7 @@ PAGE = 5000
 
 
 def known_corpora() -> list[str]:
-    """Names of the demo corpora and of the corpora that were built. Blocking."""
+    """Names of the demo corpora, and of all corpora that were built or whose build was started. Blocking."""
     return sorted({*(name for name in open_store().names() if not name.startswith("demo-")), *DEMO_CORPORA})
 
 
@@ -60,8 +60,8 @@ def delete_corpus(name: str) -> None:
     """Deletes a corpus permanently, after waiting for other writers. Blocking.
 
     Raises:
-        UserError: the name is not a valid corpus name.
-        WorldError: the Chroma server failed.
+        UserError: the name is not a valid corpus name, or the home folder cannot be written.
+        WorldError: the Chroma server or the disk failed.
     """
     check_name(name)
     check_home("Corpora", "corpora")
@@ -70,7 +70,7 @@ def delete_corpus(name: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises an error for an invalid corpus name, because the name becomes the name of a folder."""
+    """Raises an error for an invalid corpus name. The name becomes the name of a folder."""
     if not NAME.fullmatch(name):
         raise UserError(
             f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
@@ -78,7 +78,7 @@ def check_name(name: str) -> None:
 
 
 def check_own_name(name: str) -> None:
-    """Raises an error for a name that a user's own corpus cannot have."""
+    """Raises an error for a name that is invalid or reserved for the demo corpora."""
     if name.startswith("demo-"):
         raise UserError(
             f"{name!r}: names that begin with demo- are reserved for the demo corpora.", kind="invalid_corpus"
@@ -87,16 +87,16 @@ def check_own_name(name: str) -> None:
 
 
 def corpus_state(name: str) -> str:
-    """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
+    """A text that identifies a corpus's store, and changes when the corpus is indexed again. Blocking."""
     check_name(name)
-    states = _states  # if a corpus is indexed meanwhile, `_forget_states` drops this dict, and with it the old state
+    states = _states  # `_forget_states` replaces this dict: if a corpus is indexed meanwhile, its old state is dropped
     state = open_store().state(name)
     states[_state_key(name)] = (time.monotonic(), state)
     return state
 
 
 def recent_state(name: str) -> str | None:
-    """The corpus's state if this process looked it up recently and has indexed no corpus since; else None."""
+    """The corpus's state if this process looked it up recently (`RECENT`), and has indexed none since; else None."""
     at, state = _states.get(_state_key(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
 
@@ -112,7 +112,7 @@ def _state_key(name: str) -> tuple[str | None, ...]:
 
 
 def check_encoder(manifest: Manifest, encoder: str) -> None:
-    """Raises an error if a corpus is read or extended with another encoder than the one that built it."""
+    """Raises an error if ``encoder`` is not the encoder that built the corpus."""
     if manifest.encoder == NO_ENCODER != encoder:
         raise _without_vectors(manifest.name)
     if manifest.encoder != encoder:
@@ -125,7 +125,7 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
 
 
 def check_vectors(name: str) -> None:
-    """Raises an error for a corpus without vectors, before an encoder is opened for it. Blocking."""
+    """Raises an error for a corpus without vectors. Blocking. Called before an encoder is opened for the corpus."""
     manifest = None if name in DEMO_CORPORA else read_manifest(name)
     if manifest is not None and manifest.encoder == NO_ENCODER:
         raise _without_vectors(name)
@@ -140,9 +140,9 @@ def _without_vectors(name: str) -> UserError:
 
 
 def check_dimension(manifest: Manifest, dimension: int) -> None:
-    """Raises an error if the encoder's vectors have another length than the corpus's.
+    """Raises an error if the encoder's vectors and the corpus's vectors differ in length.
 
-    Then the encoder's name now refers to another model.
+    They differ if the encoder's name now refers to another model.
     """
     if manifest.dimension != dimension:
         raise UserError(
@@ -164,7 +164,7 @@ async def index_passages(
     progress: Progress = lambda stored, encoded: None,
     fill: Fill = fill_in_process,
 ) -> Manifest:
-    """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
+    """Adds passages to a corpus, in batches. A passage that is already stored unchanged is not encoded again.
 
     If a build is interrupted, the next run continues it. Nothing is changed until the first batch has been read.
 
@@ -178,9 +178,9 @@ async def index_passages(
         fill: encodes and stores the passages; by default in this process.
 
     Raises:
-        UserError: the name is invalid, the corpus is damaged or has another encoder, a line of the source is invalid,
-            there are no passages, or two different passages have the same id.
-        WorldError: the encoder's endpoint or the Chroma server failed.
+        UserError: the name is invalid, the corpus is damaged or has another encoder, the encoder cannot be opened, a
+            file cannot be read, there are no passages, or two different passages have the same id.
+        WorldError: the encoder's endpoint, the Chroma server or the disk failed.
     """
     check_own_name(name)
     async with await asyncio.to_thread(_lock, name):
@@ -190,7 +190,7 @@ async def index_passages(
 async def _build(
     name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_in_process
 ) -> Manifest:
-    """As `index_passages`, for a corpus that this process has locked."""
+    """As `index_passages`. The caller has locked the corpus."""
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
@@ -207,7 +207,8 @@ async def _build(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
     if known is not None and known.complete:
-        await asyncio.to_thread(_open_complete, store, known)  # raises if passages are lost: new ones could hide it
+        # Raises an error if passages are lost, because new passages would hide the loss.
+        await asyncio.to_thread(_open_complete, store, known)
     begun = Manifest(name, text_encoder.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
@@ -222,7 +223,7 @@ async def _build(
 
 
 def _record_ids(passages: Iterable[Passage], ids: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
-    """Yields the passages, and records the ids of each document's passages by the document's name and source."""
+    """Yields the passages. In ``ids``, it records each document's passage ids by the document's name and source."""
     for passage in passages:
         if isinstance(passage, DocumentPassage):
             ids.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
@@ -230,7 +231,7 @@ def _record_ids(passages: Iterable[Passage], ids: dict[tuple[str, str], set[str]
 
 
 def _delete_earlier(name: str, collection: Any, ids: dict[tuple[str, str], set[str]]) -> None:
-    """Deletes the passages of earlier versions of the documents that were read; ``ids`` is from `_record_ids`."""
+    """Deletes passages of earlier versions of the documents in ``ids``, which `_record_ids` has filled."""
     for (document, source), current in ids.items():
         with chroma_errors(name, "it cannot be written"):
             stored = collection.get(where={"source": source}, include=[])["ids"]
@@ -270,11 +271,11 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
     Args:
         name: the corpus.
-        encoder: the encoder of the queries.
+        encoder: the name of the encoder of the queries.
 
     Raises:
-        UserError: the corpus is missing, unfinished, damaged, or has another encoder.
-        WorldError: the Chroma server failed, or the encoder's endpoint while a demo corpus was built.
+        UserError: the corpus is missing, unfinished or damaged, or has another encoder.
+        WorldError: the Chroma server failed, or the encoder's endpoint failed while a demo corpus was built.
     """
     if name in DEMO_CORPORA:
         manifest = await _build_demo(name, encoder)
@@ -288,14 +289,14 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
     """Opens a corpus's collection, and checks that it is complete. Blocking.
 
-    It must have at least as many passages as its manifest says, and the first and the last must have vectors.
+    The collection must have at least as many passages as the manifest says. The first and last must have vectors.
     """
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
     if stored < manifest.passages:
         raise store.damaged(manifest.name, f"it should have {manifest.passages} passages and has {stored}")
-    with chroma_errors(manifest.name, "vectors are missing"):  # if files are lost, searches return only the rest
+    with chroma_errors(manifest.name, "vectors are missing"):  # if files are lost, Chroma searches only the rest
         for offset in (0, stored - 1):
             collection.get(limit=1, offset=offset, include=["embeddings"])
     return collection
@@ -322,7 +323,7 @@ def _find_corpus(name: str) -> Manifest:
 
 
 async def _build_demo(name: str, encoder: str) -> Manifest:
-    """Builds a demo corpus for an encoder if it is missing; if several processes need it, the others wait."""
+    """Builds a demo corpus for an encoder if it is missing. Other processes that need it wait meanwhile."""
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
     corpus = name + suffix
     manifest = await asyncio.to_thread(read_manifest, corpus)
@@ -336,7 +337,7 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 
 
 def _lock(name: str) -> Any:
-    """The lock that a process must acquire to write a corpus; it is not acquired here. Blocking."""
+    """The lock for writers of a corpus, not yet acquired. Blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")
@@ -353,6 +354,7 @@ def all_passages(name: str) -> list[Passage]:
 
     Raises:
         UserError: the corpus is missing, unfinished or damaged.
+        WorldError: the Chroma server failed.
     """
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
@@ -374,9 +376,10 @@ def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """A digest of a set of passages. It does not depend on their order, nor on the fields in `FETCHED`.
+    """A digest of a set of passages. It depends neither on their order nor on the fields in `FETCHED`.
 
-    It is the sum of the passages' digests, so that these need not be sorted (AdHash: Bellare and Micciancio, 1997).
+    It is the sum of the passages' digests modulo 2^128, so that the passages need not be sorted (AdHash: Bellare and
+    Micciancio, 1997).
     """
     total = 0
     for passage in passages:
@@ -390,6 +393,7 @@ def corpus_digest(name: str) -> str:
 
     Raises:
         UserError: the corpus is missing, unfinished or damaged.
+        WorldError: the Chroma server failed.
     """
     known = None if name in DEMO_CORPORA else _find_corpus(name)
     return known.digest if known and known.digest else _cached_digest(name, corpus_state(name))

@@ -22,7 +22,7 @@ class CrossScorer(LocalModel):
         self._model = model
 
     async def compare(self, text: str, others: Sequence[str]) -> list[float]:
-        """The similarity of a text to each of the others.
+        """The similarity of a text to each of the other texts.
 
         Raises:
             WorldError: the model failed, or returned a value that is not a finite number.
@@ -42,7 +42,7 @@ async def open_cross_encoder(name: str) -> CrossScorer:
     """The CrossEncoder with this name (or in this folder), loaded once per process.
 
     Raises:
-        UserError: it cannot be loaded, or the server does not list it.
+        UserError: the model cannot be loaded, or the server does not list it.
     """
     return await load_in_thread(_load_cross, name, "reranker or cross_encoder")
 

@@ -41,14 +41,14 @@ Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
-"""Most texts of a short list. Short lists come from debates and are cached; long ones come from building corpora."""
+"""Most texts of a short list. Short lists come from debates and are cached; long lists come from building corpora."""
 BATCH_CHARACTERS = 2000
-"""Characters that fill a batch of short lists: a larger batch is not faster, and other lists would wait longer."""
+"""Characters that fill a batch of short lists: a larger batch is not faster, and would delay other lists."""
 STEP = 32
 """Lengths in tokens are rounded up to a multiple of this, because the CPU library compiles for every new input shape.
 """
 BULK_STEP = 8
-"""As `STEP`, for long lists."""
+"""As `STEP`, but for long lists."""
 TOKENS_AT_ONCE = 1024
 """Most tokens in a batch of a long list, including the padding to the length of its longest text."""
 AT_ONCE = 1000
@@ -56,11 +56,11 @@ AT_ONCE = 1000
 LONGEST_VECTORS = 64 * 2**20
 """Most bytes of the vectors in an endpoint's answer."""
 CACHED_TEXTS = 8192
-"""Most texts whose vectors an encoder caches: 256 concurrent debates use about 30 texts each more than once."""
+"""Most texts whose vectors an encoder caches. Each of 256 concurrent debates uses about 30 texts more than once."""
 
 
 class Encoder(Protocol):
-    """Turns texts into unit vectors. A corpus records ``name``, the encoder that built it."""
+    """Turns texts into unit vectors. A corpus records the ``name`` of the encoder that built it."""
 
     name: str
 
@@ -73,9 +73,9 @@ class Encoder(Protocol):
         ...
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Caches these unit vectors for these texts, so that `embed` returns them without computing them.
+        """Caches the unit vectors of these texts, so that `embed` need not compute them again.
 
-        The `CACHED_TEXTS` texts that were used last stay cached; others are dropped.
+        Only the `CACHED_TEXTS` most recently used texts stay cached.
         """
         ...
 
@@ -83,10 +83,10 @@ class Encoder(Protocol):
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
     """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
 
-    The cache contains passages just found in a corpus with the same encoder, and pieces of earlier calls.
+    The encoder caches the passages that it has just found in a corpus, and the pieces of earlier calls.
 
     Args:
-        pieces: evidence; title and text are encoded.
+        pieces: the evidence; title and text are encoded.
         encoder: the encoder.
 
     Raises:
@@ -99,13 +99,13 @@ async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vecto
 
 
 async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIMITS) -> Encoder:
-    """The encoder with this name, loaded once per process.
+    """The encoder with this name. A model in this process is loaded only once.
 
     Args:
         name: ``all-MiniLM-L6-v2`` (from its package, offline); ``openai:NAME`` for an embedding model of an
             OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); any other value is the name or folder of a
             sentence-transformers model.
-        limits: limits of an endpoint.
+        limits: limits of the endpoint, if the model is behind one.
 
     Raises:
         UserError: the encoder is unknown, its package or key is missing, or the server does not list it.
@@ -118,7 +118,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
 
 class VectorCache:
-    """A cache of the vectors of the `CACHED_TEXTS` texts used last. Threads and loops may share it."""
+    """A cache for the vectors of the `CACHED_TEXTS` most recently used texts. Threads and loops may share it."""
 
     def __init__(self) -> None:
         # Arrays, because the garbage collector would visit every number in lists.
@@ -147,10 +147,10 @@ class VectorCache:
 class SentenceEncoder(VectorCache):
     """A sentence-transformers model in this process.
 
-    The model computes in bfloat16 if the processor supports it (cosines then differ by less than 0.01). Debates wait
-    for short lists (queries, claims, questions), so short lists do not wait for long ones (a corpus). Short lists that
-    arrive at the same moment, or while a batch is computed, share a batch. Their vectors are cached, because debates
-    use the same texts again; concurrent requests for one text share one computation.
+    The model computes in bfloat16 if the processor supports it; cosines then differ by less than 0.01. Debates wait for
+    short lists (queries, claims, questions), so short lists do not wait for long lists (passages of a corpus). Short
+    lists that arrive at the same moment, or while a batch is computed, share a batch. Their vectors are cached, because
+    debates use the same texts again. Concurrent requests for one text share one computation.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -159,13 +159,13 @@ class SentenceEncoder(VectorCache):
         self.name = name
         self._model = model
         self._quick, self._long = fast_encoders(model)
-        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores busy
+        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next list keeps all cores busy
         self._workers = single_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._in_progress: dict[str, Future[dict[str, Vector]]] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Short lists are computed in the order of their requests."""
+        """One unit vector for each text, in order. Short lists start in the order of their requests."""
         with self._lock:
             vectors = self.cached(texts)
             missing = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -179,7 +179,7 @@ class SentenceEncoder(VectorCache):
         return [vectors[text] for text in texts]
 
     async def _embed_long(self, texts: list[str]) -> list[Vector]:
-        """The vectors of a long list; if the caller is cancelled, a traced model stops."""
+        """The vectors of a long list. If the caller is cancelled, a traced model stops after its current batches."""
         cancelled = threading.Event()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, cancelled)
@@ -193,7 +193,7 @@ class SentenceEncoder(VectorCache):
             future: Future[dict[str, Vector]] = Future()
             self._waiting.append((fresh, future))
             self._in_progress |= dict.fromkeys(fresh, future)
-        if texts:  # runs at the end of this turn of the loop, so that other requests of the turn join the batch
+        if texts:  # submitted after this iteration of the loop, so that its other requests join the batch
             asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)
         return list(dict.fromkeys(self._in_progress[text] for text in texts))
 
@@ -205,7 +205,7 @@ class SentenceEncoder(VectorCache):
             while self._waiting and size < BATCH_CHARACTERS:
                 taken.append(self._waiting.popleft())
                 size += sum(map(len, taken[-1][0]))
-            if self._waiting:  # the event loop that should have submitted them may be closed
+            if self._waiting:  # the event loop that should have submitted these lists may be closed
                 self._workers.submit(self._compute_batch)
         together = [text for texts, _ in taken for text in texts]
         if not together:
@@ -228,12 +228,12 @@ class SentenceEncoder(VectorCache):
 
 
 def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
-    """Threads that each compute on one core: one text is too small for several cores, and several arrive at once."""
+    """Threads that each compute on one core: one text is too small for several cores, but many texts arrive at once."""
     cores = torch.get_num_threads()
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # sets PyTorch's default for this thread now; later, it would replace our number
+        torch.get_num_threads()  # PyTorch sets its default for this thread now; later, it would replace our number
         torch.set_num_threads(1)
         started.wait()
 
@@ -241,7 +241,7 @@ def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     for _ in range(count):
         threads.submit(start)
     started.wait()
-    torch.set_num_threads(cores)  # the number applies to the thread that sets it, and to later ones
+    torch.set_num_threads(cores)  # the number applies to the thread that sets it, and to threads that start later
     return threads
 
 
@@ -253,15 +253,15 @@ def encode(model: Any, texts: list[str]) -> list[Vector]:
 
 Encode = Callable[[list[str]], list[Vector]]
 EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
-"""Encodes a long list; a traced model stops once the event is set."""
+"""Encodes a long list; a traced model stops after the event is set."""
 
 
 def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
-    """Faster versions of `encode` for short and for long lists, with a traced model.
+    """Two faster versions of `encode` with a traced model: for short lists, and for long lists.
 
-    They use reduced precision if the processor supports it. A traced model computes without Python from end to end; an
-    untraced one would compete with a busy event loop for the GIL between its hundreds of small steps. If a model cannot
-    be traced, or its traced vectors differ, both versions are `encode`.
+    They use bfloat16 if the processor supports it. A traced model runs from end to end without Python. Without tracing,
+    a model would compete with a busy event loop for the GIL between its hundreds of small steps. If the model cannot be
+    traced, or if its traced vectors differ (cosine below 0.99), both versions are `encode`.
     """
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)
@@ -277,7 +277,7 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
     samples = ["One short text.", "Another one.", "A text of another length. " * 12]
     try:
         with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings that the trace may be wrong: the comparison below tests it
+            warnings.simplefilter("ignore")  # PyTorch warns that a trace may be wrong; the comparison below tests it
             few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
             traced = torch.jit.trace(compute, (few,), check_trace=False)
         batches = Batches(torch, fast.tokenizer, traced)
@@ -311,7 +311,11 @@ class Batches:
         return joined([self._run(tokens, batch, STEP) for batch in alike])
 
     def long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
-        """Encodes a long list, the longest texts first. Each core computes batches of up to `TOKENS_AT_ONCE` tokens."""
+        """Encodes a long list, the longest texts first. Each core computes batches of up to `TOKENS_AT_ONCE` tokens.
+
+        Raises:
+            CancelledError: the event was set.
+        """
 
         def run(batch: list[int]) -> dict[int, Vector]:
             if cancelled.is_set():
@@ -343,7 +347,7 @@ def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
 
 
 def load_sentence_encoder(name: str) -> SentenceEncoder:
-    """A sentence-transformers model by name, loaded once per process. Blocking."""
+    """A sentence-transformers model by name, loaded once per process. Blocking. Raises errors as `open_encoder`."""
     return load_alone(_load, name)
 
 
@@ -388,7 +392,10 @@ class EndpointEncoder(VectorCache):
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order.
 
-        Only texts that are not cached are requested. Short lists, which come from debates, are then cached.
+        Only texts that are not cached are requested. The vectors of short lists, which come from debates, are cached.
+
+        Raises:
+            UserError, WorldError: the endpoint refused or failed, or returned unusable vectors.
         """
         if (cache := embeddings.get()) is None:
             vectors = await self._embed_missing(texts)
@@ -406,7 +413,7 @@ class EndpointEncoder(VectorCache):
         return vectors
 
     async def _embed_missing(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of texts; those that are not in this encoder's cache are requested."""
+        """The vectors of texts, from this encoder's cache or else from the endpoint."""
         vectors = self.cached(texts)
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
         vectors |= zip(missing, await self._request_all(missing) if missing else [], strict=True)
@@ -452,7 +459,7 @@ def decode_vector(vector: Any) -> Any:
     """A vector in an endpoint's answer: numbers, or 32-bit floats in base64.
 
     Raises:
-        ValueError: it is a text, but not base64 of such numbers.
+        ValueError: the vector is a text that is not base64 of 32-bit floats.
     """
     return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
@@ -461,7 +468,7 @@ def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
     """The vectors scaled to unit length, and rounded to 32-bit floats as the ledger stores them.
 
     Raises:
-        WorldError: a vector has no direction: it is not a list of finite numbers, or all its numbers are 0.
+        WorldError: a vector is not a list of finite numbers, or all its numbers are 0.
     """
     np = imported("numpy")
     problem = "The encoder returned a vector that is zero or not finite. Try again, or use another encoder."

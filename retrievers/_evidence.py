@@ -10,28 +10,30 @@ from typing import Any, Literal, NotRequired, Protocol, get_args
 from typing_extensions import TypedDict
 
 Standing = Literal["seed", "discarded", "disputed", "discovered", "admitted"]
-"""The standing of a piece in a trial's record. ``seed``: found, and not ruled on. ``discarded``: excluded.
-``disputed``: only in the panel's record. ``discovered``: found during the debate. ``admitted``: part of the record from
-the start. If a piece has two standings, the later one in this list counts.
+"""The standing of a piece in a trial's record. ``seed``: found before the debate, without a ruling yet. ``discarded``:
+excluded. ``disputed``: shown only to the panel. ``discovered``: found during the debate, and added to the record.
+``admitted``: part of the record from the start. If two versions of a piece are merged, the standing that comes later in
+this list is kept.
 """
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 UNTITLED = "(no title)"
-"""The title of a piece without one."""
+"""The title of a piece that has no title."""
 GIVEN = "given"
 """The retriever, agent and source of a piece that was given with the claim."""
 
 
 class Retrieval(TypedDict):
-    """One retrieval of a piece: its query and its score and, in a debate's state, the agent and the round.
+    """One retrieval of a piece: the query and the score; in a debate's state, also the agent and the round.
 
     For pieces given with the claim, ``retriever`` and ``agent`` are `GIVEN`, ``query`` is empty and ``round`` 0.
-    ``score`` comes from the source: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
-    lexical search, the weighted sum of both (at most 1) or the reranker's rating for hybrid search, the vendor's score
-    for web search; null if the source gives none. ``rank`` counts from 1 in the source's order; ``retrieved`` is the
-    time in ISO form. ``phase`` exists if the debate has several phases. In a trial, ``novelty`` is the difference from
-    the earlier pieces (0 to 2; 0 if the piece had been excluded), and ``request_similarity`` the cosine with the side's
-    request. ``left_out`` is true if the piece was not shown to any agent, because its origin already had its share.
+    ``score`` comes from the source, and is null if the source gives none. It is the cosine similarity (-1 to 1) for
+    dense search, and the BM25 weight (0 or more) for lexical search. For hybrid search, it is the fused score of both
+    (at most 1) or the reranker's rating; for web search, the vendor's score. ``rank`` counts from 1 in the source's
+    order. ``retrieved`` is the time in ISO form. ``phase`` exists if the debate has several phases. In a trial,
+    ``novelty`` is 1 minus the largest cosine with an earlier piece (0 to 2; 0 if the piece was excluded before), and
+    ``request_similarity`` is the cosine with the side's request. ``left_out`` is true if the result was not shown to
+    any agent, because its origin already had its share of the evidence.
     """
 
     query: str
@@ -60,15 +62,15 @@ class Origin(TypedDict):
 class Evidence(TypedDict):
     """A piece of evidence. ``id`` is stable: it depends only on the source and the text.
 
-    ``published`` comes from the source; in a debate it is a date in ISO form (a year, a month or a day) if it could be
+    ``published`` comes from the source; in a debate, it is a date in ISO form (a year, a month or a day) if it could be
     parsed. ``page`` and ``heading`` give the place in a document. For a web page that a user named, ``fetched`` is the
-    time of the fetch in ISO form (UTC), and ``sha256`` the hash of its bytes. ``also`` lists other places where the
-    same text was found. ``shown`` exists if the text is too long to be shown in full: the parts that were shown to any
-    agent, in order, as pairs of a start and an end in code points. ``summary_of`` holds the original if a model wrote
-    the text as a summary. ``truncated`` exists only in documents of moot 0.1, which cut texts off. In a trial, ``pool``
-    is the first pool with the piece, ``status`` its standing, and ``weight`` its admissibility, ``relevance`` x
-    ``credibility``, all from 0 to 1. ``struck`` is true if a person struck the piece: it is no longer shown to any
-    agent.
+    time of the fetch in ISO form (UTC), and ``sha256`` is the hash of the page's bytes. ``also`` lists other places
+    where the same text was found. ``shown`` exists if the text is too long to be shown in full. It has the parts that
+    were shown to any agent, in order, as pairs of a start and an end (exclusive) in code points. ``summary_of`` holds
+    the original text if a model wrote ``text`` as its summary. ``truncated`` exists only in documents of moot 0.1,
+    which cut texts off. In a trial, ``pool`` is the first pool with the piece, ``status`` is its standing, and
+    ``weight`` is its admissibility: ``relevance`` x ``credibility``, all from 0 to 1. ``struck`` is true if a person
+    struck the piece; then the piece is no longer shown to any agent.
     """
 
     id: str
@@ -95,12 +97,12 @@ class Evidence(TypedDict):
 
 
 class Retriever(Protocol):
-    """A source of evidence. ``name`` is its full name, e.g. ``bm25:demo-news`` if ``web`` was opened as that source."""
+    """A source of evidence. ``name`` is its full name, e.g. ``bm25:demo-news`` if ``web`` stands for this source."""
 
     name: str
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """At most ``k`` (1 or more) pieces for a query, best first; an empty list for a blank query or no result.
+        """At most ``k`` (1 or more) pieces for a query, best first; none for a blank query.
 
         Raises:
             UserError: the source is missing or misconfigured.
@@ -110,7 +112,7 @@ class Retriever(Protocol):
 
 
 def clean(text: str) -> str:
-    """A text in Unicode's composed form, without control and format characters (new lines and tabs stay).
+    """A text in Unicode's composed form (NFC), without control and format characters; new lines and tabs stay.
 
     Control characters that separate words, such as a form feed, become spaces. White space at both ends is removed.
     """
@@ -127,13 +129,13 @@ def _without_control(char: str) -> str:
 
 
 def encoded_text(title: str, text: str) -> str:
-    """The text that encoders read for a passage or a piece of evidence: its title, if it has one, and its text."""
+    """The text that encoders read for a passage or a piece of evidence: the title, if there is one, and the text."""
     title, text = clean(title), clean(text)
     return f"{title}. {text}" if title not in ("", UNTITLED) else text
 
 
 def evidence_id(source: str, text: str) -> str:
-    """``ev-`` and ten hexadecimal digits of a hash of source and text."""
+    """The id of a piece: ``ev-`` and ten hexadecimal digits of a hash of source and text."""
     return "ev-" + hashlib.blake2b(f"{source}\x1f{text}".encode(), digest_size=5).hexdigest()
 
 
@@ -152,18 +154,18 @@ def make_evidence(
     fetched: str | None = None,
     sha256: str | None = None,
 ) -> Evidence:
-    """Creates a piece that a source found or a user gave, cleaned and with its id.
+    """Creates a piece of evidence with its id, from a source's result or a user's text; its texts are cleaned.
 
     Args:
         text: its text.
         title: its title, if it has one.
-        source: the source of the text; the id depends on it and on the text.
-        query: the query that found it.
+        source: the source of the text; the id depends on the source and the text.
+        query: the query that found it; empty for a user's text.
         score: the source's score (see `Retrieval`); None if there is none.
         retriever: the retriever that found it, e.g. ``bm25:notes``.
         url: its address.
         published: its date of publication, as the source gives it.
-        page: its page in a document, from 1.
+        page: its page in a document, counted from 1.
         heading: the heading above it in a document.
         fetched: the time at which its page was fetched, in ISO form.
         sha256: the hash of that page's bytes, in hexadecimal.
@@ -200,7 +202,7 @@ def active_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def is_left_out(piece: Mapping[str, Any]) -> bool:
-    """Whether a piece was left out at every retrieval, because its origin had its share of the evidence."""
+    """Whether a piece was left out at every retrieval, because its origin already had its share of the evidence."""
     retrievals = piece["retrievals"]
     for retrieval in retrievals:  # a loop is faster than `all`: each prompt calls this for all pieces
         if not retrieval.get("left_out"):
@@ -209,7 +211,7 @@ def is_left_out(piece: Mapping[str, Any]) -> bool:
 
 
 def mark_left_out(piece: Evidence) -> Evidence:
-    """The piece, marked as left out because its origin has its share of the evidence."""
+    """The piece, marked as left out at all its retrievals."""
     return {**piece, "retrievals": [{**retrieval, "left_out": True} for retrieval in piece["retrievals"]]}
 
 
@@ -219,7 +221,9 @@ def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
-    """Both lists in order. A piece in both lists is returned once, with the retrievals of both (each once).
+    """Both lists in order, each piece once: pieces with the same id are merged.
+
+    A merged piece has the retrievals (each once), the rulings, the shown parts and the places of both.
 
     Args:
         old: the pieces so far.
@@ -241,7 +245,7 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
 
 
 def _merge_shown(known: Evidence, new: Evidence) -> None:
-    """Adds the shown parts of the other piece with the same text; all is shown if that piece is shown in full."""
+    """Adds the shown parts of a piece with the same text; if that piece is shown in full, ``known`` is, too."""
     if "shown" in new:
         known["shown"] = joined_spans([*known["shown"], *new["shown"]], known["text"])
     else:
@@ -260,11 +264,11 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
 
 
 RULED = ("novelty", "request_similarity", "left_out")
-"""Fields of a retrieval that are set later than the others."""
+"""Fields of a retrieval that are set later than its other fields."""
 
 
 def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each retrieval once, with the fields in `RULED` from either list."""
+    """Both lists in order, each retrieval once; the fields in `RULED` come from either list."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for retrieval in [*known, *new]:
         key = frozenset((k, v) for k, v in retrieval.items() if k not in RULED)
@@ -273,7 +277,7 @@ def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retr
 
 
 def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
-    """The known piece, with the court's and a person's rulings on the new one."""
+    """The known piece, with the court's and a person's rulings on the new piece."""
     merged: Evidence = {**known}
     if "weight" in new:
         merged |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}

@@ -36,18 +36,19 @@ Italian is left out: its rules join English sentences, and take quadratic time.
 BLOCK = 5000
 """Characters that are split at a time, because texts without spaces or with open quotes take quadratic time."""
 LONG = 200
-"""Most tokens of a sentence that is not split: a longer one is probably a list, a table or a text without full stops.
+"""Most tokens of a sentence that is not split: a longer sentence is probably a list, a table or a text without full
+stops.
 """
 MARKS = ("\n", "[;；؛]", r"[,，、،](?!\d)", r"\s", ",", TOKEN.pattern)
-"""Separators at which a long sentence is split, as patterns; each is used if the earlier ones leave parts too long."""
+"""Separators at which a long sentence is split, as patterns. The next pattern is used if parts are too long."""
 GAP = "[...]"
 """Marks an omission in a text."""
 BEGINNING = 0.25
 """The beginning's share of an excerpt's tokens; the first sentence is always shown."""
 READ = 300_000
-"""Most characters of a text in which sentences are searched, from its beginning."""
+"""Most characters of a text from which an excerpt is made, counted from its beginning."""
 COMPARED = 1000
-"""Most sentences that are compared with the query: the first ones."""
+"""Most sentences after the beginning that are compared with the query. Later sentences are not shown."""
 
 Span = tuple[int, int]
 """A start and an end (exclusive), in code points of a text."""
@@ -55,7 +56,7 @@ Span = tuple[int, int]
 
 @lru_cache(maxsize=512)
 def count_tokens(text: str) -> int:
-    """The approximate number of tokens of a text: words, parts of long words, and punctuation."""
+    """The approximate number of tokens in a text, as `TOKEN` matches them."""
     return sum(1 for _ in TOKEN.finditer(text))
 
 
@@ -64,8 +65,9 @@ def sentences(text: str, longest: int = LONG) -> list[Span]:
 
     Args:
         text: the text.
-        longest: most tokens of a sentence that is not split (1 or more). A longer one is split into its lines, and
-            longer lines into parts of about half as many tokens, which end at punctuation or a space if possible.
+        longest: most tokens of a sentence that is not split (1 or more). A longer sentence is split into its lines. A
+            line that is still longer is split, at punctuation or spaces if possible, into parts of about half as many
+            tokens.
     """
     spans = _parts(text, _sentence_ends(text), 0, len(text))
     return [part for span in spans for part in _split_long(text, span, longest, MARKS)]
@@ -74,7 +76,7 @@ def sentences(text: str, longest: int = LONG) -> list[Span]:
 def _sentence_ends(text: str) -> Iterator[int]:
     """The ends of sentences.
 
-    The last sentence of a block may continue, so it is read again with the next block, unless it is the only one.
+    The last sentence of a block may continue, so it is read again with the next block, unless it is the only sentence.
     """
     boundaries, start = imported("sentencex").get_sentence_boundaries, 0
     while start < len(text):
@@ -120,12 +122,12 @@ def _join_parts(text: str, parts: Iterable[Span], most: int) -> list[Span]:
 
 
 def _longest_sentence(most: int) -> int:
-    """Most tokens of a sentence that is not split, in an excerpt of ``most`` tokens: at most half of the excerpt."""
+    """``longest`` of `sentences` for an excerpt of ``most`` tokens: half of the excerpt, but at most `LONG`."""
     return max(1, min(LONG, most // 2))
 
 
 def beginning(text: str, most: int) -> str:
-    """The beginning of a text with at most ``most`` tokens: whole sentences, and parts of long ones."""
+    """The beginning of a text with at most ``most`` tokens: whole sentences, and parts of long sentences."""
     over = next(islice(TOKEN.finditer(text), most, None), None)
     if over is None:
         return text
@@ -134,7 +136,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
-    """The position up to which the first spans have at most ``most`` tokens together."""
+    """The end of the first spans that together have at most ``most`` tokens; 0 if the first span has more."""
     last = 0
     for start, end in spans:
         if (most := most - count_tokens(text[start:end])) < 0:
@@ -178,11 +180,13 @@ def is_short(text: str, most: int) -> bool:
 async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[list[int]]:
     """The parts of a long text to show: its beginning and the sentences nearest to a query, in the text's order.
 
+    Each part is a pair of a start and an end (exclusive), in code points.
+
     Args:
         text: a text with more than ``most`` tokens.
         query: the query that found the text.
         most: most tokens to show, as `count_tokens` counts them.
-        encoder: compares sentences with the query.
+        encoder: encodes the query and the sentences.
 
     Raises:
         UserError, WorldError: the encoder's endpoint failed.
@@ -195,7 +199,7 @@ async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[li
 
 
 def _split_beginning(text: str, most: int) -> tuple[Span, list[Span]]:
-    """The beginning, and the later sentences that are short enough to be shown with it."""
+    """The beginning, and the later sentences that are short enough to be shown with it (at most `COMPARED`)."""
     found = sentences(text[:READ], _longest_sentence(most))
     found = found if len(text) <= READ else found[:-1] or found  # the last sentence may be cut off
     start, stop = found[0]

@@ -30,7 +30,7 @@ from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 LONGEST_PARAGRAPH = 1200
-"""Most characters of a paragraph in one passage; about the default encoder's limit."""
+"""Most characters of a passage: longer paragraphs are split. About the default encoder's limit."""
 
 
 class Passage(BaseModel):
@@ -58,7 +58,7 @@ class Passage(BaseModel):
 
 
 class DocumentPassage(Passage):
-    """A passage of a document. If a new version of the document is indexed, it replaces all passages of the old one.
+    """A passage of a document. If a new version of the document is indexed, it replaces all of the old passages.
 
     ``document`` is the part before the ``#`` in the ids of the document's passages.
     """
@@ -73,15 +73,16 @@ def read_passages(
 ) -> Iterator[Passage]:
     """The passages of a file or folder, in the order of its files. Blocking.
 
-    A line of a ``.jsonl`` file is a passage, and so is a paragraph of a ``.txt`` or ``.md`` file. Passages of PDF,
-    HTML, Word (``.docx``) and ``.csv`` files have pages and headings. The kind of a file is decided by its content if
-    possible.
+    Each line of a ``.jsonl`` file is a passage, and so is each paragraph of a ``.txt`` or ``.md`` file. Passages of
+    PDF, HTML, Word (``.docx``) and ``.csv`` files have the page and the heading if the file has them. Long paragraphs
+    are split. The kind of a file is decided by its content if possible.
 
     Args:
         path: the file or folder. In a folder, names that begin with a dot are skipped.
         refused: called with the error of each file that cannot be read; then reading continues. By default, the first
-            such error is raised; only in a folder, such files whose suffix is not in `FILE_SUFFIXES` are skipped.
-        noted: called with a sentence about missing parts of a file, or about how it was read.
+            error is raised. But in a folder, files that cannot be read are skipped if their suffix is not in
+            `FILE_SUFFIXES`.
+        noted: called with a sentence about missing parts of a file, or about how the file was read.
 
     Raises:
         UserError: there is nothing to read, or a file cannot be read (for JSON Lines, the error names the line).
@@ -125,7 +126,7 @@ def read_page(url: str) -> list[Passage]:
     """The passages of a page or file on the web, with its address. Blocking; see `moot.retrievers._documents.fetch`.
 
     Raises:
-        UserError, WorldError: it cannot be fetched or read.
+        UserError, WorldError: the page cannot be fetched or read.
     """
     fetched = fetch(url)
     host = urlsplit(fetched.from_url).hostname or url
@@ -148,8 +149,7 @@ def read_page(url: str) -> list[Passage]:
 def _files(path: Path) -> list[tuple[Path, str]]:
     """The files to read, each with its path within the folder.
 
-    Folders that cannot be read and links that lead out of the folder are included, so that an error is reported for
-    each.
+    Unreadable folders, and links that lead out of the folder, are included, so that each is reported as an error.
     """
     if path.is_file():
         return [(path, path.name)]
@@ -192,7 +192,7 @@ def _open_error(name: str, error: OSError) -> UserError:
 
 
 def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
-    """A document's parts, split to the length that encoders read."""
+    """The passages of a document. Long parts are split to the length that encoders read."""
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
         texts = [text.strip() for text in _split(part["text"]) if clean(text)]
@@ -213,7 +213,7 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
 
 
 def _sections(parts: list[Part]) -> Iterator[Part]:
-    """Joins the parts under the same heading on the same page: a single list item would say little."""
+    """Joins consecutive parts under the same heading on the same page: a single list item would say little."""
     for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
         if heading:
             yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
@@ -247,7 +247,7 @@ def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
 
 
 def parse_passage(line: str, where: str) -> Passage:
-    """Parses a JSONL line into a passage; ``where`` names file and line in the error."""
+    """Parses a JSONL line into a passage; ``where`` names the file and the line in the error."""
     try:
         return Passage.model_validate_json(line)
     except ValidationError as error:
@@ -277,8 +277,8 @@ def read_text_file(file: Path, name: str) -> str:
     """The text in a file, decoded; lines end with ``\\n``.
 
     Raises:
-        OSError: it cannot be read.
-        UserError: it is too large, or its encoding cannot be found.
+        OSError: the file cannot be read.
+        UserError: the file is too large, or its encoding cannot be found.
     """
     try:
         if file.stat().st_size > LARGEST_DOCUMENT:

@@ -19,7 +19,7 @@ from moot.retrievers._stores import open_store
 
 @dataclass(frozen=True)
 class Target:
-    """The corpus that is being filled: its name, its collection, its encoder and the length of its vectors."""
+    """The corpus to fill: its name, its collection, its encoder and the length of its vectors."""
 
     name: str
     collection: Any
@@ -36,7 +36,7 @@ Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
 async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
     """Stores the passages that are not stored yet, in this process.
 
-    While a batch is encoded, the previous one is written, and the encoding of the next one begins.
+    While a batch is encoded, the previous batch is written, and the encoding of the next batch begins.
     """
 
     def read() -> tuple[int, list[Passage]] | None:
@@ -75,7 +75,7 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
 
 
 async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
-    """Waits until the last write has ended, even if the build is cancelled meanwhile."""
+    """Waits until the last write has ended. A cancellation meanwhile is raised only afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while storing and not storing.done():
         try:
@@ -87,7 +87,7 @@ async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
 
 
 async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
-    """Cancels the encoding of a batch that will not be stored."""
+    """Cancels the encoding of the next batch, which will not be stored."""
     if begun is not None:
         batch: Any = (await asyncio.gather(begun, return_exceptions=True))[0]
         if isinstance(batch, tuple):
@@ -96,17 +96,20 @@ async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
 
 
 async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
-    """Adds passages to a corpus that another process builds. Returns the number of passages that were not stored yet.
+    """Adds passages to a corpus that another process builds.
 
     Args:
         name: the corpus, on a Chroma server.
-        encoder: its encoder's name.
+        encoder: the name of its encoder.
         dimension: the length of its vectors.
         passages: the passages to add.
 
+    Returns:
+        The number of passages that were not stored yet.
+
     Raises:
-        UserError: the corpus no longer exists, or this machine does not have the encoder.
-        WorldError: the encoder's endpoint or the Chroma server failed.
+        UserError: the corpus no longer exists, or the encoder cannot be opened.
+        WorldError: the encoder's endpoint or the Chroma server failed, or the vectors have another length.
     """
     store = await asyncio.to_thread(open_store)
     collection = await asyncio.to_thread(store.open, name)
@@ -117,7 +120,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages. Raises an error if their length is not the corpus's."""
+    """The vectors of passages. Raises an error if the vectors' length is not ``dimension``."""
     if not passages:
         return []
     vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
@@ -131,7 +134,7 @@ async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passa
 
 
 def not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
-    """The passages that a collection does not have, or has with another content. Blocking."""
+    """The passages that a collection does not have, or has with other content. Blocking."""
     batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
@@ -140,7 +143,7 @@ def not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage
 
 
 def store_passages(name: str, collection: Any, passages: list[Passage], vectors: list[Vector]) -> None:
-    """Stores passages with their vectors; known ids get the new content. Blocking."""
+    """Stores passages with their vectors. A passage with a known id replaces the old passage. Blocking."""
     if not passages:
         return
     with chroma_errors(name, "it cannot be written"):
@@ -153,7 +156,7 @@ def store_passages(name: str, collection: Any, passages: list[Passage], vectors:
 
 
 def metadata_of(passage: Passage) -> dict[str, str]:
-    """The fields of a passage that have a value, without its id and text.
+    """The fields of a passage that have a value, except its id and text.
 
     The source is always present, because Chroma rejects empty metadata.
     """
@@ -170,9 +173,9 @@ def damaged(name: str, problem: str) -> UserError:
 
 @contextmanager
 def chroma_errors(name: str, problem: str) -> Iterator[None]:
-    """Context manager that turns errors of Chroma or SQLite into `damaged`.
+    """Context manager that turns errors of Chroma or SQLite into the error of `damaged`.
 
-    The errors of a Chroma server do not get here: `ServerStore.errors` has already converted them.
+    `ServerStore.errors` has already converted the errors of a Chroma server.
     """
     try:
         yield

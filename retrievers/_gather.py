@@ -28,14 +28,14 @@ class SearchResults:
 async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> SearchResults:
     """Searches several sources, each with its query, and merges the results into one list.
 
-    If a source fails, its error is listed in the failures, and the results of the others are used.
+    If a source fails, its error is listed in the failures, and the results of the other sources are used.
 
     Args:
         queries: pairs of a source and its query.
         rules: filters and limits of the results.
 
     Raises:
-        UserError: a source is misconfigured. A used-up quota is not raised, but listed in the failures.
+        UserError: a source is misconfigured. The error for a used-up quota is not raised, but listed in the failures.
     """
     retrieved = datetime.now(UTC)
     answers = await ask_all(queries, rules)
@@ -45,16 +45,16 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """The results of each source for its query, before `normalise`, or the source's error.
+    """The results of each source for its query, not yet normalised, or the source's error.
 
     Raises:
-        UserError: a source is misconfigured.
+        UserError: as `search_all`.
     """
     return await asyncio.gather(*(_ask(source, query, rules) for source, query in queries))
 
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
-    """The results of a source, or its error; errors that the user must correct are raised."""
+    """The results of a source, or its error; UserErrors other than a used-up quota are raised."""
     try:
         return current_tampering().change(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:

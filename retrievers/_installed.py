@@ -1,4 +1,4 @@
-"""Sources of installed packages, which declare them as entry points of the group ``moot.sources``."""
+"""Sources of installed packages. A package declares a source as an entry point of the group ``moot.sources``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own LangChain retrievers and vector stores, by module and attribute.
+"""LangChain retrievers and vector stores of the user, imported by module and attribute.
 
 ``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``, which is searched among the
 installed packages and then in the current directory. A server opens only the entries of ``MOOT_LANGCHAIN_SOURCES``
@@ -24,14 +24,14 @@ from moot.retrievers._evidence import Evidence, clean, make_evidence, merge_evid
 from moot.retrievers._listed import check_source
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
-"""Search methods of a vector store, preferred ones first; many stores do not implement the first."""
+"""Search methods of a vector store, in order of preference; many stores do not implement the first."""
 
 
 async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
     """The retriever for ``module:attribute``.
 
     Raises:
-        UserError: the import is not allowed, the object is missing, or it is not a retriever.
+        UserError: the server does not list the object, it cannot be imported, or it is not a retriever or vector store.
     """
     check_source(given)
     return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(import_retriever, given), limits)
@@ -46,7 +46,7 @@ def import_retriever(given: str) -> Any:
     """Imports the object ``module:attribute``. Blocking.
 
     Raises:
-        UserError: it cannot be imported, or is not a retriever or vector store.
+        UserError: the object cannot be imported, or is not a retriever or vector store.
     """
     module, _, attribute = given.partition(":")
     if os.getcwd() not in sys.path:
@@ -73,12 +73,12 @@ def short_error(error: BaseException) -> str:
 
 
 class UserSource:
-    """The base class of sources with the user's own code. Exceptions and timeouts of this code become MootErrors.
+    """The base class of sources that run code from outside moot. Exceptions and timeouts become MootErrors.
 
     Args:
         name: the source's name.
-        searcher: the user's object that searches.
-        limits: its ``timeout`` is the time limit of a search.
+        searcher: the object that searches.
+        limits: ``timeout`` is the time limit of a search.
     """
 
     def __init__(self, name: str, searcher: Any, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -87,10 +87,11 @@ class UserSource:
         self._limits = limits
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The pieces with text among the first ``k`` results.
+        """The pieces with text among the first ``k`` results; none for a blank query.
 
         Raises:
             WorldError: the source failed or timed out.
+            MootError: the source raised it; it is not changed.
         """
         query = clean(query)
         if not query:
@@ -115,14 +116,14 @@ class UserSource:
 class LangChainRetriever(UserSource):
     """A LangChain retriever or vector store as a source. LangChain runs blocking searches in threads.
 
-    Scores are those of the vector store; a retriever gives none.
+    Scores come from the vector store if it returns finite scores; a retriever returns no scores.
     """
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
         return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
 
     async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
-        """The documents that the user's object finds, with their scores."""
+        """The documents that the object finds, each with its score, or None."""
         if isinstance(self._searcher, imported("langchain_core.retrievers").BaseRetriever):
             return [(document, None) for document in await self._searcher.ainvoke(query)]
         for search in SEARCHES:

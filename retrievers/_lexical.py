@@ -1,4 +1,4 @@
-"""Corpora without vectors, for BM25 only: passages in an SQLite file, without Chroma and without an encoder."""
+"""Corpora without vectors, which only BM25 can search. Their passages are in an SQLite file; Chroma is not used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from moot.retrievers._encoders import Vector
 
 NO_ENCODER = "none"
-"""The name that a corpus without vectors has in place of an encoder's name."""
+"""Recorded in place of an encoder's name for a corpus without vectors."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     id TEXT PRIMARY KEY, text TEXT NOT NULL, source TEXT NOT NULL, metadata TEXT NOT NULL
@@ -25,7 +25,7 @@ UPSERT = (
 
 
 class NoEncoder:
-    """An encoder for corpora without vectors: it returns empty ones."""
+    """An encoder for corpora without vectors: it returns empty vectors."""
 
     name = NO_ENCODER
 
@@ -72,7 +72,10 @@ class LexicalCollection:
         limit: int = -1,
         offset: int = 0,
     ) -> dict[str, list[Any]]:
-        """Passages in the order in which they were stored: those with the given ids, those of one source, or all."""
+        """Passages with the given ids, or of one source, or all, in the order in which they were first stored.
+
+        ``include`` is ignored: texts and metadata are always returned.
+        """
         query, values = "SELECT id, text, metadata FROM passages", list[Any]()
         if ids is not None:
             query += " WHERE id IN (SELECT value FROM json_each(?))"
@@ -91,7 +94,7 @@ class LexicalCollection:
     def upsert(
         self, *, ids: list[str], documents: list[str], metadatas: list[dict[str, str]], embeddings: list[Vector]
     ) -> None:
-        """Stores passages; passages with known ids replace the old ones."""
+        """Stores passages. A passage with a known id replaces the old passage."""
         rows = zip(ids, documents, (m["source"] for m in metadatas), map(json.dumps, metadatas), strict=True)
         with self._transaction() as connection:
             connection.executemany(UPSERT, rows)

@@ -16,7 +16,7 @@ SOURCES = "MOOT_LANGCHAIN_SOURCES"
 SHIPPED = ("all-MiniLM-L6-v2", "cross-encoder/stsb-roberta-base")
 """Models that settings name by default; every server opens them."""
 ENDPOINTS = ("openai:", "ollama:", "vllm:")
-"""Prefixes of models at endpoints from the environment; callers may name any of these, as they may for debaters."""
+"""Prefixes of models at the endpoints that the environment sets; callers may name any such model."""
 
 
 def is_server() -> bool:
@@ -30,7 +30,7 @@ def names_in_variable(variable: str) -> Collection[str]:
 
 
 def may_load(name: str) -> bool:
-    """Whether a caller may use a local model: an encoder, a cross-encoder or a summariser."""
+    """Whether a caller may use a local encoder, cross-encoder or summariser. Always true outside a server."""
     return not is_server() or name in SHIPPED or name in names_in_variable(MODELS)
 
 
@@ -42,7 +42,7 @@ def check_model(name: str, setting: str) -> None:
         setting: the setting that names the model, for the error.
 
     Raises:
-        UserError: it is not listed.
+        UserError: the model is not listed.
     """
     if may_load(name):
         return
@@ -58,7 +58,7 @@ def check_source(given: str) -> None:
     """Raises an error for the ``MODULE:ATTRIBUTE`` of a LangChain retriever that the server does not list.
 
     Raises:
-        UserError: it is not listed.
+        UserError: the object is not listed.
     """
     if is_server() and given not in names_in_variable(SOURCES):
         raise UserError(

@@ -28,26 +28,28 @@ T = TypeVar("T")
 Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
 """A stored passage: id, title, text, source, url, published, page, heading, fetched, sha256.
 
-It is a plain tuple of texts, because the garbage collector does not track these: 100,000 passages would slow it down.
+It is a tuple of strings, because the garbage collector does not track such tuples. Otherwise 100,000 passages would
+slow the collector down.
 """
 
 Found = list[tuple[str, dict[str, str], float]]
 """Results of dense search: text, metadata, and distance."""
 
 DENSE_WEIGHT = 0.65
-"""The weight of dense search in `fuse`. It and `K1` were tuned on the benchmarks' split `rest`; see docs/figures.md."""
+"""The weight of dense search in `fuse`. Like `K1`, it is tuned on the benchmarks' split `rest`; see docs/figures.md."""
 K1, B = 1.2, 0.75
 """BM25's parameters in hybrid search."""
 CANDIDATES = 100
-"""Passages that are fused from each of the two searches."""
+"""How many passages of each search are fused (``k`` if that is larger)."""
 RERANKED = 30
-"""Fused passages that a cross-encoder reranks."""
+"""How many of the fused passages a cross-encoder reranks (``k`` if that is larger)."""
 QUERIES_AT_ONCE = 64
-"""Most queries in one request to Chroma: a single query takes about ten times as long as one of many together."""
+"""Most queries in one request to Chroma. Alone, a query takes about ten times as long as its share of such a request.
+"""
 PATIENCE = 1.0
-"""Seconds after which the next batch of queries starts, even if the last one is not answered."""
+"""Seconds after which the next batch of queries starts, even if the last batch has no answer yet."""
 SMALL = 5000
-"""Most passages that are searched without a separate thread: starting one would take longer than the search."""
+"""Most passages that are searched without a separate thread. Starting a thread would take longer than the search."""
 STORED = ["documents", "metadatas", "embeddings"]
 """The fields of a passage in a collection: its text, its metadata, and its vector."""
 
@@ -56,7 +58,7 @@ STORED = ["documents", "metadatas", "embeddings"]
 
 
 async def state_of(corpus: str, *, recent: bool) -> str:
-    """A corpus's state (`corpus_state`); with ``recent``, a cached state is accepted."""
+    """A corpus's state (`corpus_state`). With ``recent``, a cached state is used if there is one (`recent_state`)."""
     known = recent_state(corpus) if recent else None
     return await asyncio.to_thread(corpus_state, corpus) if known is None else known
 
@@ -64,7 +66,11 @@ async def state_of(corpus: str, *, recent: bool) -> str:
 async def open_chroma(
     corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, *, recent: bool = False
 ) -> ChromaRetriever:
-    """Dense search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
+    """Dense search in a corpus, opened once per event loop and state of the corpus; see `state_of`.
+
+    Raises:
+        UserError, WorldError: as `open_corpus` and `open_encoder`.
+    """
 
     async def make() -> ChromaRetriever:
         await asyncio.to_thread(check_vectors, corpus)
@@ -105,7 +111,7 @@ async def open_hybrid(
     """Dense and lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`.
 
     Raises:
-        UserError: as `open_corpus`, or the cross-encoder cannot be loaded.
+        UserError, WorldError: as `open_chroma`; or the cross-encoder cannot be loaded.
     """
 
     async def make() -> HybridRetriever:
@@ -127,9 +133,9 @@ async def open_hybrid(
 
 
 async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
-    """The result of ``opening``, or the last result for the key in this event loop while the corpus is being indexed.
+    """The result of ``opening``. While the corpus is being indexed, it is the key's last result in this event loop.
 
-    So a debate continues with the state of the corpus with which it began.
+    So a debate continues with the same state of the corpus.
     """
     opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
     try:
@@ -145,7 +151,7 @@ async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
 
 
 class WaitingQuery(NamedTuple):
-    """A query that waits for Chroma: its vector, the number of results, and the future for them."""
+    """A query that waits for Chroma: its vector, the number of results, and the future for the results."""
 
     vector: Vector
     k: int
@@ -153,7 +159,7 @@ class WaitingQuery(NamedTuple):
 
 
 class ChromaRetriever:
-    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the results."""
+    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the passages found."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"
@@ -166,7 +172,7 @@ class ChromaRetriever:
         self._answering: asyncio.Task[None] | None = None
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` passages nearest to the query.
+        """The ``k`` passages nearest to the query; none for a blank query.
 
         Raises:
             UserError: the encoder's vectors do not fit the corpus, or the corpus is damaged.
@@ -179,7 +185,7 @@ class ChromaRetriever:
         return [self._piece(query, text, about, distance) for text, about, distance in found]
 
     async def _nearest(self, vector: Vector, k: int) -> Found:
-        """Searches in batches: queries that arrive at the same moment, or while others wait, are sent together."""
+        """Searches in batches: queries that arrive together, or while other queries wait, are sent together."""
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._queue.append(WaitingQuery(vector, k, future))
         if self._answering is None or self._answering.done():
@@ -213,13 +219,13 @@ class ChromaRetriever:
                 set_answer(answer)
 
     async def embed(self, query: str) -> Vector:
-        """The query's vector. Raises an error if its length is not the corpus's."""
+        """The query's vector. Raises an error if its length differs from the corpus's vectors."""
         vector = (await self._encoder.embed([query]))[0]
         check_dimension(self._corpus.manifest, len(vector))
         return vector
 
     def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
-        """The cosines of the ``count`` nearest passages, and of the ``others``, by id. Blocking."""
+        """The cosines with ``vector`` of the ``count`` nearest passages and of ``others``, by id. Blocking."""
         np = imported("numpy")
         found = self._query([vector], count, [])
         near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
@@ -247,7 +253,7 @@ class ChromaRetriever:
         return [[*zip(*rows, strict=True)] for rows in zip(*shown, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
-        # The text comes from the collection, like the vector: the passage may have changed since the corpus was opened.
+        # Text and vector both come from the collection: the passage may have changed since the corpus was opened.
         encoded = [encoded_text(some.get("title", ""), text) for text, some in zip(texts, about, strict=True)]
         self._encoder.remember(encoded, unit_vectors(vectors))
 
@@ -286,6 +292,9 @@ class LexicalIndex:
         k1: how strongly repetitions of a word count; if it is 0, only its first occurrence counts.
         b: how strongly long texts are penalised, from 0 to 1.
         stem: whether words are compared by their stems (Porter's second algorithm).
+
+    Raises:
+        UserError: there are no texts, or the texts have no searchable words.
     """
 
     def __init__(self, corpus: str, texts: Sequence[str], *, k1: float = 1.5, b: float = 0.75, stem: bool) -> None:
@@ -309,7 +318,7 @@ class LexicalIndex:
 
 
 def best_rows(scores: Any, count: int) -> list[int]:
-    """The indices of the ``count`` highest scores above 0, highest first; ties keep their order."""
+    """The indices of the ``count`` highest scores above 0, highest first. Equal scores keep their order."""
     np = imported("numpy")
     rows = np.flatnonzero(scores > 0)
     if len(rows) > count:
@@ -319,7 +328,7 @@ def best_rows(scores: Any, count: int) -> list[int]:
 
 
 class Bm25Retriever:
-    """Lexical search over a corpus's passages: plain BM25, no stemming."""
+    """Lexical search in a corpus: BM25 without stemming."""
 
     def __init__(self, name: str, rows: list[Row]) -> None:
         self.name = f"bm25:{name}"
@@ -328,7 +337,7 @@ class Bm25Retriever:
         self._index = LexicalIndex(name, [f"{title}. {text}" for _, title, text, *_ in rows], stem=False)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` best passages that share a word with the query."""
+        """The ``k`` best passages that share a word with the query, other than stop words."""
         if self.passages <= SMALL:
             return self._search(clean(query), k)
         return await asyncio.to_thread(self._search, clean(query), k)
@@ -340,7 +349,7 @@ class Bm25Retriever:
 
 
 def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
-    """A stored passage as a retrieved piece."""
+    """A stored passage as a piece of evidence."""
     _, title, text, source, url, published, page, heading, fetched, sha256 = row
     return make_evidence(
         text=text,
@@ -362,14 +371,14 @@ def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float = DENSE_WEIGHT) -> dict[str, float]:
-    """Fuses dense and lexical scores, by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
+    """The fused scores by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
 
-    A passage without a lexical score shares no word with the query, so its BM25 is 0. A search without any score above
-    0 contributes 0.
+    A passage without a lexical score shares no word with the query, so its BM25 is 0. If a search has no score above 0,
+    its term is 0.
 
     Args:
-        dense: cosines of all candidates.
-        lexical: BM25 scores.
+        dense: the cosines of all candidates, by id.
+        lexical: BM25 scores, by id.
         weight: the share w of the dense scores, from 0 to 1.
     """
     most_dense, most_lexical = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)
@@ -397,7 +406,7 @@ class HybridRetriever:
         self._scorer = scorer
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` best passages by meaning and words.
+        """The ``k`` best passages by meaning and words; none for a blank query.
 
         Raises:
             UserError: as `ChromaRetriever.search`.
@@ -420,7 +429,7 @@ class HybridRetriever:
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        known = {i: self._rows[i] for i in dense if i in self._rows}  # leaves out passages that were stored later
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # without passages that were stored later
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 

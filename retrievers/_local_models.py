@@ -1,7 +1,7 @@
-"""Models that run in this process: cross-encoders and summarisers. Text encoders are in another module.
+"""Loading and running of models in this process. Text encoders share the loading, but run in their own module.
 
-Loading a model that is not on this machine can take long to fail. So a failure is remembered: until `RETRY_SECONDS`
-later, the error is raised again at once.
+If a model is not on this machine, loading it may fail only after a long time. So a failure is remembered: the error is
+raised again at once for `RETRY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _failures: dict[Any, tuple[float, UserError]] = {}
 
 
 class LocalModel:
-    """A model in this process, run by one thread. ``kind`` is the kind of model, as errors name it."""
+    """A model in this process, run by one thread. ``kind`` names the kind of model in errors."""
 
     kind: ClassVar[str]
 
@@ -52,10 +52,10 @@ class LocalModel:
 
 
 async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T:
-    """Loads a model in a thread, by its name or its folder. ``setting`` is the setting that names it, for errors.
+    """Loads a model in a thread, by its name or its folder; ``setting`` is its setting's name, for errors.
 
     Raises:
-        UserError: it cannot be loaded, or a server does not list it.
+        UserError: the model cannot be loaded, or the server does not list it.
     """
     check_model(name, setting)
     return await asyncio.to_thread(load_alone, load, name)
@@ -67,7 +67,7 @@ def load_alone(load: Callable[[str], T], name: str) -> T:
     A failure is remembered, except for folders of this machine and missing packages.
 
     Raises:
-        UserError: it cannot be loaded, or could not be loaded less than `RETRY_SECONDS` ago.
+        UserError: the model cannot be loaded, or a failure less than `RETRY_SECONDS` ago is remembered.
     """
     with loading:
         failed, error = _failures.get((load, name), (0.0, None))
@@ -86,8 +86,8 @@ def check_hub(name: str) -> None:
     """If a model is not on this machine, asks the Hugging Face hub once whether it exists, and raises the hub's error.
 
     Without this check, loading the model would retry for minutes if there is no network. The check comes before the
-    import of the libraries that load models, because this import takes seconds. If huggingface_hub, which they need, is
-    not installed, the check does nothing.
+    import of the libraries that load models, because this import takes seconds. If huggingface_hub is not installed,
+    the check does nothing; the import then fails, because these libraries need it.
     """
     if Path(name).exists() or find_spec("huggingface_hub") is None:
         return

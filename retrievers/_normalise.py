@@ -1,6 +1,6 @@
-"""Merges the results of sources into one list. It parses dates, filters, removes duplicates, and shortens long texts.
+"""Merges the results of sources into one list: parses dates, filters, removes duplicates, and shortens long texts.
 
-Sources return their results unprocessed; all results that enter a debate have passed `normalise`.
+Sources return unprocessed results. All results that enter a debate have passed `normalise`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from moot.retrievers._evidence import Evidence, Origin
 from moot.retrievers._excerpts import beginning, is_short
 
 PLAIN = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
-"""Punctuation that is ignored when texts are compared. Other symbols are not: they may reverse the meaning of a text.
-"""
+"""Punctuation that is ignored if texts are compared. Other symbols count: they may reverse the meaning of a text."""
 DASHES = "‐‑‒–—―−"
 MOST_TOKENS = 1536
-"""Most tokens of a text that are shown by default: 99 of 100 abstracts fit."""
+"""Most tokens of a text that are shown by default: 99 of 100 abstracts are not longer."""
 WEB_SEARCHES = ("tavily", "serper")
 """Sources whose pieces come from many websites."""
 SAME = 0.9
-"""Two texts are the same only if the shorter one has at least this share of the longer one's words."""
+"""Two texts are the same only if the shorter text has at least this share of the longer text's words."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,9 @@ class Rules:
 
     Args:
         k: most pieces from each source.
-        max_per_host: most pieces from one website, for sources that search the web; None for any number.
-        published_before: pieces that were published on this day or later are left out, if their date is known; None for
-            no filter.
+        max_per_host: most pieces from one website, for the sources in `WEB_SEARCHES`; None for any number.
+        published_before: pieces that may have been published on this day or later are left out (see `is_late`); None
+            for no filter.
         max_tokens: most shown tokens of a text, as `count_tokens` counts them.
     """
 
@@ -54,9 +53,10 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
     """The results of one or more sources as one list, best first. Blocking.
 
     Sources alternate: the first result of each, the second of each, and so on. Two pieces with the same text become one
-    piece with two origins, at the position of the first. Only differences in white space, case, kinds of dashes, and
-    the punctuation in `PLAIN` around words are ignored, because one changed word can reverse the meaning. If one text
-    has a few more words at its beginning or end, the longer text is used. The environment's keys are hidden.
+    piece with two origins, at the position of the first. Texts are the same if they differ only in white space, case,
+    kinds of dashes, and the punctuation in `PLAIN` around words. One text may also have a few more words at its
+    beginning or end; then the longer text is used. No other difference is ignored, because one changed word can reverse
+    the meaning. The environment's keys are hidden.
 
     Args:
         found: the results of each source, best first.
@@ -95,7 +95,7 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
 
 
 def _with_rank(piece: Evidence, rank: int, retrieved: str) -> Evidence:
-    """The piece with its rank, the time of the search, and its date in ISO form."""
+    """The piece with its rank, the time of the search, and its date in ISO form if it can be parsed."""
     stamped: Evidence = {
         **piece,
         "retrievals": [{**r, "rank": rank, "retrieved": retrieved} for r in piece["retrievals"]],
@@ -106,7 +106,7 @@ def _with_rank(piece: Evidence, rank: int, retrieved: str) -> Evidence:
 
 
 def alternate(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Evidence]]:
-    """The first piece of each list, then the second of each, and so on, each with the list's number."""
+    """The first piece of each list, then the second of each, and so on, each with the index of its list."""
     numbered = [[(source, piece) for piece in pieces] for source, pieces in enumerate(found)]
     return (pair for pair in chain.from_iterable(zip_longest(*numbered)) if pair is not None)
 
@@ -133,9 +133,9 @@ def iso_date(text: str) -> str | None:
 
 
 def is_late(published: str | None, before: date | None) -> bool:
-    """Whether a text was, or may have been, published on this day or later.
+    """Whether a text was, or may have been, published on the day ``before`` or later.
 
-    For a year or a month, the last day counts. False for a missing date, or one that cannot be parsed.
+    For a year or a month, the last day counts. False if there is no date, or if it cannot be parsed.
     """
     if before is None or published is None:
         return False
@@ -146,7 +146,7 @@ def is_late(published: str | None, before: date | None) -> bool:
 def last_day(published: str) -> date | None:
     """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); None for other texts.
 
-    If the day or the month is invalid, it is the last day of the year.
+    If the day or the month is invalid, the last day of the year is returned.
     """
     parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
     if not parts or parts[1] == "0000":
@@ -159,7 +159,7 @@ def last_day(published: str) -> date | None:
 
 
 def shortened(piece: Evidence, most: int) -> Evidence:
-    """The piece; if its text has more than ``most`` tokens, only the beginning is marked as shown."""
+    """The piece. If its text has more than ``most`` tokens, only the beginning is marked as shown."""
     if is_short(piece["text"], most):
         return piece
     return {**piece, "shown": [[0, len(beginning(piece["text"], most))]]}
@@ -174,7 +174,7 @@ def words_of(text: str) -> list[str]:
 
 
 def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether the shorter of two texts, given as words, is in the longer one and makes up almost all of it."""
+    """Whether the longer of two texts, given as words, contains the shorter text and only a few more words (`SAME`)."""
     short, long = sorted((one, other), key=len)
     if len(short) < SAME * len(long):
         return False
@@ -182,7 +182,7 @@ def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def website(piece: Evidence) -> str:
-    """The host of a piece from a web search; empty for other sources."""
+    """The host of a piece from a web search, without ``www.``; empty for other sources."""
     if piece["retrievals"][0]["retriever"] not in WEB_SEARCHES:
         return ""
     try:
@@ -216,5 +216,5 @@ def origin_of(piece: Evidence) -> Origin:
 
 
 def origins_of(piece: Evidence) -> Iterable[Origin]:
-    """All origins of a piece."""
+    """All origins of a piece, its own source first."""
     return [origin_of(piece), *piece.get("also", [])]

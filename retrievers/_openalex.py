@@ -15,7 +15,7 @@ FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index"
 
 
 class Work(BaseModel):
-    """The fields of a work that we read. The abstract is an index from words to their positions."""
+    """The fields of a work that we read. The abstract is given as an index from words to their positions."""
 
     id: str
     doi: str | None = None
@@ -31,7 +31,7 @@ class Works(BaseModel):
 
 
 def abstract_of(index: dict[str, list[int]]) -> str:
-    """The abstract from its index, which has the positions of each word."""
+    """The text of an abstract from its index, which maps each word to its positions."""
     placed = sorted((place, word) for word, places in index.items() for place in places)
     return " ".join(word for _, word in placed)
 

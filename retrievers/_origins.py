@@ -1,4 +1,4 @@
-"""The origins of evidence. Several pieces may have the same origin."""
+"""The origins of evidence: websites and documents. Several pieces may have the same origin."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from moot.retrievers._normalise import Rules, normalise, origins_of, words_of
 ALIKE = 0.25
 """Least share of common word pairs for near-duplicates (Jaccard index, estimated by MinHash).
 
-Measured: reprints with another beginning, order or length have at least 0.41; different reports on the same events at
-most 0.06 (tests/retrievers/reprints.jsonl). Paraphrases are not found: they have at most 0.03.
+Measured (tests/retrievers/reprints.jsonl): reprints with another beginning, order or length share at least 0.41, and
+different reports on the same events share at most 0.06. Paraphrases share at most 0.03, so they are not found.
 """
 PERMUTATIONS = 256
-"""Permutations of MinHash: the estimate of 0.25 has a standard error of 0.03."""
+"""Permutations of MinHash. An index of 0.25 is then estimated with a standard error of 0.03."""
 SEED = 26
 FEWEST = 30
-"""Least word pairs of a text that is compared: shorter texts may be similar by chance."""
+"""Texts with fewer different word pairs are not compared: they may be similar by chance."""
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
-"""Websites with documents of many authors: each document is a separate origin."""
+"""Websites with documents of many authors. Each of their documents is a separate origin."""
 DOCUMENTS = {*FILE_SUFFIXES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
-"""Suffixes of sources that are files of documents. JSON Lines are left out: each line names its own source."""
+"""Suffixes of document files. JSON Lines are left out, because each line names its own source."""
 
 
 def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool = False) -> dict[str, str]:
     """The origin of each piece, by its id.
 
-    An origin is a registered domain (by the public suffix list: ``news.bbc.co.uk`` belongs to ``bbc.co.uk``). In
-    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; all pages and headings of a file
-    belong to one document. Origins are joined if they have near-duplicates, or if one piece was found at both: then all
-    pieces of both have one origin.
+    The origin of a web page is its registered domain, by the public suffix list: ``news.bbc.co.uk`` belongs to
+    ``bbc.co.uk``. In `COLLECTIONS`, in corpora and among texts given with a claim, each document is an origin. All
+    pages and headings of a file belong to one document. Two origins become one if they have near-duplicates, or if one
+    piece was found at both.
 
     Args:
         pieces: the evidence.
-        alike: least share of common word pairs of near-duplicates, from 0 to 1.
+        alike: least share of common word pairs of near-duplicates (Jaccard index), from 0 to 1.
         in_parts: whether each heading of a file is a separate origin.
 
     Returns:
-        A readable name of the origin for each id. If several origins are joined, it is the name of one of them.
+        For each id, a readable name of the origin. Origins that became one have the name of one of them.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
     names = [origin_names(piece, in_parts=in_parts) for piece in known]
@@ -74,12 +74,12 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
 
 
 def origin_names(piece: Evidence, *, in_parts: bool = False) -> list[str]:
-    """The names of a piece's origins, in the order in which it was found there; see `origins`."""
+    """The names of the origins at which a piece was found, its own source first; see `origins`."""
     return list(dict.fromkeys(_origin_name(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
 
 
 def _origin_name(origin: Origin, id: str, *, in_parts: bool) -> str:
-    """The name of the origin for one of the places where a piece was found; see `origins`."""
+    """The origin's name for one place of publication; ``id`` is the piece's id, used if there is no title."""
     url = origin.get("url", "")
     domain = registered_domain(url)
     if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:
@@ -96,20 +96,19 @@ def pool_results(
     share: float,
     pool: Sequence[Evidence] = (),
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Merges the results of sources with `normalise`, and leaves out pieces of origins beyond their share. Blocking.
+    """Merges the results of sources with `normalise`, and limits each origin to its share of the list. Blocking.
 
-    Each piece that is left out is replaced by the next fitting result of the same source, if there is one.
+    A piece beyond its origin's share is replaced by the source's next result that fits, if there is one.
 
     Args:
         found: the results of each source, best first.
         rules: filters and limits.
         retrieved: the time of the search.
-        share: largest share of one origin (above 0, at most 1), in the list and in the list with the pool; see
-            `within_share`.
-        pool: the earlier pieces.
+        share: largest share of one origin (above 0, at most 1); see `within_share`.
+        pool: the pieces of earlier searches.
 
     Returns:
-        The list, best first, and the pieces that are left out because of the share.
+        The list, best first, and the pieces left out because of the share.
     """
     if share >= 1:
         return normalise(found, rules, retrieved), []
@@ -123,17 +122,17 @@ def pool_results(
 def within_share(
     pieces: Sequence[Evidence], share: float, pool: Sequence[Evidence] = (), k: int | None = None
 ) -> list[Evidence]:
-    """The pieces that may join a pool so that no origin exceeds its share; at least one if the pool is empty.
+    """The pieces that may join a pool so that no origin exceeds its share.
 
-    The share applies to the new pieces alone, and to the new pieces together with the pool. Documents of a corpus that
-    have no address may fill the remaining places beyond their share, because the user chose them for the index. Each
-    heading of a file counts as a separate origin here, because one report may have most of the evidence. Pieces in the
-    pool stay.
+    The share applies to the new pieces alone, and to the new pieces together with the pool. An origin may always have
+    one piece. Documents of a corpus without an address may fill the remaining places beyond their share, because the
+    user chose them for the index. Here each heading of a file is a separate origin, because one report may hold most of
+    the evidence. Pieces in the pool stay.
 
     Args:
         pieces: the candidates, best first.
         share: largest share of one origin (above 0, at most 1).
-        pool: the earlier pieces.
+        pool: the pieces of earlier searches.
         k: most pieces of each source; None for any number.
 
     Returns:
@@ -152,7 +151,7 @@ def within_share(
         return max(1, floor(share * total + 1e-9))
 
     def exceeds(name: str, ids: Sequence[str], size: int) -> bool:
-        """Whether an origin exceeds its share if ``size`` pieces join and these ids are the origin's."""
+        """Whether an origin exceeds its share if ``size`` pieces join, of which ``ids`` are the origin's."""
         new = sum(id not in known for id in ids)
         in_both = sum(id in known for id in joining)
         exceeds_in_pool = new > 0 and before[name] + new > largest(len(known) + size - in_both)
@@ -195,9 +194,9 @@ def _source(piece: Evidence) -> str:
 
 
 def _is_bound(piece: Evidence, name: str) -> bool:
-    """Whether the share of a piece's origin is a strict limit.
+    """Whether the share is a strict limit for a piece's origin.
 
-    It is not strict if the piece's only origin is a document of a corpus, and the document has no address.
+    It is not strict if the piece's only origin is a document without an address.
     """
     return origin_names(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)
@@ -206,7 +205,7 @@ def _is_bound(piece: Evidence, name: str) -> bool:
 
 @lru_cache(4096)
 def registered_domain(url: str) -> str:
-    """The registered domain of an address's host; empty if it has none; an IP address is unchanged."""
+    """The registered domain of an address's host, or the host itself if it has none; empty without a host."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:  # not a valid address
@@ -225,7 +224,7 @@ def _suffixes() -> Any:
 def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
     """The pairs of texts, by index, whose share of common word pairs is at least ``alike``. Blocking.
 
-    Texts with fewer than `FEWEST` word pairs are never duplicates.
+    The share is estimated. Texts with fewer than `FEWEST` different word pairs are never duplicates.
 
     Args:
         texts: the texts to compare.
@@ -237,7 +236,7 @@ def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[in
 
 @lru_cache(2048)
 def _minhash(text: str) -> Any:
-    """The MinHash of a text's word pairs; None if it has too few of them."""
+    """The MinHash of a text's word pairs; None if there are fewer than `FEWEST`."""
     pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
     if len(pairs) < FEWEST:
         return None

@@ -32,7 +32,7 @@ class SearchReply(BaseModel):
 
 
 class Paper(BaseModel):
-    """The fields of EFetch's record that we read. Records without an abstract have an empty one."""
+    """The fields of a record of EFetch that we read. ``abstract`` is empty if the record has none."""
 
     pmid: Pmid
     title: str
@@ -52,7 +52,7 @@ def paper_of(record: Element) -> Paper:
 
 
 def day_of(element: Element | None) -> str | None:
-    """A PubDate in ISO form: a year, a month or a day, as precise as it is; None if there is no year."""
+    """A PubDate in ISO form: a year, a month or a day, as precise as the element; None if it has no year."""
     if element is None:
         return None
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))

@@ -17,7 +17,7 @@
                     point of the group ``moot.sources`` names
 
 Without ``:CORPUS``, the debate's corpus is used; if none is set, a demo corpus: the encyclopaedia for ``chroma`` and
-``hybrid``, news and notices for the others.
+``hybrid``, news and notices for the other sources.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ ONLINE = tuple(WEB)
 INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
 """Sources of installed packages. A server's callers may name them, because its operator has installed them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
-"""The demo corpus of each kind of source, for names without a corpus."""
+"""The demo corpus of each kind of source; searched if no corpus is named or set."""
 SCHOLARLY = ("openalex",)
 """Sources for which a model turns the query into keywords, and whose abstracts can be summarised."""
 
@@ -86,7 +86,7 @@ async def open_retriever(
     keyless_web: str = "bm25",
     recent: bool = False,
 ) -> Retriever:
-    """The source with this name. A corpus is opened once per event loop.
+    """The source with this name. A corpus is opened once per event loop, and again after it has been indexed again.
 
     Args:
         name: a name as in this module's docstring.
@@ -97,10 +97,12 @@ async def open_retriever(
             or later.
         reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for none.
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
-        recent: whether a cached state of a corpus is accepted (see `RECENT`); for callers that opened it before.
+        recent: whether a state of the corpus that is up to one second old is accepted; for callers that opened it
+            before.
 
     Raises:
-        UserError: the source is unknown, or its corpus or its key is missing.
+        UserError: the source is unknown or misconfigured, or its corpus, encoder, package or key is missing.
+        WorldError: the Chroma server or the encoder's endpoint failed.
     """
     kind, given = resolve(name, keyless_web)
     corpus = given or corpus or demo_corpus(kind)
@@ -125,7 +127,7 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: the source is unknown.
+        UserError: the source is unknown or cannot be imported.
     """
     kind, _ = resolve(name, keyless_web)
     if kind in ABOUT:
@@ -134,10 +136,10 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
 
 
 def installed_source(name: str) -> Any:
-    """The object that a package declares as the source with this name. It is imported on first use: blocking.
+    """The object that a package declares as the source with this name. Blocking: it is imported on first use.
 
     Raises:
-        UserError: it cannot be imported, or cannot search.
+        UserError: the object cannot be imported, or has no suitable ``search``.
     """
     found = INSTALLED.load(name)
     if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
@@ -146,7 +148,7 @@ def installed_source(name: str) -> Any:
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus that a kind of source searches; empty if it has none, or if the setting ``corpus`` is given."""
+    """The demo corpus that a kind of source searches; empty if the kind has none, or if ``corpus`` is given."""
     return "" if corpus else DEMO.get(name, "")
 
 
@@ -159,11 +161,12 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Returns:
-        The digest of each corpus's passages, by the corpus's name; and the kind of each source, by the source's name,
-        if the name does not state the kind.
+        Two dicts: the digest of each corpus's passages, by the corpus's name; and the kind of each source whose name
+        does not state it, by the source's name.
 
     Raises:
         UserError: a source is unknown, or a corpus is missing, unfinished or damaged.
+        WorldError: the Chroma server failed.
     """
     kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
     read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
@@ -172,9 +175,9 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
 
 
 def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
-    """The kind of a source's name (a key of `ABOUT`, or the name of a package's source), and the rest.
+    """Splits a source's name into its kind (a key of `ABOUT`, or the name of a package's source) and the rest.
 
-    The rest is a corpus, a module and attribute, or "".
+    The rest is a corpus, a module and attribute, or empty. ``web`` becomes the kind that it stands for.
 
     Args:
         name: a name as in this module's docstring.

@@ -1,4 +1,4 @@
-"""Stores of corpora: folders of this machine, or a Chroma server if ``MOOT_CHROMA_URL`` is set.
+"""Stores of corpora: folders on this machine, or a Chroma server if ``MOOT_CHROMA_URL`` is set.
 
 Both stores have the same methods. Our encoders compute all vectors: Chroma's default encoder would download a model.
 """
@@ -28,14 +28,15 @@ from moot.retrievers._lexical import NO_ENCODER, LexicalCollection
 from pydantic import TypeAdapter
 
 TIMEOUT = 60.0
-"""Seconds that a Chroma server may take for an answer."""
+"""Time limit of a request to a Chroma server, in seconds."""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """How a corpus was built. ``complete`` is false while a build is running, or after it was interrupted.
 
-    ``digest`` is the digest of its passages (`moot.retrievers._corpus.digest_of`); empty if an older moot built it.
+    ``digest`` is the digest of its passages (`moot.retrievers._corpus.digest_of`). It is empty while the corpus is not
+    complete, or if an older moot built the corpus.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Manifest:
 
 
 def corpora_folder() -> Path:
-    """The folder of corpora and of their writers' locks: ``corpora`` in the home folder (`moot_home`)."""
+    """The folder of the corpora and their lock files: ``corpora`` in the home folder (`moot_home`)."""
     return moot_home() / "corpora"
 
 
@@ -55,8 +56,8 @@ def open_store() -> FolderStore | ServerStore:
     """The store that the environment names. The first call for a server blocks.
 
     Raises:
-        UserError: Chroma is not installed, ``MOOT_CHROMA_URL`` is not a web address, or ``MOOT_CHROMA_TOKEN`` cannot be
-            sent.
+        UserError: for a server, Chroma is not installed, ``MOOT_CHROMA_URL`` is not a web address, or
+            ``MOOT_CHROMA_TOKEN`` cannot be sent.
     """
     url = os.environ.get("MOOT_CHROMA_URL", "").strip()
     if not url:
@@ -78,15 +79,15 @@ def _parse_manifest(name: str, content: str | bytes) -> Manifest:
 
 @dataclass(frozen=True)
 class FolderStore:
-    """Corpora in folders. Each has ``chroma/`` and ``manifest.json``, which also has the checksums of the index files.
+    """Corpora in folders. A corpus's folder has ``chroma/`` and ``manifest.json``, with checksums of the index files.
 
-    A corpus without vectors has ``passages.sqlite`` in place of ``chroma/``.
+    For a corpus without vectors, the folder has ``passages.sqlite`` in place of ``chroma/``.
     """
 
     folder: Path
 
     def names(self) -> list[str]:
-        """The corpora that are built or in progress."""
+        """The names of the corpora, complete or not."""
         return [p.parent.name for p in self.folder.glob("*/manifest.json")] if self.folder.is_dir() else []
 
     def read(self, name: str) -> Manifest | None:
@@ -99,7 +100,7 @@ class FolderStore:
             raise self.damaged(name, "its manifest cannot be read") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Stores a manifest; for a complete corpus, with the checksums of its index."""
+        """Stores a manifest. If the corpus is complete, the checksums of its index are stored, too."""
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
@@ -114,7 +115,7 @@ class FolderStore:
             return str(path)
 
     def create(self, manifest: Manifest) -> Any:
-        """The collection of a corpus to be written, created if it is missing."""
+        """Opens a corpus's collection for writing, creates it if it is missing, and stores the manifest."""
         _client.cache_clear()  # the folder of a cached client may have been deleted
         collection = self._open(manifest.name, manifest.encoder)
         self.write(manifest)
@@ -167,7 +168,7 @@ class FolderStore:
         return self.folder / name / "manifest.json"
 
     def _recorded(self, name: str) -> dict[str, str] | None:
-        """The checksums in the manifest; None if the corpus is not complete or an older moot wrote it."""
+        """The checksums in the manifest; None if the corpus is missing or unfinished, or if an older moot wrote it."""
         try:
             sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")
             return sums
@@ -179,7 +180,7 @@ def import_chroma(name: str) -> Any:
     """A module of Chroma.
 
     Raises:
-        UserError: it is not installed.
+        UserError: Chroma is not installed.
     """
     return import_extra(
         name,
@@ -195,9 +196,9 @@ _opening = threading.Lock()
 
 @lru_cache(maxsize=64)
 def _client(store: FolderStore, name: str, state: str) -> Any:
-    """A client for one state of a corpus: a client does not see later writes of another process."""
+    """A client for one state of a corpus, because a client does not see later writes of another process."""
     store.check(name)
-    # Chroma caches one database for each path, and would return an outdated one. Older clients still use theirs.
+    # Chroma caches a database for each path, and would return an outdated database. Existing clients keep theirs.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
@@ -206,8 +207,8 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
 def _checksums(folder: Path) -> dict[str, str]:
     """The checksums of the files of an index.
 
-    An index without a file of its ids (below 1,000 passages) is left out, because Chroma rebuilds it from SQLite
-    whenever it is opened. SQLite's own file is left out, because it changes when it is read.
+    An index without ``index_metadata.pickle`` (below 1,000 passages) is left out, because Chroma rebuilds it from
+    SQLite whenever it is opened. SQLite's own file is left out, because reading changes it.
     """
     sums = {}
     for ids in folder.glob("*/index_metadata.pickle"):
@@ -239,12 +240,17 @@ class ServerStore:
         self._api = server_api(url, headers, self._check_status)
 
     def names(self) -> list[str]:
-        """The corpora that are built or in progress; collections that moot did not create are left out."""
+        """The names of the corpora, complete or not; collections that moot did not create are left out."""
         with self.errors():
             return [model.name for model in self._api.list_collections() if "moot" in (model.metadata or {})]
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None if there is none."""
+        """A corpus's manifest; None if there is none.
+
+        Raises:
+            UserError: moot did not create the collection, its manifest is damaged, or the server refused the token.
+            WorldError: the server failed.
+        """
         model = self._find(name)
         if model is None:
             return None
@@ -269,7 +275,7 @@ class ServerStore:
         return f"{self._url} {(model.metadata or {}).get('moot_written') if model else None}"
 
     def create(self, manifest: Manifest) -> ServerCollection:
-        """The collection of a corpus to be written, created if it is missing."""
+        """Opens a corpus's collection for writing, creates it if it is missing, and stores the manifest."""
         if manifest.encoder == NO_ENCODER:
             raise UserError(
                 "A Chroma server cannot store a corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to "
@@ -290,7 +296,7 @@ class ServerStore:
             self._api.delete_collection(name)
 
     def open(self, name: str) -> ServerCollection:
-        """A corpus's collection; writes of other processes are visible at once."""
+        """A corpus's collection. It shows the writes of other processes at once."""
         with self.errors(name):
             return ServerCollection(self, self._collection(self._api.get_collection(name)))
 
@@ -307,7 +313,7 @@ class ServerStore:
         """Context manager that turns errors of Chroma's client and of httpx into MootErrors.
 
         Raises:
-            UserError: the corpus is no longer on the server, or the server refused the token.
+            UserError: the corpus is not on the server, or the server refused the token.
             WorldError: the server cannot be reached, or its answer cannot be read.
         """
         try:
@@ -363,7 +369,7 @@ class ServerCollection:
 
     @property
     def id(self) -> str:
-        """Its id; a deleted collection with the same name had another id."""
+        """The collection's id. A collection that is deleted and created again gets another id."""
         return str(self._collection.id)
 
     def count(self) -> int:
@@ -411,19 +417,19 @@ def _server(url: str, token: str) -> ServerStore:
 
 
 def server_api(url: str, headers: dict[str, str], check: Any) -> Any:
-    """Chroma's HTTP API for a server, with our HTTP client.
+    """Chroma's API for a server, with moot's HTTP client. ``check`` is called with each response.
 
     `chromadb.HttpClient` has no timeout, and would send calls to this machine's own addresses through the environment's
     proxies.
     """
     httpx = imported("httpx")
-    limits = httpx.Limits(max_keepalive_connections=0)  # one connection per call, so that none has to be closed later
+    limits = httpx.Limits(max_keepalive_connections=0)  # one connection per call, so that no open connection remains
     session = make_client(httpx.Client, url, timeout=TIMEOUT, limits=limits, event_hooks={"response": [check]})
     config = imported("chromadb.config")
     settings = config.Settings(
         chroma_api_impl="chromadb.api.fastapi.FastAPI",
         chroma_server_host=url,
-        chroma_server_http_port=8000,  # required, but not used if the host is a whole address
+        chroma_server_http_port=8000,  # required, but ignored if the host is a complete address
         chroma_server_headers=headers,
         anonymized_telemetry=False,
     )

@@ -11,7 +11,7 @@ from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
 
 class Summariser(LocalModel):
-    """A transformers model that turns a text into a shorter one, e.g. DistilBART."""
+    """A transformers model that turns a text into a shorter text, e.g. DistilBART."""
 
     kind = "summarisation model"
 
@@ -45,7 +45,7 @@ async def open_summariser(name: str) -> Summariser:
     """The summarisation model with this name (or in this folder), loaded once per process.
 
     Raises:
-        UserError: it cannot be loaded, or the server does not list it.
+        UserError: the model cannot be loaded, or the server does not list it.
     """
     return await load_in_thread(_load, name, "source_summaries")
 

@@ -15,7 +15,7 @@ class Tampering:
     """An attack on a debate.
 
     Args:
-        change: changes the results of a source, which are sorted, best first.
+        change: changes the results of a source, which are given best first.
         liar: the agent that is instructed to lie; empty for none.
         instructions: the text that is added to the end of that agent's instructions.
     """
@@ -30,7 +30,7 @@ _tampering: ContextVar[Tampering] = ContextVar("tampering", default=NONE)
 
 
 def current_tampering() -> Tampering:
-    """The attack on debates in this context; by default none."""
+    """The attack on debates in this context; `NONE` by default."""
     return _tampering.get()
 
 

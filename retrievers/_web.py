@@ -58,10 +58,10 @@ TEXTS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """A web source: its name in errors, its usual address, and the variables with the user's configuration.
+    """A web source: its name in errors, its usual address, and the environment variables that configure it.
 
-    ``meanings`` lists statuses with a special meaning for this source: each with words of the answer in lower case, and
-    the kind of error. The first match counts.
+    ``meanings`` lists the source's special statuses as triples: an HTTP status, words in lower case that the answer
+    must contain, and the kind of error. The first match counts.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Source:
     meanings: tuple[tuple[int, str, Kind], ...] = ()
 
     def address(self) -> str:
-        """The source's address. Only the environment can change it, because keys are sent to it.
+        """The source's address. Only the environment can change it, because keys are sent to this address.
 
         Raises:
             UserError: the variable is not a web address.
@@ -82,16 +82,16 @@ class Source:
         return base_url.rstrip("/")
 
     def key(self) -> str:
-        """The key, or an empty text."""
+        """The key; empty if it is not set. Raises an error as `header_text`."""
         return header_text(self.key_variable)
 
     def user_agent(self) -> str:
-        """moot's User-Agent header. Blocking."""
+        """moot's User-Agent header. Blocking. Raises an error as `header_text`."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
     def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
-        """An error of this source that says what to do."""
+        """An error of this source with advice. ``message`` is shortened, and keys in it are hidden."""
         words = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
             name=self.name,
@@ -104,7 +104,7 @@ class Source:
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
     def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
-        """The error for an HTTP status and its message. The status is 200 if a source reports an error in an answer."""
+        """The error for an HTTP status and its message. Some sources report errors in answers with status 200."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         default_kind: Kind = "server_error" if status >= 500 else "search_refused"
@@ -128,10 +128,10 @@ class Source:
 
 
 def header_text(variable: str) -> str:
-    """A variable's value, checked for use in a header; empty if it is not set.
+    """An environment variable's value, for a header; empty if the variable is not set.
 
     Raises:
-        UserError: it has line breaks, or characters that are not ASCII.
+        UserError: the value contains control characters, or characters that are not ASCII.
     """
     value = os.environ.get(variable, "").strip() if variable else ""
     if not (value.isascii() and value.isprintable()):
@@ -167,10 +167,11 @@ async def ask(
     body: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """Sends a request to a source, and parses the answer with ``read``. It is a POST if it has a body, else a GET.
+    """Sends a request to a source, and parses the answer with ``read``. With a body, it is a POST, else a GET.
 
     Raises:
-        UserError, WorldError: the source refused, failed, or sent an answer that cannot be read.
+        UserError: the source's configuration is invalid, its key was refused, or its quota is used up.
+        WorldError: the source refused the search, failed, or sent an answer that cannot be read.
     """
     url, method = source.address() + path, "GET" if body is None else "POST"
     client = await open_client(source)
@@ -182,10 +183,10 @@ async def ask(
 
 
 async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
-    """The result of a call to a source, within the limits; exceptions become MootErrors.
+    """The result of a call to a source, within the limits. HTTP errors, timeouts and ValueErrors become MootErrors.
 
-    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds only, because other sources may
-    replace it.
+    A call that is refused with HTTP 429 is retried for at most `LONGEST_WAIT` seconds, because another source may
+    replace this source.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -204,8 +205,8 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
     """The running loop's HTTP client for a source.
 
-    It raises an error if an answer's status is not 200, or if ``check`` fails. Redirects are not followed, so that an
-    answer cannot make us call another address.
+    The client raises an error if an answer's status is not 200, or if ``check`` fails. It does not follow
+    redirects, so that an answer cannot make us call another address.
     """
     base_url = source.address()
 
@@ -240,7 +241,7 @@ def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
 
 
 async def read_body(source: Source, response: Any) -> bytes:
-    """The answer's bytes. Raises an error if there are more than `LONGEST_ANSWER`."""
+    """The answer's bytes. Raises an error if the answer is longer than `LONGEST_ANSWER`."""
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
@@ -250,13 +251,13 @@ async def read_body(source: Source, response: Any) -> bytes:
 
 
 def read_xml(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of an XML answer; ``root`` is the name that it must have.
+    """The root element of an XML answer; ``root`` is its required name.
 
     The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security). An answer that
     declares entities is refused, because they could grow without limit.
 
     Raises:
-        ValueError: it is not XML, has another root, or declares entities.
+        ValueError: the answer is not XML, has another root, or declares entities.
     """
     text = body.decode()
     if "<!ENTITY" in text:
@@ -287,7 +288,7 @@ def month_number(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class WebResult:
-    """A result as a web source returns it; results without text are left out."""
+    """A result of a web source. Its text may be empty; `WebRetriever.search` leaves out such results."""
 
     text: str
     title: str
@@ -298,12 +299,15 @@ class WebResult:
 
 
 class WebRetriever(ABC):
-    """A web source.
+    """The base class of web sources.
 
     Args:
         limits: limits of the source.
-        published_before: a day in ISO form; pieces published on it or later are left out if the source can filter by
-            date.
+        published_before: a day in ISO form; if the source can filter by date, it leaves out pieces published on this
+            day or later.
+
+    Raises:
+        UserError: a required key is missing, an environment variable is invalid, or ``published_before`` is not a day.
     """
 
     name: str
@@ -327,10 +331,10 @@ class WebRetriever(ABC):
         self.last_day = last_day(published_before)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """Those of the source's first ``k`` results (at most `most_results`) that have text.
+        """The results with text among the source's first ``k`` (at most `most_results`); none for a blank query.
 
         Raises:
-            UserError, WorldError: the source refused the search, or failed.
+            UserError, WorldError: as `ask`.
         """
         query = clean(query)[: self.longest_query].strip()
         if not query:
@@ -344,10 +348,10 @@ class WebRetriever(ABC):
 
 
 def last_day(published_before: str | None) -> date | None:
-    """The day before ``published_before``, a day in ISO form; None if it is None.
+    """The day before ``published_before``, which is a day in ISO form; None for None.
 
     Raises:
-        UserError: it is not a day.
+        UserError: ``published_before`` is not a day.
     """
     if published_before is None:
         return None

@@ -1,7 +1,8 @@
 """Wikipedia: the first section of articles, from the Action API (https://www.mediawiki.org/wiki/API:Search).
 
-No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://de.wikipedia.org. The address or page in
-``WIKIPEDIA_CONTACT`` is added to the User-Agent (https://foundation.wikimedia.org/wiki/Policy:User-Agent_policy).
+No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://de.wikipedia.org. ``WIKIPEDIA_CONTACT``,
+an e-mail address or a page, is added to the User-Agent
+(https://foundation.wikimedia.org/wiki/Policy:User-Agent_policy).
 """
 
 from __future__ import annotations

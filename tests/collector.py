@@ -13,11 +13,11 @@ import zstandard
 from requests_toolbelt import MultipartDecoder  # type: ignore[import-untyped]
 
 PROJECT = "00000000-0000-4000-8000-000000000001"
-"""The id of every requested project."""
+"""The id that every project gets."""
 
 
 class Collector(ThreadingHTTPServer):
-    """Stores uploads: decoded bytes (``raw``), runs by id, scores (``feedback``), and the rest by path (``posted``)."""
+    """Stores uploads: decoded bytes (``raw``), runs by id, scores (``feedback``), other bodies by path (``posted``)."""
 
     daemon_threads = True
 
@@ -44,7 +44,7 @@ class Collector(ThreadingHTTPServer):
         return key | dict.fromkeys(("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"), "true")
 
     def take(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Store one upload: its parts are ``post.ID``, ``patch.ID``, ``patch.ID.outputs`` and ``feedback.ID``."""
+        """Store an upload. Its parts are named ``post.ID``, ``patch.ID``, ``patch.ID.outputs`` or ``feedback.ID``."""
         encoding = headers.get("Content-Encoding", "identity")
         if encoding == "zstd":
             body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
@@ -57,7 +57,7 @@ class Collector(ThreadingHTTPServer):
             self.received.notify_all()
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until a run was received and a condition holds; fail after 120 seconds."""
+        """Wait until a run was received and ``known()`` is true; fail after 120 seconds."""
         with self.received:
             assert self.received.wait_for(lambda: self.runs and known(), timeout=120)
 
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(able if self.path.startswith("/info") else [project])
 
     def do_POST(self) -> None:
-        """Store an upload and answer; a mute collector does neither."""
+        """Store an upload and answer. A mute collector does neither."""
         if self.server.mute:
             self.server.ending.wait()
             self.close_connection = True
@@ -128,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def collecting(*, mute: bool = False) -> Iterator[Collector]:
-    """Run a collector; a mute one reports its features, and answers no upload."""
+    """Run a collector. If ``mute``, it answers GET requests, but no upload."""
     with Collector(mute=mute) as collector:
         threading.Thread(target=collector.serve_forever, daemon=True).start()
         try:

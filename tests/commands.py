@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
 
 def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in this process, with this standard input; return its exit code and output."""
+    """Run a command in this process, with ``typed`` as its standard input; return its exit code and output."""
     arguments = [str(word) for word in words]
     out, err, langsmith = io.StringIO(), io.StringIO(), logging.getLogger("langsmith")
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -27,7 +27,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
         patch.setattr(asyncio, "create_subprocess_exec", start_async)
         patch.setattr(sys, "stdin", io.StringIO(typed))
         patch.setattr(langsmith, "level", langsmith.level)
-        patch.setattr(Threads, "busy", False)  # with a busy thread, the command would end this process
+        patch.setattr(Threads, "busy", False)  # otherwise a command with a busy thread ends this process
         try:
             run()
             code = 0
@@ -37,7 +37,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in a new process; return its exit code and output."""
+    """Run a command in a new process, with ``typed`` as its standard input; return its exit code and output."""
     pipe = subprocess.PIPE
     with start([*COMMAND, *map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         out, err = process.communicate(typed, timeout=200)
@@ -45,7 +45,7 @@ def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess
 
 
 def output_of(program: str, typed: str = "") -> str:
-    """Run a Python program in this process, with this standard input; return what it prints."""
+    """Run a Python program in this process, with ``typed`` as its standard input; return its output."""
     with redirect_stdout(io.StringIO()) as out, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", io.StringIO(typed))
         exec(compile(program, "program", "exec"), {"__name__": "__main__"})

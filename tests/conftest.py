@@ -1,4 +1,4 @@
-"""Fixtures: scripted OpenAI-compatible endpoints, all in one separate process, and a home folder for each run."""
+"""Fixtures (scripted OpenAI-compatible endpoints, a home folder), and the order and distribution of the tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ settings.register_profile("moot", deadline=None)  # imports make the first examp
 settings.load_profile("moot")
 
 UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""For processes that cannot write whole files: Python would store half a module's bytecode, and fail to load it."""
+"""For processes on a full disk: otherwise Python stores half of a module's bytecode, and later fails to load it."""
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
@@ -67,13 +67,13 @@ FIRST = (
     "installed/test_tutorial.py",
     "telemetry/test_commands.py",
 )
-"""The files that take 30 seconds and more, longest first: started last, they would keep one worker busy alone."""
+"""Files that take 30 seconds or more, longest first. If they started last, one worker would run alone at the end."""
 EARLY = ("evals", "graphs", "web", "retrievers", "cli")
 """Folders whose files take long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests: long files first, the many short ones of ``nodes`` last. A file's tests stay together."""
+    """Put the tests of long files first, and the tests of ``nodes`` last. The tests of a file stay together."""
     tests = Path(__file__).parent
 
     def position(item: pytest.Item) -> tuple[int, int]:
@@ -102,16 +102,17 @@ TOGETHER = {
     ),
     "evaluations": "evals/test_recovery.py evals/test_run_ceilings.py evals/test_runs.py",
 }
-"""Groups of files. One worker runs all files of a group, because they share a resource that takes long to start: a
-server, the built-in encoder (seven seconds of processor time) with the demo corpora, or the process that forks
-evaluations.
+"""Groups of files that share a resource that is slow to start, so one worker runs all files of a group.
+
+The resources: a server; the built-in encoder (seven seconds of processor time) with the demo corpora; and the process
+that forks evaluations.
 """
 GROUP_OF_FILE = {f"tests/{file}": group for group, files in TOGETHER.items() for file in files.split()}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Distribute files as loadfile does, but the files of each group in `TOGETHER` to one worker."""
+    """Distribute files as ``--dist loadfile`` does, but give all files of a group in `TOGETHER` to one worker."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
@@ -126,7 +127,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """From now on, collect garbage as often as the command line's process does, and never the imported modules."""
+    """Turn on garbage collection with the command line's threshold. `gc.freeze` exempts the imported modules."""
     gc.enable()
     gc.set_threshold(ALLOCATIONS)
     gc.collect()
@@ -135,7 +136,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home folder for all tests of this run: the user's own stays unchanged, and demo corpora are built once."""
+    """A home folder for all tests: the user's own folder stays unchanged, and the demo corpora are built once."""
     folder = tmp_path_factory.mktemp("home")
     os.environ["MOOT_HOME"] = str(folder)
     return folder
@@ -162,9 +163,9 @@ class StubEndpoint:
         return self._lines("prompts.jsonl")
 
     def stats(self, **least: int) -> dict[str, Any]:
-        """The counters, such as ``served`` and ``logged`` (begun and ended calls).
+        """The counters, such as ``served`` (calls that have begun) and ``logged`` (calls that have ended).
 
-        With ``served=3``, the endpoint answers when three calls have begun, or after a second: polling would take
+        With ``served=3``, the endpoint answers when three calls have begun, or after a second. Polling would take
         processor time from other tests.
         """
         wanted = "&".join(f"{name}={number}" for name, number in least.items())
@@ -191,7 +192,7 @@ def free_port() -> int:
 
 @cache
 def _endpoints() -> subprocess.Popen[str]:
-    """The process that serves all scripted endpoints of this session: starting one takes longer than most tests."""
+    """The process that serves all scripted endpoints of this session: its start takes longer than most tests."""
     command = [sys.executable, str(STUB), "--many"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -207,7 +208,7 @@ def _open_or_close_endpoint(order: list[str] | int) -> int:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _end_endpoints() -> Iterator[None]:
+def _record_environment_and_end_processes() -> Iterator[None]:
     AT_START.update(os.environ)
     yield
     if _endpoints.cache_info().currsize:
@@ -265,16 +266,16 @@ async def _close_clients() -> AsyncIterator[None]:
 
 ROLES = ("rag", "search", "scorer", "judge")
 MODELS = {role: f"openai:stub-{role}" for role in ROLES}
-"""A model name for each role of Tool-MAD, so that rules can tell them apart."""
+"""A model name for each role of Tool-MAD, so that a rule can match one role."""
 
 DEMO = ("chroma:demo-encyclopaedia", "bm25:demo-news")
 """The demo corpora. Debates on a user's own model read them only if the settings name them."""
 READERS = [{"name": name, "retriever": source} for name, source in zip(ROLES, DEMO, strict=False)]
-"""Tool-MAD's debaters, who read the demo corpora."""
+"""Tool-MAD's debaters. Each reads one demo corpus."""
 
 
 def reading_demo(settings: type[Settings]) -> dict[str, Any]:
-    """Settings with which a system reads the demo corpora; none if it reads no sources."""
+    """The settings that make a system read the demo corpora; empty if it reads no sources."""
     if issubclass(settings, DebaterSettings):
         return {"debaters": READERS}
     if issubclass(settings, GateSettings):
@@ -284,13 +285,13 @@ def reading_demo(settings: type[Settings]) -> dict[str, Any]:
 
 
 def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: a debater or the judge gives this answer, this many times (queries have no answer and do not count)."""
+    """A rule: a debater or the judge gives this answer, at most ``times`` times. Prompts for queries do not match."""
     rule = {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds each statement supported or not, as in ``share``; its questions ask about ``match``."""
+    """A rule for the scorer: whether each statement is supported (``share``), and three questions about ``match``."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
     return [

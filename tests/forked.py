@@ -1,7 +1,8 @@
-"""Python programs in processes that are forked from a process that has imported moot: they start in milliseconds.
+"""Run Python programs in processes that are forked from a process that has imported moot: they start in milliseconds.
 
-A forked process has its own pid, signals, environment, folder, arguments and streams, and Python's usual end. Unlike in
-a newly started process, moot is imported already, and strings have the same hashes in all forked processes.
+A forked process has its own pid, signals, environment, folder, arguments and streams, and it ends as other Python
+processes do. It differs from a newly started process in two ways: moot is imported already, and strings have the same
+hashes in all forked processes.
 """
 
 from __future__ import annotations
@@ -44,28 +45,28 @@ IMPORTED = {
         *OF_SERVERS.split(),
     ],
 }
-"""The modules that `moot verify` and `moot batch` import, and those that `moot eval run` and servers import, too.
+"""The modules that a process imports before it forks others: for commands, evaluations or servers.
 
-``langgraph_api`` is left out: it reads its variables when it is imported, and then moot takes the process for a server.
+``langgraph_api`` is left out: it reads environment variables at import, and moot takes a process with it for a server.
 """
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
-"""Prefixes of variables that Python or libraries read at import: if one differs, the process is not forked."""
+"""Prefixes of variables that Python or libraries read at import: if such a variable differs, `start` does not fork."""
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
-"""Variables with such a prefix that a server reads only after its start: they may differ."""
+"""Variables with such a prefix that may differ, because a server reads them only after its start."""
 create_subprocess_exec = asyncio.create_subprocess_exec
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
 SERVER = "from tests.forked import serve; exec(serve())"
 AT_START: dict[str, str] = {}
-"""The environment at the start of the tests: tests may change ``os.environ`` before a process that forks is started."""
+"""The environment at the start of the tests. Tests may change ``os.environ`` before the first process is forked."""
 _orders: dict[str, socket.socket] = {}
-"""The connections to the processes that fork others, by what they have imported. The first process forks the rest."""
+"""The connections to the processes that fork others, by key of `IMPORTED`. The first process forks the others."""
 _servers: list[subprocess.Popen[bytes]] = []
 """The processes that fork others, if this process has started them."""
 
 
 class Forked(subprocess.Popen[Any]):
-    """As `subprocess.Popen`, for commands of the form ``[sys.executable, "-c", program, *words]``."""
+    """Like `subprocess.Popen`, for commands of the form ``[sys.executable, "-c", program, *words]``."""
 
     def __init__(self, command: list[str], imported: str = "commands", **options: Any) -> None:
         self._orders = _server(imported)
@@ -73,7 +74,7 @@ class Forked(subprocess.Popen[Any]):
         super().__init__(command, **options)
 
     def _execute_child(self, args: list[str], *options: Any) -> None:
-        """Start the process. The options are those that `subprocess.Popen` gives."""
+        """Start the process, with the positional arguments that `subprocess.Popen` passes to this method."""
         folder, environment, pipes = options[4], options[5], options[9:15]
         order = {"argv": args[1:], "cwd": str(folder or os.getcwd()), "env": dict(environment or os.environ)}
         order["session"] = options[20]
@@ -87,7 +88,7 @@ class Forked(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self._waiting.acquire(blocking=False):  # otherwise another thread waits for the end
+        if self._waiting.acquire(blocking=False):  # if it is locked, another thread waits for the end
             with suppress(subprocess.TimeoutExpired):
                 self._read_end(0)
             self._waiting.release()
@@ -107,7 +108,7 @@ class Forked(subprocess.Popen[Any]):
 
 
 def start(command: list[str], *, server: bool = False, **options: Any) -> subprocess.Popen[Any]:
-    """Start a program in a new process: forked if that makes no difference, else newly, by `subprocess.Popen`."""
+    """Start a program in a forked process if that makes no difference, otherwise with `subprocess.Popen`."""
     if command[:2] != [sys.executable, "-c"] or options.keys() - OPTIONS:
         return subprocess.Popen(command, **options)
     environment, begun = options.get("env") or os.environ, _at_start()
@@ -143,7 +144,7 @@ class AsyncProcess:
 
 
 async def start_async(*command: str, **options: Any) -> Any:
-    """As `asyncio.create_subprocess_exec`; moot's `WORKERS` are forked if that makes no difference."""
+    """Like `asyncio.create_subprocess_exec`, but moot's `WORKERS` are forked if that makes no difference."""
     if command[:2] != (sys.executable, "-m") or command[2] not in WORKERS:
         return await create_subprocess_exec(*command, **options)
     limit = options.pop("limit")
@@ -156,7 +157,7 @@ def _at_start() -> dict[str, str]:
 
 
 def _server(imported: str) -> socket.socket:
-    """The socket for orders to the process that has imported these modules and forks others."""
+    """The socket for orders to the process that has imported ``IMPORTED[imported]`` and forks others."""
     if imported not in _orders:
         command = [sys.executable, "-c", SERVER, *IMPORTED[imported]]
         kind: Any = subprocess.Popen if imported == "commands" else Forked
@@ -176,7 +177,7 @@ def end_servers() -> None:
 
 
 def serve() -> str:
-    """Import modules, then fork a process for each order. Returns only in these processes, with their programs."""
+    """Import modules, then fork a process for each order. Only a forked process returns; it returns its program."""
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.collect()
@@ -185,7 +186,7 @@ def serve() -> str:
 
 
 def _follow(orders: socket.socket) -> str:
-    """Fork a process for each order. Returns only in these processes, with their programs."""
+    """Fork a process for each order. Only a forked process returns; it returns its program."""
     while received := _receive(orders):
         order, (answering, *streams) = received
         if os.fork() == 0:  # this process waits for the program, and reports its end
@@ -195,7 +196,7 @@ def _follow(orders: socket.socket) -> str:
                 return _begin(order, streams)
             for number in streams:
                 os.close(number)
-            with suppress(BrokenPipeError):  # no process waits any more
+            with suppress(BrokenPipeError):  # the process that gave the order has ended
                 os.write(answering, f"{program}\n".encode())
                 os.write(answering, f"{os.waitpid(program, 0)[1]}\n".encode())
             os._exit(0)
@@ -206,7 +207,7 @@ def _follow(orders: socket.socket) -> str:
                 pass
     signal.alarm(10)  # ends this process if a test's process still runs
     with suppress(ChildProcessError):
-        while os.waitpid(-1, 0)[0]:  # so that their processor time counts
+        while os.waitpid(-1, 0)[0]:  # so that their processor time counts as this process's
             pass
     os._exit(0)
 

@@ -1,7 +1,7 @@
 """A race: one thread imports chromadb while another is the first to use orjson. ``make faults`` runs it 200 times.
 
-Each race runs in a new process. The second thread serialises when the import has reached a certain module of chromadb,
-one of `MOMENTS` in turn. For comparison, some races do not import numpy at the start; most of these fail.
+Each race runs in a new process. The second thread serialises when the import has reached a module of `MOMENTS`; the
+races take these modules in turn. For comparison, some races do not import numpy at the start. Most of these fail.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ os._exit(bool(faults))
 
 
 def races(times: int, *, numpy_at_start: bool = True) -> Iterator[str]:
-    """Run races, one per processor at a time; yield the error of each, or an empty text."""
+    """Run races in parallel, one per processor; yield the error of each, or an empty string."""
     source = AT_START if numpy_at_start else NOT_AT_START
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(lambda moment: race(source, moment), itertools.islice(itertools.cycle(MOMENTS), times))
 
 
 def race(source: str, moment: str) -> str:
-    """Run one race; return its error, or an empty text."""
+    """Run one race; return its error, or an empty string."""
     command = [sys.executable, "-c", RACE.format(source=source, moment=moment)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     return (done.stdout + done.stderr).strip() if done.returncode else ""
 
 
 def main(times: int = 200, compared: int = 20) -> None:
-    """Run races with numpy imported at the start, and some without it. None of the first kind may fail."""
+    """Run races with and without numpy imported at the start. Exit with 1 if a race with numpy fails."""
     broken = [fault for fault in races(times) if fault]
     print(f"numpy at start: {len(broken)} of {times} broken")
     without = [fault for fault in races(compared, numpy_at_start=False) if fault]

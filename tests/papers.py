@@ -1,4 +1,4 @@
-"""PDF and Word files made by hand: valid ones, and harmful ones."""
+"""Build PDF and Word files from their parts, so that tests can also make harmful files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
 def pdf(pages: Sequence[str], chapters: Sequence[str] = (), *, title: str = "", locked: bool = False) -> bytes:
-    """A PDF file with a text on each page (an empty text: an empty page), and a bookmark for each page's chapter."""
+    """A PDF file with one text per page.
+
+    The first pages get ``chapters`` as bookmarks. If ``locked``, the file is encrypted.
+    """
     streams = [page_stream(text) for text in pages]
     return pdf_of(streams, chapters, title=title, locked=locked)
 
@@ -33,7 +36,7 @@ def pdf_of(
     locked: bool = False,
     packed: Sequence[bytes] = (),
 ) -> bytes:
-    """Like `pdf`, from drawing commands; ``packed`` are further pages whose streams are compressed already."""
+    """Like `pdf`, from the drawing commands of each page. ``packed`` are the compressed streams of further pages."""
     objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
 
     def add(content: bytes) -> int:
@@ -78,7 +81,7 @@ def paragraph(text: str, style: str = "") -> str:
 
 
 def docx(body: str, before: str = "") -> bytes:
-    """A Word file with this body; ``before`` precedes its document element."""
+    """A Word file with the XML ``body``. The XML ``before`` precedes its document element."""
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     types = (
         f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '

@@ -1,4 +1,4 @@
-"""A real ``langgraph dev``, as for Studio and users of the API: no key, no network, no ``--allow-blocking``."""
+"""Run a real ``langgraph dev``, as users of Studio and the API do: no key, no network, no ``--allow-blocking``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Planted:
 
 
 def plant(folder: Path) -> Path:
-    """Put pickles where the server looks for its own files; return the path that unpickling them would write."""
+    """Put pickles where the server looks for its own files; return the path that they write to if unpickled."""
     mark = folder / "unpickled"
     (folder / ".langgraph_api").mkdir()
     for name in (".langgraph_ops.pckl", ".langgraph_checkpoint.1.pckl", "store.pckl"):
@@ -64,7 +64,7 @@ class Server:
         return json.loads(self.send(path, body))
 
     def refused(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> Any:
-        """Send a request that has to be refused; return the status and the JSON of the response."""
+        """Send a request that must be refused; return the status and the JSON of the response."""
         try:
             self.send(path, body, headers, method)
         except urllib.error.HTTPError as error:

@@ -1,4 +1,4 @@
-"""Replies of the scripted endpoint: texts, scripted templates and JSON schemas, filled in from a seed."""
+"""Replies of the scripted endpoint: texts, filled templates, and objects that satisfy a JSON schema, from a seed."""
 from __future__ import annotations
 
 import hashlib
@@ -76,7 +76,7 @@ def with_fields(value: Any, fields: dict[str, Any]) -> Any:
 
 @dataclass
 class Writer:
-    """Fills texts, scripted templates and JSON schemas."""
+    """Writes texts, fills templates, and makes objects that satisfy a JSON schema."""
 
     labels: list[str]
     reply_chars: int
@@ -137,7 +137,7 @@ class Writer:
         for union in ("anyOf", "oneOf"):
             if union in schema:
                 options = [s for s in schema[union] if s.get("type") != "null"] or schema[union]
-                # Past some depth prefer a leaf, so that recursive schemas end.
+                # Beyond depth 6, prefer a leaf, so that recursive schemas end.
                 leaf = [s for s in schema[union] if s.get("type") in ("null", "string", "number")]
                 return self.from_schema(leaf[0] if depth > 6 and leaf else options[0],
                                         draw, root, name, depth + 1)
@@ -188,14 +188,14 @@ class Writer:
         return text[:limit].ljust(schema.get("minLength", 0), ".")
 
     def json_object(self, prompt: str, draw: Draw) -> dict:
-        """A reply in the mode json_object: an object with the keys that the prompt shows."""
+        """A reply in the mode json_object, with the keys that the prompt shows (by default `answer`)."""
         keys = dict.fromkeys(re.findall(r'"([A-Za-z_][\w ]{0,40})"\s*:', prompt)) or {"answer": 0}
         return {k: self.from_schema({"type": "number"} if FRACTION_FIELD.search(k) else
                                     {"type": "string"}, draw, {}, k) for k in keys}
 
 
 def embed(text: str) -> list[float]:
-    """A vector by signed feature hashing of words: equal texts have equal vectors, similar texts similar ones."""
+    """A unit vector by signed feature hashing of words: texts with the same words have similar vectors."""
     vector = [0.0] * EMBEDDING_DIM
     for word in re.findall(r"\w+", text.lower()) or [""]:
         place, sign = hash_word(word)

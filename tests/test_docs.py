@@ -25,7 +25,7 @@ PAGE = DOCS / "graphs.md"
 STALE = "docs/graphs.md is not the output of `moot graphs --drawings`: run `make docs`"
 
 
-def test_the_page_of_drawings_is_up_to_date() -> None:
+def test_the_page_of_drawings_is_up_to_date_and_draws_every_graph() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == drawings_page(), STALE
     assert all(f"\n## {name}\n\n{about}\n" in page for name, about in (DESCRIPTIONS | OTHER_GRAPHS).items())
@@ -34,22 +34,22 @@ def test_the_page_of_drawings_is_up_to_date() -> None:
     assert all("```mermaid\ngraph TD;" in section for section in sections)
 
 
-def test_drawings_are_printed_alike_in_every_process() -> None:
+def test_drawings_do_not_depend_on_the_hash_seed() -> None:
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "graphs", "--drawings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # sets have another order than in this process
+    hashing = {"PYTHONHASHSEED": "7"}  # gives sets another order than in this process
     done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 
 
 @cache
 def pages() -> dict[str, str]:
-    """Every page of the site as Markdown, by its path in docs/."""
+    """Every page of the site as Markdown, by path in docs/."""
     made = runpy.run_path(str(DOCS / "hooks.py"))["on_page_markdown"]
     files = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
     return {path: made(text, page=SimpleNamespace(file=SimpleNamespace(src_uri=path))) for path, text in files.items()}
 
 
-def test_the_site_contains_the_files_and_tables_that_its_pages_name() -> None:
+def test_the_site_contains_the_examples_and_the_tables_of_settings_and_commands() -> None:
     site = pages()
     for example in (ROOT / "examples").glob("*.py"):
         assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in "\n".join(site.values()), example

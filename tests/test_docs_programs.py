@@ -1,4 +1,4 @@
-"""The programs and commands in docs/ run, or at least name options and settings that exist."""
+"""The programs in docs/ run; the commands in docs/ and README name options and settings that exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.commands import output_of
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UNRUN = {"claims.md": 1, "mcp.md": 1}
-"""Pages, each with its number of programs that are not run: they need the reader's own text or server."""
+"""By page, the number of programs that no test runs, because they need the reader's text or server."""
 
 
 def programs(page: str) -> list[str]:
@@ -33,7 +33,7 @@ def programs(page: str) -> list[str]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Each command of moot on the pages, in one line, after the name of its page."""
+    """Each command of moot on the pages, as the name of its page and the command in one line."""
     for page in PAGES:
         for block in re.findall(r"```(?:console|sh|bash)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
             block = re.sub(
@@ -72,7 +72,7 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     found = [e for e in json.loads(done.stdout)["evidence"] if e["source"] == "shop"]
     assert [(e["title"], e["text"]) for e in found] == [("Deliveries", "Parcels leave on Monday.")]
-    assert done.stderr == ""  # no warning of a package
+    assert done.stderr == ""  # no package warns
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every example runs as a script, uses public names only, and does what its docstring describes."""
+"""Every example runs as a script, uses public names only, and behaves as its docstring says."""
 
 from __future__ import annotations
 
@@ -172,4 +172,4 @@ async def test_a_ring_waits_for_a_remark_before_its_second_round(start_stub: Sta
     assert wait.value["kind"] == "remark"
     document = await graph.ainvoke(Command(resume={"remark": "Think of 2019."}), config, context=settings)
     assert (document["status"], document["answer"], document["rounds"]) == ("done", "REFUTES", 2)
-    assert sum("Think of 2019." in prompt for prompt in stub.prompts()) == 2  # one prompt of each agent
+    assert sum("Think of 2019." in prompt for prompt in stub.prompts()) == 2  # one prompt per agent

@@ -1,4 +1,4 @@
-"""The floor, with which Tool-MAD's speed is compared, sends the same requests as Tool-MAD."""
+"""The lower bound in the speed tests ("the floor") sends as many requests as Tool-MAD, as large, in equal chains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPLIES |= {"Questions": "questions"}
 
 
 def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> list[str]:
-    """The debate's step of each request."""
+    """The step of the debate that sent each request. ``sent`` are the chat requests by id."""
     steps, rounds = [], Counter[str]()
     for call in calls:
         request = sent.get(call["id"])
@@ -36,7 +36,7 @@ def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> li
 
 
 def depth_of(calls: list[dict[str, Any]]) -> int:
-    """The length of the longest chain of requests, each sent after the response to the one before."""
+    """The length of the longest chain of requests in which each is sent after the response to the request before."""
     depth, end = 0, 0.0
     for call in sorted(calls, key=lambda call: call["end"]):
         if call["recv"] >= end:
@@ -45,7 +45,7 @@ def depth_of(calls: list[dict[str, Any]]) -> int:
 
 
 async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """The requests of some debates by step, and the depth of the shallowest debate."""
+    """Run debates; return their requests by step, and the smallest depth of a debate."""
     debates = []
     async with ways.WAYS[way]({}) as run_one:
         await run_one(-1)  # loads modules and caches
@@ -61,7 +61,7 @@ async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, 
 
 
 def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]:
-    """By step, the mean size of its requests, or of their replies."""
+    """The mean size of a request (``bytes``) or of its reply (``reply_chars``), by step."""
     return {step: mean(call[what] for call in of_step) for step, of_step in calls.items() if what in of_step[0]}
 
 
@@ -82,7 +82,8 @@ async def test_the_floor_sends_equally_many_requests_of_about_the_same_size(star
 
 
 async def test_the_floors_longest_chain_of_requests_is_as_long(start_stub: StartStub) -> None:
-    stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)  # beyond the delays of a busy core
+    # A latency that is longer than the delays of a busy core.
+    stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)
     _, expected = await sent_by("moot", stub, 2)
     _, depth = await sent_by("bare_aiohttp", stub, 2)
     assert depth == expected == 12  # nine chat calls, and the embedding of a query in each of three rounds

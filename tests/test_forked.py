@@ -1,4 +1,4 @@
-"""Forked processes behave as newly started ones."""
+"""Forked processes behave like newly started processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDS = ("", "sys.exit(7)", "sys.exit('a message')", "os._exit(5)", "signal.raise
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_forked_process_behaves_like_a_newly_started_one(end: str, tmp_path: Path) -> None:
+def test_a_forked_process_behaves_like_a_newly_started_process(end: str, tmp_path: Path) -> None:
     ended = []
     environment = {name: value for name, value in os.environ.items() if name != "HOME"} | {"GIVEN": "this"}
     pipe = subprocess.PIPE

@@ -9,6 +9,6 @@ from pytest_socket import SocketConnectBlockedError
 
 
 @pytest.mark.filterwarnings("ignore:A test tried to use socket")
-def test_only_loopback_can_be_reached() -> None:
+def test_a_connection_to_another_machine_is_blocked() -> None:
     with socket.socket() as outside, pytest.raises(SocketConnectBlockedError):
         outside.connect(("192.0.2.1", 80))

@@ -17,7 +17,7 @@ from moot.transcript.report.report import report
 from moot.web import debates
 
 DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
-"""Written by ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""
+"""Documents that ``moot verify --model fake:1 --out`` wrote, with few short pieces of evidence."""
 
 
 def test_there_is_an_old_document_of_every_status() -> None:
@@ -26,7 +26,7 @@ def test_there_is_an_old_document_of_every_status() -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_document_is_read_and_has_a_report(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     old = json.loads(path.read_text())
     assert (old["schema_version"], old["moot_version"]) == ("1.0", "0.1.0")
@@ -45,7 +45,7 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_only_old_documents_are_changed_and_only_missing_fields_are_added() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
-    first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
+    first = {key: value for key, value in old.items() if key != "messages"}  # the field messages was added later
     assert upgrade_document(first) == {**old, **DEFAULTS_BEFORE["1.0"], "schema_version": SCHEMA_VERSION}
     talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
     assert upgrade_document(talk)["messages"] == talk["messages"]

@@ -1,4 +1,4 @@
-"""The wheel contains every module and every data file, and runs with its base dependencies only."""
+"""The wheel contains every module and the data files, and runs with its base dependencies only."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str
 
 
 def link(file: Path, place: Path) -> None:
-    """Link a file to a place, and its bytecode: without it, each test run would compile all dependencies again."""
+    """Link a file and its bytecode to a place. Without the bytecode, each test run compiles all dependencies again."""
     links = {place: file}
     if file.suffix == ".py":
         links[Path(cache_from_source(place))] = Path(cache_from_source(file))
@@ -90,7 +90,7 @@ def link(file: Path, place: Path) -> None:
 
 @pytest.fixture(scope="module")
 def base(clean: Path) -> Path:
-    """An environment with the wheel and its base dependencies, as links to the installed ones."""
+    """An environment with the wheel, and with its base dependencies as links to the installed packages."""
     folder = clean.with_name("base")
     shutil.copytree(clean, folder, symlinks=True)
     [moot] = distributions(name="moot", path=[str(site_of(folder))])
@@ -118,14 +118,14 @@ def test_the_wheel_works_in_a_clean_environment(clean: Path, tmp_path: Path) -> 
 
 
 def run_command(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of moot in an environment, with the folder's corpora and debates."""
+    """Run a command of moot with this Python and the folder's home; its stderr lists the imported modules."""
     return run_program(python, folder, RUN, *words, option="importtime")
 
 
 def run_program(
     python: Path, folder: Path, program: str, *words: str, option: str = "utf8"
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in an environment, with the folder's corpora and debates."""
+    """Run a program with this Python and the folder's home. ``option`` is an option of ``python -X``."""
     environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
     command = [str(python), "-X", option, "-c", program, *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
@@ -165,7 +165,7 @@ EXTRAS = {
     "eval run --graph rag --task claims=x.jsonl": 'moot eval needs the package .*"moot\\[evals\\]"',
     "worker --queue postgresql://127.0.0.1/x": 'A queue needs the package .*"moot\\[queue\\]"',
 }
-"""Commands, and the errors that name the extras that they need."""
+"""Commands that need an extra, each with the pattern of the error if the extra is missing."""
 RUN_EACH = """
 import os, sys
 from moot.cli.main import run

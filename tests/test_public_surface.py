@@ -1,4 +1,4 @@
-"""The public interface: its names, their docstrings with arguments and results, and a light import."""
+"""The public interface: its names, their docstrings, and an import without heavy packages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def explained_parameters(text: str) -> set[str]:
 
 
 def missing_parts(found: Any) -> Iterator[str]:
-    """The faults of a public object: a module hides it, or its docstring lacks these parts."""
+    """The faults of a public object: it is a module, or its docstring lacks these parts."""
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
         yield "it is hidden by a module of its name"
@@ -66,7 +66,7 @@ def missing_parts(found: Any) -> Iterator[str]:
         yield "Returns"
 
 
-def test_the_list_is_short_and_everything_else_is_underscored() -> None:
+def test_the_list_of_names_is_short_and_other_modules_are_underscored() -> None:
     assert len(public()) <= MOST
     modules = [file.relative_to(ROOT) for name in PACKAGES for file in (ROOT / name.partition(".")[2]).rglob("*.py")]
     systems = DESCRIPTIONS.keys() | OTHER_GRAPHS.keys() | {"presets", "summarise_for_readers"}
@@ -75,7 +75,7 @@ def test_the_list_is_short_and_everything_else_is_underscored() -> None:
     assert open_ones == {f"graphs/{name}" for name in systems - {"proclaim"}} | proclaim
 
 
-def test_old_names_still_work_and_say_what_to_do() -> None:
+def test_old_names_still_work_with_a_warning_and_unknown_names_do_not() -> None:
     lines = [json.loads(line) for line in (ROOT / "core/old_names.jsonl").read_text(encoding="utf-8").splitlines()]
     assert lines
     for line in lines:
@@ -102,7 +102,7 @@ def test_each_public_object_is_documented() -> None:
 
 
 def test_type_checkers_see_the_defaults_of_fields() -> None:
-    """They see only `Field(default=...)` (PEP 681). Without the keyword, they regard every field as required."""
+    """Type checkers read defaults from `Field(default=...)` only (PEP 681): `Field(1)` makes a field required."""
     for file in (file for name in PACKAGES for file in (ROOT / name.partition(".")[2]).rglob("*.py")):
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":

@@ -1,4 +1,4 @@
-"""README is short and complete, its program and links work; the citation and the public CI fit pyproject.toml."""
+"""README is short and complete, and its program and links work. The citation and the CI agree with pyproject.toml."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_links_lead_to_files(file: str) -> None:
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_has_this_version_and_licence() -> None:
     citation = imported("yaml").safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
     assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
 
 
-def test_the_public_ci_tries_every_python() -> None:
+def test_the_public_ci_tests_every_supported_python() -> None:
     jobs = imported("yaml").safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))["jobs"]
     classifiers = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert jobs["tests"]["strategy"]["matrix"]["python"] == classifiers

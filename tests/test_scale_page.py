@@ -1,4 +1,4 @@
-"""The numbers on the page about a million claims follow from its own figures and the table of prices."""
+"""The costs and hours on the page about a million claims follow from the page's other figures and the prices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from moot.nodes._models.prices import costs_of, price_of, read_prices
 PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "scale.md").read_text(encoding="utf-8")
 MILLION = 1_000_000
 LONGER = 200
-"""Tokens of a reply, in the columns that assume the longer replies of real models."""
+"""Tokens of a reply in the columns that assume that real models reply at greater length."""
 
 
 def numbers(row: str) -> list[float]:
-    """The number at the start of each of a row's cells, except the first cell."""
+    """The number at the start of each cell of a row, without its first cell."""
     line = re.search(rf"^\| {re.escape(row)} \|(.+)\|$", PAGE, re.M)
     assert line, row
     return [float(re.match(r"[\d.,]+", cell.strip())[0].rstrip(",").replace(",", "")) for cell in line[1].split("|")]  # type: ignore[index]
@@ -38,7 +38,7 @@ def test_costs_follow_from_tokens_and_prices(model: str, monkeypatch: pytest.Mon
 
 
 def test_hours_follow_from_calls_and_processor_times() -> None:
-    hours = [calls * MILLION * 2 / 200 / 3600 for calls in CALLS]  # 2 s a call, 200 calls at once
+    hours = [calls * MILLION * 2 / 200 / 3600 for calls in CALLS]  # 2 s per call, 200 calls at once
     assert numbers("hours") == [pytest.approx(one, rel=0.03) for one in hours]
     tokens = [sum(pair) / one / 60 for pair, one in zip(zip(PROMPTS, REPLIES, strict=True), hours, strict=True)]
     assert numbers("tokens a minute that the endpoint must allow") == [pytest.approx(one, rel=0.03) for one in tokens]

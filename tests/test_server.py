@@ -1,4 +1,4 @@
-"""The real LangGraph server, as for Studio and users of the API: no key, no network, no ``--allow-blocking``."""
+"""A real ``langgraph dev``, as users of Studio and the API run it: no key, no network, no ``--allow-blocking``."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
 
 
 def edited_prompts(kind: type[Settings]) -> dict[str, str]:
-    """All prompts of a system, each with a mark."""
+    """All prompts of a system, each with `MARK` at its start."""
     return {field: MARK + shipped(prompt) for field, prompt in kind.prompts.items()}
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
-    # Default settings, except for the model, its attempts, the sources, and the prompts, which are all edited.
+def test_every_graph_runs_on_the_server_with_edited_prompts(server: Server, name: str) -> None:
+    # All settings are the defaults, except for the model, its attempts, the sources and the prompts.
     kind = load_graph(name).settings
     prompts, reads = edited_prompts(kind), reading_demo(kind)
     if "debate_settings" in reads:
@@ -84,7 +84,7 @@ def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
     assert "BlockingError" not in server.log()
 
 
-def test_langgraph_json_lists_the_graphs_of_moot_serve() -> None:
+def test_langgraph_json_agrees_with_the_configuration_of_moot_serve() -> None:
     written = json.loads((ROOT / "langgraph.json").read_text())
     served = server_config()
     shared = ("graphs", "http", "webhooks")
@@ -93,7 +93,7 @@ def test_langgraph_json_lists_the_graphs_of_moot_serve() -> None:
 
 
 def test_plain_langgraph_dev_unpickles_files_of_its_folder(server: Server) -> None:
-    # Documented in SECURITY.md; `moot serve` unpickles none: tests/web/test_serve.py.
+    # SECURITY.md warns of this. `moot serve` unpickles no file: tests/web/test_serve.py.
     assert (server.folder / "unpickled").exists()
 
 

@@ -11,13 +11,13 @@ CONTEXT = {"model": "openai:stub-person", "embedder": "openai:stub-embedding", "
 
 
 def waits(server: Server, thread: str) -> list[Any]:
-    """The questions of a thread that wait for a reply."""
+    """The open questions of a thread."""
     state = server.json(f"/threads/{thread}/state")
     return [wait for task in state["tasks"] for wait in task["interrupts"]]
 
 
 def resume(server: Server, thread: str, graph: str, reply: Any) -> Any:
-    """Reply to a question; return the document. The caller need not know the debate's settings."""
+    """Reply to a question without repeating the debate's settings; return the document."""
     return server.json(f"/threads/{thread}/runs/wait", {"assistant_id": graph, "command": {"resume": reply}})
 
 

@@ -1,4 +1,4 @@
-"""The traces that the real LangGraph server sends to LangSmith; in the server, LangChain itself creates the tracer."""
+"""The traces that a real LangGraph server sends to LangSmith. In the server, LangChain creates the tracer, not moot."""
 
 from __future__ import annotations
 

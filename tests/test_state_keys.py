@@ -1,4 +1,4 @@
-"""The table of the keys that nodes read and write agrees with what nodes do in debates."""
+"""The table of state keys agrees with the keys that nodes read and write in debates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Recording(dict[str, Any]):
 
 
 def steps() -> dict[Any, set[str]]:
-    """The public factories of each step, by its code."""
+    """The names of the public factories that make each step, by the step's code object."""
     found: dict[Any, set[str]] = defaultdict(set)
     for name, factory in STATE_KEYS["factories"]().items():
         for arguments in STATE_KEYS["EXAMPLES"].get(name, {"()": {}}).values():
@@ -50,7 +50,7 @@ def steps() -> dict[Any, set[str]]:
     return found
 
 
-async def test_the_table_has_every_key_that_is_read_or_written(
+async def test_the_table_has_every_key_that_a_node_reads_or_writes(
     monkeypatch: pytest.MonkeyPatch, start_stub: StartStub
 ) -> None:
     known, original = steps(), Node._run_step
@@ -91,7 +91,7 @@ async def test_the_table_has_every_key_that_is_read_or_written(
     assert set(STATE_KEYS["factories"]()) - seen <= UNSEEN
 
 
-def test_docstrings_name_the_keys_that_are_read() -> None:
+def test_docstrings_name_the_keys_that_nodes_read() -> None:
     rows: dict[str, set[str]] = defaultdict(set)
     for call, keys in STATE_KEYS["rows"]().items():
         rows[call.partition("(")[0]] |= keys.required | keys.optional

@@ -1,4 +1,4 @@
-"""Debates in words, as data: the text that the command line, the page and reports show. Nothing is printed here."""
+"""The text of debates, as data: for the command line, the web page and reports. Nothing is printed here."""
 
 from moot.transcript.document import ending, lines
 from moot.transcript.line import Line, Section

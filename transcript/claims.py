@@ -20,7 +20,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
 
     Args:
         claims: as the graph `find_claims` returns them, or as a person changed them; each has at least ``claim``.
-        group: the group of all claims: the file or address of their text.
+        group: the value of the column ``group`` for all claims: the file or address of their text.
     """
     table = io.StringIO(newline="")
     lines = csv.writer(table)
@@ -42,7 +42,7 @@ def _cell(value: Any) -> str:
 
 
 def place_in_words(claim: Mapping[str, Any]) -> str:
-    """The page and the characters of a claim in its text, as ``page 2, 120-180``; empty for a person's own claim."""
+    """The page and the characters of a claim in its text, as ``page 2, 120-180``; empty if a person added it."""
     if claim.get("start") is None:
         return ""
     page = f"page {claim['page']}, " if claim.get("page") else ""
@@ -50,7 +50,7 @@ def place_in_words(claim: Mapping[str, Any]) -> str:
 
 
 def filled_words(claim: Mapping[str, Any]) -> list[str]:
-    """The words of a claim that are not in its quote; dates that were computed are marked as such.
+    """The words of a claim that are not in its quote, with "(computed)" after dates that were computed.
 
     A person may have changed the claim, so positions after its end are ignored.
     """

@@ -1,4 +1,4 @@
-"""A debate in words from its document: its rounds and its end."""
+"""The text of a debate, from its document: its rounds and its end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unfit_error(why: str) -> UserError:
 
 @contextmanager
 def checked_parts() -> Iterator[None]:
-    """Context manager that raises an error if the parts of a document are inconsistent or have unexpected types.
+    """Context manager that turns errors from missing or unexpected parts of a document into a UserError.
 
     Raises:
         UserError: the parts are inconsistent or have unexpected types.
@@ -67,7 +67,7 @@ def lines(document: Document) -> list[Section]:
 
     Raises:
         UserError: as for `settings_of`.
-        LookupError, TypeError, ValueError, AttributeError: its parts are inconsistent.
+        LookupError, TypeError, ValueError, AttributeError: the document's parts are inconsistent.
     """
     words = words_of(settings_of(document))
     if document["task"] is None:  # the debate was never opened
@@ -126,7 +126,7 @@ def lines(document: Document) -> list[Section]:
 
 
 def verdict_reasons(document: Document, words: Words) -> list[str]:
-    """The reasons that are shown with the verdict."""
+    """The reasons that are shown with the verdict, as the turns give them; none if the debate is not done."""
     if document["status"] != "done":
         return []
     given: set[str] = set()
@@ -134,14 +134,14 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
     for line in words.verdict(document):
         if line.what != "dissents":
             given.add(line.text)
-        elif panel:  # without a panel, the reasons of dissenters are shown in their rounds
+        elif panel:  # without a panel, the rounds show the reasons of dissenters
             given.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in given]
 
 
 def _records(document: Document) -> Sequence[RoundRecord]:
-    """The record of each round; documents of 0.1.0 have only the last one."""
+    """The record of each round. For documents of moot 0.1.0, it is built from the last round's votes and scores."""
     if log := document.get("round_log"):
         return log  # type: ignore[no-any-return]
     last: Any = {"round": document["rounds"], "phase": "primary", "votes": document["votes"]}

@@ -1,4 +1,4 @@
-"""The end of a debate in words: the verdict with its citations, the cost, and the failures."""
+"""The text on the end of a debate: the verdict with its citations, the cost, and the failures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
 
     Args:
         document: the result.
-        shown: reasons that were shown before; they are not repeated.
+        shown: reasons that were shown before; a reference replaces each of them.
     """
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
@@ -84,7 +84,7 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
 
 
 def robustness_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The result of testing the verdict's robustness, if that was done."""
+    """The result of testing the verdict's robustness, if it was tested."""
     if found := document.get("robustness"):
         yield own_line(clean(found["said"]), "")
 
@@ -110,7 +110,7 @@ def speaker(one: Mapping[str, Any]) -> str:
 
 
 def change_in_words(change: Mapping[str, Any]) -> str:
-    """Describes a change of an answer: both answers, the round, who had given the new answer before, and new quotes."""
+    """A change of an answer: both answers, the round, who had given the new answer before, and new quotes."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{quoted}"
@@ -147,7 +147,7 @@ def headline(document: Mapping[str, Any], text: str) -> Iterator[Line]:
 
 
 def is_tied(document: Mapping[str, Any]) -> bool:
-    """Whether votes alone decided, and several answers are tied for the most."""
+    """Whether votes alone decided, and several answers have the most votes."""
     votes = document["votes"]
     if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
         return False
@@ -155,7 +155,7 @@ def is_tied(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The reasons of the agents who decided: each once, with all agents who gave it in the same words."""
+    """The first `MOST_REASONS` reasons of the agents who decided: each once, with all agents who gave it."""
     given: dict[str, list[Turn]] = {}
     for reason, turns in turns_by_reason(dict(document)).items():
         given.setdefault(reason_or_reference(document, reason, shown), []).extend(turns)
@@ -166,20 +166,20 @@ def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
 
 
 def reason_or_reference(document: Mapping[str, Any], reason: str, shown: ShownReasons) -> str:
-    """A reason, or a reference to its first occurrence."""
+    """A reason; if it was shown before, a reference to its first occurrence."""
     if (turn := shown.get(clean(reason))) is None:
         return reason
     return f"(said in round {turn['round']})" if has_rounds(document["settings"]) else "(said above)"
 
 
 def authors(turns: Sequence[Turn]) -> tuple[str, str]:
-    """The agents who gave a reason, and the action ``because``, with the numbers of the answers if they have any."""
+    """The agents who gave a reason, and the action ``because``, with the numbers of their answers if there are any."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 
 
 def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
-    """The citations of the verdict, each with its check, and how many there are of each kind.
+    """The citations of the verdict, each with the result of its check, and the number of each result.
 
     Args:
         document: the result.
@@ -260,13 +260,13 @@ def sources(document: Mapping[str, Any]) -> str:
 
 
 def _replacement_note(reading: Mapping[str, Any]) -> str:
-    """The reason if a debater that asked for the web read another source; else empty."""
+    """A note if an agent was to search the web, but another source was read; else empty."""
     fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 
 def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator[Line]:
-    """Each warning once, without those shown at the verdict; the demonstration model's warning comes last."""
+    """Each warning once; the demonstration model's warning comes last. ``without_caveats``: see `other_warnings`."""
     others = other_warnings(document, without_caveats=without_caveats)
     demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not without_caveats]
     if others:
@@ -278,10 +278,10 @@ def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator
 
 
 def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> list[str]:
-    """Warnings in words, with a count if one repeats; without the demonstration model's warning.
+    """Warnings in words, with a count if a warning repeats; without the demonstration model's warning.
 
     Args:
-        document: the result, or the part of it that exists.
+        document: the result; while the debate runs, the part of it that exists.
         without_caveats: whether to leave out the warnings shown at the verdict.
     """
     beside = {(one["kind"], one["detail"]) for one in caveats(document)} if without_caveats else set()
@@ -291,7 +291,7 @@ def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> lis
 
 
 def control_start(control: str, equal: Equal) -> Iterator[Line]:
-    """The line for the start of a control."""
+    """The line that is shown when a control starts."""
     yield own_line(f"Running the control {_control_name(control)} at equal {BUDGET_NAMES[equal]} ...", "aside")
 
 
@@ -327,7 +327,7 @@ def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str
 
 
 def compared_words(task: Task, control_answer: str, debate_answer: str) -> str:
-    """Whether a control's answer equals its debate's, in words."""
+    """A phrase on whether a control's answer equals its debate's."""
     if same_answer(task, control_answer, debate_answer):
         return "like the debate"
     return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"

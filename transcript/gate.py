@@ -1,4 +1,4 @@
-"""A debate behind a gate in words: first answers, the gate's decision, then the words of the debate."""
+"""The text of a debate behind a gate: first answers, the gate's decision, then the text of the debate itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DECISIONS = {
 
 
 class GateWords(Words):
-    """Words for the gate. All other words are those of the debate behind it."""
+    """Writes the gate's text. The class of the debate behind the gate writes the rest."""
 
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""
@@ -41,18 +41,18 @@ class GateWords(Words):
         yield own_line(DECISIONS[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """The verdict in the words of the debate, or, if no debate took place, as in `Words.verdict`."""
+        """The verdict in the form of the debate behind the gate; if no debate took place, as `Words.verdict`."""
         gate = document["metrics"].get("gate")  # None if the run ended before the gate
         took_place = gate is not None and gate["debate"] is not None
         return super().verdict(document) if took_place else Words.verdict(self, document)
 
 
 def gate_words(settings: GateSettings, words_of: Any) -> Words:
-    """The words for a gate with these settings.
+    """The object that writes the text of a debate behind a gate.
 
     Args:
         settings: the settings of the gate.
-        words_of: returns the words for the debate behind it.
+        words_of: called with the settings of the debate behind the gate; see `moot.transcript.kinds.words_of`.
     """
     inner: Settings = settings.of_debate(load_graph(settings.debate).settings)
     kind: Any = type("GateWords", (GateWords, type(words_of(inner))), {})

@@ -1,4 +1,4 @@
-"""The words for each system, by the class of its settings."""
+"""Chooses the class that writes a debate's text (`Words` or a subclass) by the class of the debate's settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moot.transcript.trial import TrialWords
 from moot.transcript.words import Words
 
 KINDS: Mapping[type[Settings], type[Words]] = {DebaterSettings: ScoredWords, TrialSettings: TrialWords}
-"""Systems with their own words; all others use `Words`, except gates (see `gate_words`)."""
+"""Systems with their own texts. All others use `Words`, except gates (see `gate_words`)."""
 
 
 def words_of(settings: Settings) -> Words:
-    """The words for debates with these settings."""
+    """The object that writes the text of a debate with these settings."""
     if isinstance(settings, GateSettings):
         return gate_words(settings, words_of)
     return next((words for kind, words in KINDS.items() if isinstance(settings, kind)), Words)(settings)

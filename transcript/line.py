@@ -20,7 +20,7 @@ lines.
 """
 
 NO_BUDGET = "no answer: the budget was used up"
-"""Replaces a reply that was not requested, or not awaited, because a ceiling left too little."""
+"""Shown in place of a reply that was not requested, or not waited for, because too little of a budget was left."""
 
 
 LINK = re.compile(r"https?://[!-~]{1,2000}")
@@ -31,9 +31,9 @@ LINK = re.compile(r"https?://[!-~]{1,2000}")
 class Line:
     """An actor, an action and a text.
 
-    Lines by moot have neither ``who`` nor ``what``. A line that continues the one before has no ``who``.
-    ``turn`` is the index of the line's turn in the document, from 0; None if it has none, or the debate still runs.
-    ``link`` is the web address of the item that the text names.
+    Lines by moot have neither ``who`` nor ``what``. A line that continues the previous line has no ``who``.
+    ``turn`` is the index of the line's turn in the document, from 0. It is None if the line has no turn, or if the
+    debate still runs. ``link`` is the web address of the item that the text names.
     """
 
     who: str
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass
 class Section:
-    """A heading and its lines; ``graph`` is the round whose communication graph belongs to it."""
+    """A heading and its lines. ``graph`` is the round whose communication graph is shown with them, if any."""
 
     heading: str
     lines: list[Line] = field(default_factory=list)
@@ -70,7 +70,7 @@ def titled(piece: Mapping[str, Any]) -> str:
 
 
 def on_page(piece: Mapping[str, Any]) -> str:
-    """The page of a piece of evidence, as a suffix of its document's name."""
+    """The page of a piece of evidence, as a suffix of its document's name; empty without a page."""
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
@@ -108,12 +108,12 @@ def with_turn_number(what: str, turn: Mapping[str, Any]) -> str:
 
 
 def with_reason(what: str, reason: str | None) -> str:
-    """A finding with its reason."""
+    """A finding with its reason, if there is one."""
     return f"{what} - {reason}" if reason else what
 
 
 def unusable(turn: Turn) -> str:
-    """The text for a reply that could not be used, was not requested or not awaited."""
+    """The text in place of a reply that could not be used, was not requested, or was not waited for."""
     if turn.get("outcome") == "budget_exhausted":
         return NO_BUDGET
     return f"no usable reply ({turn.get('outcome', 'unparsed')})"

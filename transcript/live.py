@@ -1,7 +1,7 @@
-"""A debate in words while it runs: the new lines of each node's update.
+"""The text of a debate while it runs: the new lines of each node's update.
 
-A turn grows while its speaker works (a query, the results, an answer), and subgraphs return their turns unchanged: each
-field of a turn is shown once, when it first appears.
+Each field of a turn is shown once, when it first appears. A turn grows while its speaker works (a query, the results,
+an answer), and subgraphs return their turns again, unchanged.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Live:
         )
 
     def feed(self, update: Mapping[str, Any]) -> list[Line]:
-        """The new lines of a node's update; headings are lines of the tone ``heading``. `end` shows errors."""
+        """The new lines of a node's update; headings have the tone ``heading``. `end` shows errors, not this method."""
         if update.get("error"):
             return []
         self._words.update(update)
         return list(self._update_lines(update))
 
     def end(self, document: Mapping[str, Any]) -> list[Line]:
-        """The lines that were not shown yet, and how the debate ended."""
+        """The lines that were not shown yet, and the lines on how the debate ended."""
         ending = [*end(document, self._words.verdict(document))]
         shown = "\n".join(line.text for line in ending)
         left = [
             Line(turn["agent"], with_turn_number("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
-            if reason not in shown  # there is no verdict, or it has only some of the reasons
+            if reason not in shown  # there is no verdict, or the verdict has only some of the reasons
         ]
         return [*self._with_headings(self._order.rest() if self._order else []), *left, *ending]
 
@@ -114,7 +114,7 @@ class Live:
             yield from lines
 
     def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:
-        """Lines, unless lines with this key were shown before."""
+        """The lines, unless lines with this key were shown before."""
         if key not in self._shown:
             self._shown.add(key)
             yield from lines

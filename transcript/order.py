@@ -9,7 +9,9 @@ T = TypeVar("T")
 
 
 class DebateOrder(Generic[T]):
-    """Decides which of several concurrent debates to show. The others wait until the round of the shown one is over.
+    """Decides which of several concurrent debates to show.
+
+    Events of the other debates wait until the round of the shown debate is over.
 
     Args:
         first: the debate that is shown first.
@@ -21,9 +23,9 @@ class DebateOrder(Generic[T]):
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
     def add_event(self, debate: str, round: int, event: T, *, last: bool = False) -> list[T]:
-        """Adds an event in a round of a debate; ``last`` if no event of the debate follows.
+        """Adds an event in a round of a debate, and returns the events to show now, in order.
 
-        Returns the events to show now, in order.
+        ``last`` is true if no event of the debate follows.
         """
         self.waiting.setdefault(debate, deque()).append((round, event, last))
         shown = []
@@ -35,14 +37,17 @@ class DebateOrder(Generic[T]):
         return shown
 
     def rest(self) -> list[T]:
-        """Returns and removes all events that still wait; for the end of all debates."""
+        """Returns and removes all events that still wait. Called when all debates have ended."""
         order = sorted(self.waiting, key=lambda name: name != self.debate)
         shown = [event for debate in order for _, event, _ in self.waiting[debate]]
         self.waiting.clear()
         return shown
 
     def _next(self) -> deque[tuple[int, T, bool]] | None:
-        """The queue to show next, if any: of the same round, or of another debate once the round is over."""
+        """The queue with the next event to show: of the shown round or, if that is over, of another debate.
+
+        None if the shown round is not over, or if nothing waits.
+        """
         own = self.waiting.get(self.debate)
         if own and own[0][0] == self.round:
             return own

@@ -1,4 +1,4 @@
-"""The decision of a panel of judges in words: its votes, the confidence, and dissents."""
+"""The text on the decision of a panel of judges: its votes, the confidence, and dissents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 MOST_CITED = 10
 """Maximum number of citations shown; a side's arguments may have many."""
 ROUNDING_ERROR = 1e-5
-"""A difference that rounding in the document can cause between the sum of the parts and the total."""
+"""The largest difference between the total and the sum of its parts that rounding in the document can cause."""
 
 
 def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
@@ -32,7 +32,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
 
     Args:
         document: the result.
-        shown: reasons that were shown before; they are not repeated.
+        shown: reasons that were shown before; a reference replaces each of them.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{votes_for(document)}; {document['stop_reason']}"
@@ -91,5 +91,5 @@ def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:
 
 
 def signed_part(name: str, part: float, digits: int, known: bool) -> str:
-    """A part of a sum, with its sign, and with a note if its score is not known."""
+    """A part of a sum with its sign; with a note if its score is not ``known``."""
     return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not known)

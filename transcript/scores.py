@@ -1,4 +1,4 @@
-"""Tool-MAD in words: every round's answers, their scores, and whether the scores make a consensus stable."""
+"""The text of Tool-MAD debates: answers and scores of each round, and whether the scores make a consensus stable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moot.transcript.words import FIELDS, Words
 
 
 class ScoredWords(Words):
-    """Words for `tool_mad` and `tool_mad_consistency`."""
+    """Writes the text of debates of `tool_mad` and `tool_mad_consistency`."""
 
     fields = (*FIELDS, "scores")
 
@@ -26,7 +26,7 @@ class ScoredWords(Words):
         return [field for field in super().entries(turn) if field != "scores" or complete]
 
     def _with_scores(self, turn: Turn) -> Turn:
-        """A turn merged with its scores, which arrive one by one; the turn itself if its agent has not answered."""
+        """The turn with all its scores so far, which arrive one by one; unchanged if its agent has not answered."""
         return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
     def _known_metrics(self, turn: Turn) -> list[str]:
@@ -74,7 +74,7 @@ class ScoredWords(Words):
 
     @property
     def _budget_condition(self) -> str:
-        """The condition that may prevent the next round."""
+        """A clause on the budget, which may prevent the next round; empty without a budget."""
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _ungated_outcome(self, left: bool) -> str:

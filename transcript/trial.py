@@ -1,6 +1,6 @@
-"""A trial in words: the evidence found and admitted, two concurrent debates, and the panel.
+"""The text of a trial: the evidence found and admitted, two concurrent debates, and the panel.
 
-Agents who speak for a side are called by the side's name.
+An agent who speaks for a side is shown with the side's name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRIAL_FIELDS = (
     "overall",
     "verdict",
 )
-"""Fields of turns that are shown, each by its method as in `words.FIELDS`; other fields are shown with them."""
+"""Fields of turns that have their own lines, each from a method as for `words.FIELDS`. They show other fields, too."""
 HEADINGS = {
     "negotiation": "Negotiation of the evidence",
     "primary": "Primary debate, round {round}",
@@ -53,17 +53,17 @@ POOLS = {
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
 MOST_TITLES = 5
-"""Maximum number of listed titles; the others are only counted."""
+"""Maximum number of listed titles. Further titles are only counted."""
 
 
 class TrialWords(Words):
-    """Words for a trial."""
+    """Writes the text of a trial."""
 
     fields = TRIAL_FIELDS
     concurrent_phases = ("primary", "switched")
 
     def heading(self, turn: Turn) -> str:
-        """See `Words.heading`; every turn of a trial has one."""
+        """See `Words.heading`; every turn of a trial has a heading."""
         return HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"])
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
@@ -142,7 +142,7 @@ class TrialWords(Words):
         return self._statement(turn, "lacks", turn["gap"])
 
     def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The query, if it is not shown yet, and a note if nothing was found."""
+        """The query of a side, and a note if nothing was found."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
@@ -255,7 +255,7 @@ class TrialWords(Words):
         yield line(turn["agent"], "decides", with_reason(found[turn["close"]], turn["reason"]), tone)
 
     def _early_note(self, turn: Turn) -> str:
-        """A note if the debate may not end yet."""
+        """A note if this decision cannot end the debate; else empty."""
         if not self.settings.progressive_retrieval:
             return " (which does not end it: without progressive retrieval all rounds take place)"
         least = self.settings.min_rounds
@@ -302,7 +302,7 @@ class TrialWords(Words):
 
 
 def unusable(turn: Turn) -> str:
-    """The text for a reply that could not be used, was not requested or not awaited."""
+    """The text in place of a reply that could not be used, was not requested, or was not waited for."""
     if turn.get("outcome") == "budget_exhausted":
         return f"({NO_BUDGET})"
     return f"(no usable reply: {turn.get('outcome', 'unparsed')})"
@@ -314,11 +314,11 @@ def side_name(turn: Turn) -> str:
 
 
 def first_of_names(names: Sequence[str]) -> str:
-    """The first of several names, and the number of others."""
+    """The first `MOST_TITLES` names after a colon, and the number of the others; empty for no names."""
     more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
     return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""
 
 
 def last_values(values: Sequence[float | None], count: int) -> str:
-    """The last values of a series."""
+    """The last ``count`` values of a series, as text."""
     return ", ".join("unknown" if value is None else f"{value:.2f}" for value in values[-count:])

@@ -1,7 +1,7 @@
-"""Words for a debate of any graph: for each field of a turn, for a round, and for the stop.
+"""The text of a debate of any graph: for each field of a turn, for a round, and for the stop.
 
 `Words` knows the debate's settings and everything written so far; a whole document is one large update. `Live` and
-`lines` decide the order, and what was shown before.
+`lines` decide the order, and leave out lines that were shown before.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ HIDDEN_IF_EMPTY = {"thought", "query"}
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
 """The action of an agent who gives an answer, by the turn's step."""
 DECIDING = {"judge", "summarise"}
-"""Steps that come after a debate has stopped; summaries of rounds have the step ``summarise``, too."""
+"""Steps that decide after a debate has stopped. Summaries of rounds also have the step ``summarise``."""
 STOPS = {
     "max_rounds": "The rounds are used up.",
     "budget_exhausted": "The budget is used up.",
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
 SEE_VERDICT = "reasons: see the verdict"
-"""Replaces reasons that the verdict gives."""
+"""Shown in place of reasons that the verdict gives."""
 NAMED_VOTERS = 8
-"""If an answer has more votes, only their number is shown."""
+"""If an answer has more votes, only their number is shown, not the voters."""
 
 
 Place = tuple[str, int]
@@ -67,7 +67,7 @@ Place = tuple[str, int]
 
 
 class Words:
-    """Puts a debate into words. Systems with words of their own have a subclass; see `moot.transcript.kinds`.
+    """Writes the text of a debate. Systems with their own texts have a subclass; see `moot.transcript.kinds`.
 
     Args:
         settings: the settings of the debate.
@@ -102,7 +102,7 @@ class Words:
             self.pieces.setdefault(piece["id"], piece)
 
     def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
-        """The reasons of an answer; if they were shown before, or the verdict shows them, a reference.
+        """The reasons of an answer, or a reference if they were shown before or the verdict shows them.
 
         `self.reasons` maps each reason to the turn that gave it first, or to None if the verdict shows it. While a
         debate runs, `self.decided` collects the turns that decide it; the verdict shows their reasons.
@@ -120,7 +120,7 @@ class Words:
         return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides the debate at once: a judge's or summariser's turn, a preference, or a sole answer."""
+        """Whether a turn decides the debate: a judge's or summariser's turn, a preference, or a sole agent's answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
@@ -320,7 +320,7 @@ def pieces_of(update: Mapping[str, Any]) -> list[Any]:
 
 
 def person_actions(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A person's changes and remarks, each with its verb; "accepts" if there are none."""
+    """A person's changes and remarks, each after its verb; only "accepts" if there are none."""
 
     def names(ids: Sequence[str]) -> str:
         return "; ".join(titled(pieces[id]) for id in ids)

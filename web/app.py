@@ -1,6 +1,7 @@
 """The ``http.app`` of ``langgraph.json``: the local page, and middleware before every route of the server.
 
-It is a FastAPI application because Aegra accepts no other. FastAPI's API pages are off: ``/docs`` is `moot.web.docs`.
+It is a FastAPI application because Aegra, the server of `moot service`, accepts no other. FastAPI's own API pages are
+off, because `moot.web.docs` serves ``/docs``.
 """
 
 from __future__ import annotations
@@ -37,11 +38,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 @asynccontextmanager
 async def record_debates() -> AsyncIterator[None]:
-    """Context in which `TABLE` records every debate of this process: its row and its document."""
+    """Context manager: inside it, `TABLE` records the row and the document of every debate of this process.
+
+    Raises:
+        UserError: an environment variable or ``langgraph.json`` is not valid, or a package is missing.
+        WorldError: the database cannot be reached.
+    """
     check_auth()
-    current_use()  # raises if the mode is not valid
+    current_use()  # raises if MOOT_LEDGER is not valid
     await asyncio.to_thread(begin_server_telemetry)
-    await asyncio.to_thread(installed_systems)  # imports them now, because a later import would delay a request
+    await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits
     async with AsyncExitStack() as stack:
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
@@ -52,15 +58,15 @@ async def record_debates() -> AsyncIterator[None]:
 class DebateRecording:
     """Middleware that starts recording debates before the server's first run, and stops after its last run.
 
-    `lifespan` cannot do this: servers start it after their workers, which may already run debates, and end it before
-    the workers.
+    `lifespan` cannot do this. Servers enter it after they start their workers, which may already run debates, and leave
+    it before they stop the workers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes requests on; starts and ends recording with the server."""
+        """Passes requests on; starts recording when the server starts, and ends it when the server stops."""
         if scope["type"] != "lifespan":
             return await self.app(scope, receive, send)
         async with AsyncExitStack() as stack:
@@ -76,10 +82,10 @@ class DebateRecording:
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """Starts the page's background work, and ends it with the server."""
+    """Context manager: starts the background work of the page, and ends it when the server stops."""
     START_LOCK.end()
     async with AsyncExitStack() as stack:
-        if recording() is not TABLE:  # because LangGraph's server skips middleware under a mount prefix
+        if recording() is not TABLE:  # LangGraph's server skips our middleware under a mount prefix
             await stack.enter_async_context(record_debates())
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore
@@ -101,6 +107,6 @@ app = FastAPI(
     lifespan=lifespan,
     docs_url=None,
     redoc_url=None,
-    telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans and logs would contain what users type
+    telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans and logs would contain users' texts
 )
 patch_cancellation()

@@ -1,4 +1,4 @@
-"""``moot assistants``: the presets without a task as named assistants of a running server."""
+"""``moot assistants``: creates an assistant on a running server for each preset without a task."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def create_assistants(url: str) -> dict[str, str]:
         Maps each preset's name to ``created``, ``updated`` or ``unchanged``.
 
     Raises:
-        WorldError: no server answers at this address, or it refuses.
+        WorldError: no server answers at this address, or it refuses a request.
     """
     wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
     try:
         token = os.environ.get(TOKEN, "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None, headers=headers) as client:
-            first.get("/ok")  # fails immediately if there is no server; the client would retry for long
+            first.get("/ok")  # fails at once if there is no server; the client would retry for a long time
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(

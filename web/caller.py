@@ -53,7 +53,7 @@ def _config() -> Any:
 
 
 def check_auth() -> None:
-    """Checks that a server's `Auth` object also protects the page's routes.
+    """Checks that the server keeps its users apart: an `Auth` object must also protect the page's routes.
 
     Raises:
         UserError: the page's routes are open to everyone, or `MOOT_USERS` is set, which LangGraph's server does not
@@ -74,7 +74,7 @@ def check_auth() -> None:
 
 
 def public_text(error: MootError) -> str:
-    """The text of an error for callers; it does not reveal the database's address."""
+    """The text of an error for callers. An error of the database is logged instead, because it contains the address."""
     if error.kind != "queue":
         return error.detail
     log.error("%s", error.detail)
@@ -85,7 +85,7 @@ def parse_json(content: bytes) -> Any:
     """Parses a request's body as JSON.
 
     Raises:
-        UserError: it is not valid JSON.
+        UserError: the body is not valid JSON.
     """
     try:
         value = from_json(content, allow_inf_nan=False)  # refuses lone surrogates, too, which no response could contain
@@ -99,7 +99,7 @@ async def body_of(request: Request, most: int) -> bytes:
     """A request's body.
 
     Raises:
-        UserError: it has more than ``most`` bytes.
+        UserError: the body has more than ``most`` bytes.
     """
     content = bytearray()
     async for chunk in request.stream():

@@ -1,7 +1,7 @@
 """Makes cancellation work for debates of any length.
 
-The development server checks for cancellation of a run only for four minutes. After that, a cancelled run is marked as
-interrupted but continues. Debates with local models take longer.
+The development server checks for the cancellation of a run only for four minutes. After that, a cancelled run is marked
+as interrupted, but continues. Debates with local models often take longer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def patch_cancellation() -> None:
     """Makes the development server, if this process is one, check for cancellation until a run is over.
 
     Raises:
-        UserError: the server's release does not have the internal function that this wraps.
+        UserError: the server's release does not have the internal function that this function replaces.
     """
     if PACKAGE not in sys.modules:
         return

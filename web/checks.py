@@ -36,7 +36,7 @@ RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|comm
 MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
 SOURCE_SETTINGS = ("sources", "fallback", "retriever")
-"""Settings that may name a Python object."""
+"""Settings that may name a Python object, as ``langchain:MODULE:ATTRIBUTE``."""
 
 
 async def check(body: Any, path: str, client: LangGraphClient) -> None:
@@ -49,7 +49,8 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
     Raises:
         UserError: an unknown setting, a value out of its range, a local model or module that the administrator did not
-            list, an input that is not an object, or a thread with nothing to continue.
+            list, an input that is not an object, a thread with nothing to continue, or a reply that does not name its
+            interrupt.
     """
     for one in body if isinstance(body, list) else [body]:
         params = one.get("params", one) if isinstance(one, dict) else None
@@ -62,10 +63,10 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
 
 def check_input(params: Mapping[str, Any], path: str) -> None:
-    """Refuses the input of a run if it is not an object. On a thread, a run without input continues from the state.
+    """Refuses the input of a run if it is not an object. A run on a thread needs no input: it continues from the state.
 
     Raises:
-        UserError: it is not an object.
+        UserError: the input is not an object.
     """
     given = params.get("input")
     starts = path in WITHOUT_THREAD and not params.get("command")
@@ -74,7 +75,7 @@ def check_input(params: Mapping[str, Any], path: str) -> None:
 
 
 async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Refuses a run without input that has nothing to continue: an empty thread, or a reply without an interrupt.
+    """Refuses a run without input if there is nothing to continue: the thread is empty, or nothing waits for the reply.
 
     Raises:
         UserError: there is nothing to continue, or the reply does not say which of several interrupts it answers.
@@ -109,10 +110,10 @@ async def state_of(thread: str, params: Mapping[str, Any], client: LangGraphClie
 
 
 async def check_settings(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Checks the settings of a run, a schedule or an assistant; they override the settings of the called assistant.
+    """Checks the settings of a run, a schedule or an assistant, together with the called assistant's own settings.
 
     Raises:
-        UserError: an unknown setting, a value out of its range.
+        UserError: a setting is unknown, or its value is out of its range.
     """
     changed = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
     named = params.get("graph_id") or params.get("assistant_id") or changed
@@ -129,10 +130,10 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
 
 
 def check_loading(values: Any) -> None:
-    """Refuses settings that would load a local model or module which the administrator did not list.
+    """Refuses settings that would load a local model or module, unless the administrator listed it.
 
     Raises:
-        UserError: the settings would load such a model or module.
+        UserError: the settings would load a model or module that is not listed.
     """
     if isinstance(values, list):
         for value in values:
@@ -157,7 +158,7 @@ def needs_no_local_model(setting: str, value: str) -> bool:
 def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
     """The mappings with settings in a request, each with a flag: true if it contains only settings.
 
-    ``config.configurable``, the older place, also contains values of the server.
+    ``config.configurable``, LangGraph's older place for settings, also contains values of the server.
     """
     config = params.get("config")
     older = config.get("configurable") if isinstance(config, dict) else None
@@ -203,7 +204,7 @@ class Checks:
 
 
 def replay(content: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns a body that was already read."""
+    """A `receive` that first returns a body that was already read, and then calls ``receive``."""
     left = [content]
 
     async def receive_again() -> Message:

@@ -1,4 +1,4 @@
-"""Routes of the page for claims of a text: reading files and addresses, and tables of claims.
+"""Routes of the page for claims in a text: they read files, web pages and tables of claims.
 
 The page calls the graph `find_claims` itself, through the LangGraph API.
 """
@@ -30,11 +30,11 @@ LARGEST_TABLE = 8 * 2**20
 """Maximum size of a table of claims, in bytes."""
 MOST_ROWS = 5000
 _reading = asyncio.Semaphore(2)
-"""Limits how many documents are read at the same time, each in its own process."""
+"""Limits how many documents are read at the same time, because most kinds are read in a new process."""
 
 
 async def read_text(request: Request) -> Any:
-    """The input of `find_claims`, from the query's ``url``, or from the body: a file with the query's ``name``."""
+    """The input of `find_claims`: from the page at the query's ``url``, or from the body, a file with this ``name``."""
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
@@ -48,7 +48,7 @@ async def read_text(request: Request) -> Any:
 
 
 async def list_sentences(request: Request) -> Any:
-    """Every sentence of a text as a claim to choose, without a model; the body is an input of `find_claims`."""
+    """Every sentence of a text as a claim, without calling a model; the body is an input of `find_claims`."""
     body = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(body, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")
@@ -77,7 +77,7 @@ async def claims_as_csv(request: Request) -> Response:
         table = claims_csv(claims, str(body.get("url") or body.get("source") or "text"))
     except (KeyError, TypeError) as error:
         raise UserError(
-            "A claim has a field whose type differs from the graph's output.", kind="bad_request"
+            "A claim lacks a field of the graph's output, or has one of another type.", kind="bad_request"
         ) from error
     head = {"Content-Disposition": 'attachment; filename="claims.csv"'}
     return Response(table, media_type="text/csv", headers=head)
@@ -88,7 +88,7 @@ def _has_words(claim: Any) -> bool:
 
 
 async def read_rows(request: Request) -> Any:
-    """The rows of a file of claims as ``moot batch`` reads it; the body is the file, and the query has its ``name``."""
+    """The rows of a file of claims, as ``moot batch`` reads them. The body is the file; the query has its ``name``."""
     content = await body_of(request, LARGEST_TABLE)
     return await run_in_threadpool(_read_rows, PurePath(request.query_params.get("name", "")).name, content)
 

@@ -1,6 +1,7 @@
 """Past debates: result documents under ``$MOOT_HOME/debates``, one file each, readable without a server.
 
-A server with ``MOOT_DATABASE`` stores them in that database instead (`use_database`).
+A server with ``MOOT_DATABASE`` stores them in that database instead (`use_database`). Then functions that read or write
+documents raise WorldError if the database cannot be reached.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
-"""A document's id: the debate's start time (UTC) and id. Imports and further branches have a random part in place of
-the debate's id."""
+"""A document's id: the debate's start time (UTC) and id. Imported documents, and further branches of a finished
+debate, have a random part in place of the debate's id."""
 HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
@@ -54,9 +55,9 @@ def parse_document(content: bytes) -> Document:
     """Parses and checks a result document from outside, for example from ``moot verify --out``.
 
     Raises:
-        UserError: it is too large, not JSON, or not a result document; this version does not know its graph or
-            settings; a quote marked as verified is not in its evidence; or its summary cites a quote that was not
-            checked.
+        UserError: it is too large, not JSON, or not a result document; a later version of moot wrote it; this version
+            does not know its graph or settings; a quote marked as verified is not in its evidence; or its summary cites
+            a quote that was not checked.
     """
     document = parse_stored(content)
     settings_of(document)
@@ -68,7 +69,7 @@ def parse_stored(content: bytes) -> Document:
     """Parses JSON as a result document.
 
     Raises:
-        UserError: it is not a result document, or is too large.
+        UserError: it is too large or not a result document, or a later version of moot wrote it.
     """
     if len(content) > LARGEST:
         raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
@@ -80,10 +81,10 @@ def parse_stored(content: bytes) -> Document:
 
 
 def checked_document(value: Any) -> Document:
-    """Checks that a value is a result document, and upgrades it to this version; unknown fields are dropped.
+    """Checks that a value is a result document; returns it in this version's schema, without unknown fields.
 
     Raises:
-        UserError: it is not a result document.
+        UserError: it is not a result document, or a later version of moot wrote it.
     """
     try:
         document: Document = _document_adapter().validate_python(upgrade_document(value), strict=True)
@@ -132,7 +133,7 @@ _databases: list[Documents] = []
 
 @contextmanager
 def use_database(documents: Documents) -> Iterator[None]:
-    """Context in which this process stores documents in a database, not in the folder."""
+    """Context manager: inside it, this process stores documents in a database, not in the folder."""
     _databases.append(documents)
     try:
         yield
@@ -145,15 +146,15 @@ def no_debate_error() -> UserError:
     return UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
 
 
-# --- the folder, blocking ---------------------------------------------------------------------------------------------
+# --- storage, blocking ------------------------------------------------------------------------------------------------
 
 
 def save(document: Document) -> str:
     """Stores a document from outside and returns its id; if it is stored already, returns the id of that copy.
 
     Raises:
-        UserError: the folder cannot be written.
-        WorldError: its disk is full or fails, or the database cannot be reached.
+        UserError: it cannot be written.
+        WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
         return _databases[-1].save(document)
@@ -170,7 +171,8 @@ def write(document: Document, run: str | None = None) -> str:
 
     Args:
         document: the document.
-        run: the server's run that wrote it. In a database, a run replaces its own document.
+        run: the id of the server's run that wrote it. In a database, a run replaces its own finished document; in the
+            folder, the id is ignored.
 
     Returns:
         The path of its file; in a database, its id.
@@ -184,7 +186,7 @@ def write(document: Document, run: str | None = None) -> str:
     with writable_folder() as folder:
         before = files_of(document["id"])
         finished = [path for path in before if _status(path) == "done"]
-        # If the debate has a finished document, this is another branch of it.
+        # If the debate has a finished document, the new document is of another branch.
         name = secrets.token_hex(16) if finished else document["id"]
         path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
         for earlier in before:
@@ -194,10 +196,10 @@ def write(document: Document, run: str | None = None) -> str:
 
 
 def record_spending(id: str, calls: list[Any]) -> None:
-    """Records the cost of calls that have no document, for example of a search for claims, if this server has quotas.
+    """Records the cost of calls without a document, such as a search for claims. Does nothing without a database.
 
     Args:
-        id: the id to record the cost under.
+        id: the id under which the cost is recorded.
         calls: the calls, as in a document.
     """
     if _databases:
@@ -208,7 +210,7 @@ def replace(id: str, document: Document) -> None:
     """Replaces a document with an extended version.
 
     Raises:
-        UserError: there is none, or it cannot be written.
+        UserError: there is no such document, or it cannot be written.
         WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
@@ -220,21 +222,21 @@ def replace(id: str, document: Document) -> None:
 
 
 def files_of(debate: str) -> list[Path]:
-    """The files of a debate's documents that are named after the debate's id: no imports and no further branches."""
+    """The files of a debate's documents, without imports and further branches; see `ID`."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
 
 
 def document_ids(debate: str) -> list[str]:
-    """The ids of a debate's documents that end with the debate's id: no imports and no further branches."""
+    """The ids of a debate's documents, without imports and further branches; see `ID`."""
     return _databases[-1].document_ids(debate) if _databases else [path.stem for path in files_of(debate)]
 
 
 @contextmanager
 def writable_folder() -> Iterator[Path]:
-    """Context with the folder, which is created if missing.
+    """Context manager: yields the folder, which is created if it is missing.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the folder cannot be written.
         WorldError: the disk is full or fails.
     """
     folder = debates_folder()
@@ -256,12 +258,12 @@ def document_text(document: Document) -> str:
 
 
 def id_time(document: Document) -> str:
-    """A debate's start time in the form of an id's first part."""
+    """A debate's start time, as the first part of a document's id."""
     return f"{start_time(document):{TIME_FORMAT}}"
 
 
 def id_time_at(started: float) -> str:
-    """A time in seconds since 1970, in the form of an id's first part."""
+    """A time, given in seconds since 1970, as the first part of a document's id."""
     return f"{datetime.fromtimestamp(started, UTC):{TIME_FORMAT}}"
 
 
@@ -269,7 +271,7 @@ def store_locally(document: Document) -> str:
     """Stores a debate in this machine's history, unless ``MOOT_HISTORY`` is ``off`` or the document has no id.
 
     Returns:
-        The error's text if it cannot be stored; otherwise an empty text.
+        The error's text if the debate cannot be stored; otherwise an empty text.
 
     Raises:
         UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
@@ -284,14 +286,14 @@ def store_locally(document: Document) -> str:
 
 
 def history_is_on() -> bool:
-    """Whether debates of this machine are stored: ``MOOT_HISTORY`` is not ``off``.
+    """Whether debates of this machine are stored: always, unless ``MOOT_HISTORY`` is ``off``.
 
     Raises:
-        UserError: it is neither ``on`` nor ``off``.
+        UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
     """
     value = os.environ.get("MOOT_HISTORY", "").strip().lower() or "on"
     if value not in ("on", "off"):
-        raise UserError(f"MOOT_HISTORY is on or off, not {value[:20]!r}.", kind="invalid_environment")
+        raise UserError(f"MOOT_HISTORY must be on or off, not {value[:20]!r}.", kind="invalid_environment")
     return value == "on"
 
 
@@ -306,7 +308,7 @@ def path_of(id: str) -> Path:
     """The file of a document.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such document.
     """
     path = debates_folder() / f"{id}.json"
     if not ID.fullmatch(id) or not path.is_file():
@@ -315,10 +317,10 @@ def path_of(id: str) -> Path:
 
 
 def content_of(id: str) -> bytes:
-    """A debate's document as bytes.
+    """The JSON of a document.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such document.
     """
     return _databases[-1].content_of(id) if _databases else path_of(id).read_bytes()
 
@@ -333,10 +335,10 @@ def has_document(id: str) -> bool:
 
 
 def load(id: str) -> Document:
-    """A debate's document.
+    """A document, in this version's schema.
 
     Raises:
-        UserError: there is none, or its file is damaged.
+        UserError: there is no such document, it is damaged, or a later version of moot wrote it.
     """
     return parse_stored(content_of(id))
 
@@ -345,7 +347,7 @@ def delete(id: str) -> None:
     """Deletes a document for good.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such document.
     """
     if _databases:
         return _databases[-1].delete(id)
@@ -361,7 +363,13 @@ def all_document_ids() -> list[str]:
 
 
 def entry(id: str) -> dict[str, Any]:
-    """A document's entry in the list, with its answer as a chip; ``fault`` if the document is damaged."""
+    """A document's entry in the list: its id, the fields `LIST_FIELDS`, and the answer as a chip.
+
+    The entry of a damaged document has only its id and ``fault``.
+
+    Raises:
+        UserError: there is no such document.
+    """
     if _databases:
         return _databases[-1].entry(id)
     path = path_of(id)

@@ -18,7 +18,7 @@ from moot.core.lazy import imported
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 PLACE = "/moot/docs"
-"""The page's path; at ``/docs`` the server's own routes come first."""
+"""The page's path. A route at ``/docs`` would have no effect, because the server's own route there comes first."""
 PAGE = Template(files("moot.web").joinpath("templates/docs.html").read_text(encoding="utf-8"))
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -30,7 +30,7 @@ class Docs:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request for ``/docs`` with our page; passes other requests on."""
+        """Passes a request on; if its path is ``/docs``, changes the path to `PLACE` first."""
         if scope["type"] == "http" and scope["path"] == "/docs":
             scope = {**scope, "path": PLACE, "raw_path": PLACE.encode()}
         await self.app(scope, receive, send)
@@ -40,12 +40,12 @@ async def docs_page(app: Any) -> str:
     """The page, from the server's OpenAPI document.
 
     Args:
-        app: our application, which has all routes on Aegra.
+        app: our application. On Aegra, it has all routes; on LangGraph's server, it is not used.
     """
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
-    # If the server also runs an app, its OpenAPI document lacks the descriptions of its own routes: they are added.
+    # If LangGraph's server also runs an app, its OpenAPI document has no descriptions of LangGraph's own routes.
     own = imported("langgraph_api.validation").openapi["paths"]
     for path, known in spec["paths"].items():
         known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}
@@ -70,7 +70,7 @@ def listing(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def route(path: str, method: str, known: Mapping[str, Any]) -> str:
-    """One route: its description, parameters and responses."""
+    """A route as HTML: its description, parameters and responses."""
     about = f"<p>{escape(known.get('description') or '')}</p>"
     parts = {name: known[name] for name in ("parameters", "requestBody", "responses") if known.get(name)}
     title = f"<code>{method.upper()} {escape(path)}</code> {escape(known.get('summary') or '')}"
@@ -78,10 +78,10 @@ def route(path: str, method: str, known: Mapping[str, Any]) -> str:
 
 
 def folded(title: str, content: str) -> str:
-    """Content that is folded under its title."""
+    """HTML content that is folded under its title."""
     return f"<details><summary>{title}</summary>{content}</details>"
 
 
 def code(value: Any) -> str:
-    """A value as HTML: indented JSON."""
+    """A value as indented JSON, in HTML."""
     return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"

@@ -1,7 +1,7 @@
-"""Restricts requests to programs and the server's own pages; other websites are refused.
+"""Answers requests of programs and of the server's own pages, and refuses requests of other websites.
 
-A browser lets any website send requests to a server on the user's machine. The development server would answer them
-all, using the user's keys.
+A browser lets any website send requests to a server on the user's machine. The development server would answer all of
+them, with the user's API keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d+)?", re.IGNORECASE)
 PRIVATE = b"access-control-request-private-network"
-"""Header with which browsers ask for access from public websites. LangGraph's server would allow it."""
+"""With this header, a browser asks if a public website may access this server. LangGraph's server would allow that."""
 UNSERVED = re.compile(r"/(?:deploy|internal)(?:/|$)")
 """Routes of the development server that start programs, or delete or read any thread without authentication."""
 PAGES = ("/moot", "/docs")
@@ -28,13 +28,13 @@ PAGES = ("/moot", "/docs")
 
 
 def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], origins: Collection[str]) -> str:
-    """Why a request is refused, in a sentence; empty if it is allowed.
+    """The reason why a request is refused, as a sentence; empty if the request is allowed.
 
     Args:
         headers: the request's headers.
         method: its method.
         path: its path.
-        hosts: names of this machine besides loopback names, in lower case.
+        hosts: names of this machine in lower case, besides the loopback names.
         origins: other allowed websites, e.g. ``https://smith.langchain.com``, in lower case.
     """
     host = ", ".join(headers.getlist("host")).lower()
@@ -54,7 +54,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
 
 
 def is_health(path: str, method: str) -> bool:
-    """Whether this is a health check: load balancers may use any name or address for the server."""
+    """Whether this is a health check, which may use any host name, because load balancers do."""
     return path in ("/ok", "/ready", "/live") and method in ("GET", "HEAD")
 
 
@@ -73,7 +73,7 @@ def is_known(host: str, hosts: Collection[str]) -> bool:
 
 
 def lowercase_names(variable: str) -> frozenset[str]:
-    """The comma-separated names in an environment variable, in lower case."""
+    """The comma-separated names in an environment variable, in lower case and without slashes at their ends."""
     return frozenset(n for name in os.environ.get(variable, "").split(",") if (n := name.strip().rstrip("/").lower()))
 
 
@@ -90,7 +90,7 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Guard:
-    """Middleware that refuses other websites' requests with 403 and a sentence; it runs before every route."""
+    """Middleware before every route: refuses requests of other websites with 403, and `UNSERVED` routes with 404."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -108,7 +108,8 @@ class Guard:
         if not fault:
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name != PRIVATE]
             return await self.app(scope, receive, send)
-        log.warning("%s %r was refused: %r", method, scope["path"], fault)  # the website does not see the answer
+        # Browsers hide the answer from the website, so only the log shows the reason.
+        log.warning("%s %r was refused: %r", method, scope["path"], fault)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
         return await JSONResponse({"detail": fault}, 403)(scope, receive, send)

@@ -1,9 +1,9 @@
-"""Idempotency keys: equal requests with one key are one debate, so that a double click or a retry pays once.
+"""Idempotency keys: equal requests with one key start one debate, so that a double click or a retry costs nothing more.
 
 The header ``Idempotency-Key`` applies to routes that start runs: ``/runs``, ``/threads/ID/runs``, and their ``/wait``
-and ``/stream``. A second request gets the first one's run, joins its stream, or waits for its document. If the debate
-was interrupted or failed, the second request resumes it. If another server with the same ``MOOT_HOME`` runs the debate,
-the request is refused. A key is valid as long as its debate's row is in the table.
+and ``/stream``. A second request gets the run of the first, joins its stream, or waits for its document. If the debate
+was interrupted or failed, the second request resumes the debate. If another server with the same ``MOOT_HOME`` runs the
+debate, the second request is refused. A key is valid as long as its debate's row is in the table.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
 """Maps the suffix of each starting route to the suffix of the route that joins its run."""
 RUN = re.compile(r"/runs/([^/]+)")
 WAIT_SECONDS = 10.0
-"""Maximum number of seconds that a request waits for another server to start the debate of the same key."""
+"""Maximum number of seconds that a request waits until another server has started the debate of its key."""
 
 
 @dataclass
 class FirstRequest:
-    """The first request of a key: its fingerprint, its thread, and its run once there is one."""
+    """The first request of a key: its fingerprint, its thread, and a future of its run."""
 
     fingerprint: str
     thread: str
@@ -72,7 +72,7 @@ class IdempotencyKeys:
         self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or passes it on: unchanged, as the first of its key, or to join the first one's run."""
+        """Answers a request or passes it on: unchanged, as the first of its key, or changed so that it joins a run."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
         key, route = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])
@@ -85,15 +85,15 @@ class IdempotencyKeys:
             await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
 
     async def _acquire_lock(self, key: str) -> FileLock | None:
-        """Acquires the lock of a key; one server with this ``MOOT_HOME`` holds it until the key's debate has its row.
+        """Acquires the lock of a key. A server holds it until the key's debate has its row.
 
         Returns:
-            The lock; None if this server has it already.
+            The lock; None if this server holds it already.
 
         Raises:
-            UserError: another server has it, and its debate did not start within `WAIT_SECONDS`.
+            UserError: another server with this ``MOOT_HOME`` still holds the lock after `WAIT_SECONDS`.
         """
-        # Two bytes of a hash limit the number of such files to 65,536.
+        # The names are two bytes of a hash, so that there are at most 65,536 files.
         file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
         await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(file, mode=0o600, thread_local=False)
@@ -129,7 +129,7 @@ class IdempotencyKeys:
                     del self.first[key]
                     first = None
                 starts_debate = first is None and (row is None or row.status in RESUMABLE)
-                if starts_debate and lock is None:  # the request that had the lock was just refused
+                if starts_debate and lock is None:  # the server just refused the request that held the lock
                     raise other_server_error()
                 if starts_debate and lock:
                     thread = route["thread"] or str(uuid4())
@@ -159,10 +159,10 @@ class IdempotencyKeys:
     async def _answer_shared(
         self, keys: tuple[str, str], route: re.Match[str], fingerprint: str, body: Any, asgi: Any
     ) -> None:
-        """As `_answer`, if other processes may have received the key.
+        """As `_answer`, on a server with several processes.
 
         Args:
-            keys: the key as the table has it, and as it was sent.
+            keys: the key in the table, and the key as it was sent.
             route: the match of `START_ROUTE`.
             fingerprint: the request's fingerprint.
             body: the request's body.
@@ -202,7 +202,7 @@ class IdempotencyKeys:
 
 
 class RunRecorder:
-    """Sends a response, and stores its run under the key."""
+    """ASGI's ``send`` for the first request of a key: it stores the run that the response names under the key."""
 
     def __init__(self, key: str, thread: str, send: Send) -> None:
         self.key, self.thread, self.send = key, thread, send
@@ -210,7 +210,7 @@ class RunRecorder:
         self.content = b""
 
     async def __call__(self, message: Message) -> None:
-        """Sends a part of the response."""
+        """Sends a part of the response, and stores the run if this part names it."""
         if message["type"] == "http.response.start":
             self.is_accepted = message["status"] < 300
             await self._store_run(RUN.search(Headers(raw=message["headers"]).get("content-location", "")))
@@ -232,7 +232,7 @@ class RunRecorder:
 
 
 def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.Match[str]) -> None:
-    """Changes a request so that it starts the debate of its key, and creates its thread if needed."""
+    """Changes a request's body, so that the request starts its key's debate and creates the thread if it is missing."""
     for name, more in TABLE.run_arguments(RunRequest(row.id if row else None, key)).items():
         body[name] = merge_values(body.get(name) or {}, more)
     body |= {"stream_resumable": True} | ({} if route["thread"] else {"if_not_exists": "create"})
@@ -240,9 +240,9 @@ def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.
 
 
 def merge_values(values: Any, more: Mapping[str, Any]) -> Any:
-    """A request's values merged with ours, which take precedence.
+    """The values of a request, merged with ours. Ours take precedence.
 
-    If ours is an object and the request's is not, the request's value stays, so that the server refuses it.
+    If our value is an object and the request's value is not, the request's value stays, so that the server refuses it.
     """
     if not isinstance(values, dict):
         return values
@@ -270,7 +270,7 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
     """Parses the body of a request with an idempotency key.
 
     Raises:
-        UserError: the key is not valid, or the request does not start a debate.
+        UserError: the key is not valid, the body is not JSON, or the request does not start a debate.
     """
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")
@@ -286,10 +286,10 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
 
 
 async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) -> str:
-    """The fingerprint of the requested debate, as in the table.
+    """The fingerprint of the requested debate, as the table has it.
 
     Raises:
-        UserError: there is no such graph, or the settings are not valid for it.
+        UserError: no debate system or assistant is named, or the settings are not valid.
     """
     named = body.get("assistant_id")
     graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
@@ -303,10 +303,15 @@ async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) 
 
 
 async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Response:
-    """A finished or waiting debate, in the form that the route returns.
+    """The response for a finished or waiting debate, in the form that the route returns.
+
+    Args:
+        row: the debate.
+        how: the suffix of the route, see `JOINED`.
+        client: sends requests as the caller.
 
     Raises:
-        UserError: it runs in another process, or has no document.
+        UserError: the debate runs on another server, or has no document.
     """
     if row.status == "running":
         raise other_server_error()
@@ -315,7 +320,7 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
     if not how:
         try:
             return JSONResponse(await client.runs.get(thread, run), headers=headers)
-        except APIError:  # the run is from before the server's start
+        except APIError:  # the server has started again since, and no longer has the run
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)
     stem, _ = await find_debate(row.id, client)
@@ -338,7 +343,7 @@ def rewrite(scope: Scope, path: str) -> None:
 
 
 def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
-    """Changes a request for a new run into one that joins an existing run, from its first event on."""
+    """Changes a request for a new run into a request that joins an existing run, from the run's first event on."""
     rewrite(scope, path)
     modes = body.get("stream_mode") or "values"
     named = modes if isinstance(modes, list) else [modes]
@@ -348,7 +353,7 @@ def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
 
 
 def record_run(first: FirstRequest, send: Send) -> Send:
-    """Wraps ``send``: the run that the response names is recorded."""
+    """Wraps ``send``, to record the run that the response names."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 300 and not first.run.done():

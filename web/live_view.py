@@ -1,6 +1,6 @@
 """A running debate as the page shows it: the agents' answers, the turns of each round, and the evidence.
 
-It uses the report's wording (`moot.transcript.report`), so that a debate reads the same while it runs and afterwards.
+The wording is that of the report (`moot.transcript.report`), so that it does not change when the debate ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EMPTY: Mapping[str, Any] = {
 }
 """An empty document."""
 MOST_SOURCES = 60
-"""Maximum number of sources listed while a debate runs; its report has all."""
+"""Maximum number of sources listed while a debate runs; the report lists all."""
 
 STEPS: Mapping[str, tuple[str, str]] = {
     "open": ("prepare", "opening models and sources"),
@@ -79,20 +79,21 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ("person", "waiting for your reply"),
     ),
 }
-"""Maps each node name to the kind of step and its description."""
+"""Maps each node's name to the kind of its step and a description."""
 
 
 def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
     """The page's view of a running debate.
 
     Args:
-        document: the document so far; its settings may be only those that were requested.
-        wanted: headings of the parts to return with cards; the last part always has them.
+        document: the document so far; its settings may be only the requested ones, without the defaults.
+        wanted: headings of the parts to return with their cards and notes; the last part always has them.
 
     Returns:
         ``names``: each agent's name and facts; ``declared``: the number of declared agents; ``most``: the maximum
-        number of rounds; ``timeline``; ``parts``; ``sources``: the listed sources; ``count``: the number of all
-        sources; ``quoted``: the number of quoted ones; ``warned``: warnings about the verdict.
+        number of rounds, or None; ``timeline``: the answers by round, or None; ``parts``: the turns by round;
+        ``sources``: up to `MOST_SOURCES` pieces of evidence; ``count``: the number of all pieces; ``quoted``: the
+        number of quoted pieces; ``warned``: the warnings about the verdict.
 
     Raises:
         UserError: the graph or the settings are not known, or the parts are inconsistent.

@@ -1,4 +1,4 @@
-"""Access to a server with a token: for programs that send the token, and browsers that have logged in with it.
+"""Access to a server with tokens: programs send a token, and browsers log in with a token.
 
 ``/metrics`` may have a separate token that is valid for nothing else. The metrics cover the debates of all users, so a
 server with users (``MOOT_USERS`` or an ``Auth`` object) and without ``MOOT_TOKEN`` accepts only that token there.
@@ -44,6 +44,7 @@ PUBLIC_PATHS = ("/ok", "/ready", "/live", "/moot/static/page.css")
 NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
 """Paths to which a log-in may redirect."""
 LARGEST = 4096
+"""Maximum number of bytes that are read of a form."""
 PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
 LOG_IN_FORM = """<h1>Log in</h1>
 <form method="post" action="/moot/login"><input type="hidden" name="next" value="{then}">
@@ -62,13 +63,13 @@ HEADERS = {
 
 
 def read_token(variable: str = TOKEN) -> str:
-    """The server's token; empty if it has none.
+    """The token in an environment variable; empty if the variable is blank.
 
     Args:
-        variable: the environment variable.
+        variable: the variable; by default that of the server's token.
 
     Raises:
-        UserError: it is too short, or has characters that a header cannot contain.
+        UserError: the token is too short, or contains a character that is not visible ASCII.
     """
     token = os.environ.get(variable, "").strip()
     if token and len(token) < MIN_TOKEN_LENGTH:
@@ -78,7 +79,9 @@ def read_token(variable: str = TOKEN) -> str:
             kind="invalid_environment",
         )
     if not re.fullmatch(r"[!-~]*", token):
-        raise UserError(f"{variable} contains a space or non-ASCII characters.", kind="invalid_environment")
+        raise UserError(
+            f"{variable} contains a space or another character that is not visible ASCII.", kind="invalid_environment"
+        )
     return token
 
 
@@ -96,7 +99,7 @@ class Attempts:
         self._since = time.monotonic()
 
     def are_too_many(self, address: str) -> bool:
-        """Whether an address is blocked for now; if too many addresses have tried, every new address is."""
+        """Whether an address is blocked for this minute; after too many addresses, every new address is blocked."""
         if time.monotonic() - self._since > 60:
             self._wrong, self._since = {}, time.monotonic()
         if address not in self._wrong:
@@ -132,7 +135,7 @@ class Sessions:
 
 
 class Login:
-    """Middleware that refuses requests without a token, if the server has tokens; it runs before every route.
+    """Middleware before every route: if the server has tokens, refuses requests without a token or a session.
 
     ``MOOT_TOKEN`` is one token for all; ``MOOT_USERS`` names a file of users, each with a token.
 
@@ -172,7 +175,7 @@ class Login:
         return await refusal_response(connection, path, method, status, fault)(scope, receive, send)
 
     def identify(self, connection: HTTPConnection) -> tuple[str, int, str]:
-        """The user's name, or an empty name with the status and message of the refusal."""
+        """The user's name, or an empty name with the status and the message of the refusal."""
         covers_all_users = connection.scope["path"] == METRICS and not self.token
         if covers_all_users and not self.metrics_token:
             return "", 403, f"{METRICS} covers all users' debates: set {METRICS_TOKEN}, and send it."
@@ -209,7 +212,7 @@ class Login:
         return "", 401, "This token is not valid here."
 
     async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
-        """Serves the log-in page and handles its forms."""
+        """Answers requests for the log-in page, and its forms for logging in and out."""
         id = request.cookies.get(COOKIE, "")
         if method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
             return JSONResponse({"detail": "Method Not Allowed"}, 405)
@@ -265,7 +268,7 @@ def refusal_response(connection: HTTPConnection, path: str, method: str, status:
 
 
 async def body_of(request: Request) -> bytes:
-    """A form's body; only the beginning if it is too large."""
+    """A form's body; of a body that is too large, only the first `LARGEST` bytes."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -277,7 +280,7 @@ async def body_of(request: Request) -> bytes:
 def log_in_page(
     *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
 ) -> Response:
-    """The log-in page."""
+    """The log-in page; for a logged-in browser, with the form for logging out."""
     note = f"<p>{escape(about)}</p>" if about else ""
     error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))

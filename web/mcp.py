@@ -37,15 +37,17 @@ SETTINGS = (
     *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
-"""Settings that are arguments next to the claim, if a system has them; other settings go into ``settings``."""
-DEFAULT_TOOL = " Use this tool to check a claim unless the user names another; it makes some 20 to 30 calls to the model."
+"""Settings that are arguments of their own if a system has them; other settings go into the argument ``settings``."""
+DEFAULT_TOOL = (
+    " Use this tool to check a claim unless the user names another; it makes some 20 to 30 calls to the model."
+)
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 INVALID_PARAMS = -32602
 """JSON-RPC's code for parameters that are not valid."""
 NO_METHOD = -32601
 """JSON-RPC's code for an unknown method."""
 VERSIONS = ("2025-06-18", "2025-03-26")
-"""Protocol versions answered here, the latest first."""
+"""Supported versions of the protocol, the latest first."""
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Maximum length of a tool's name, in characters."""
@@ -68,7 +70,10 @@ COST = {
         "calls": {"type": "integer"},
         "prompt_tokens": {"type": "integer"},
         "completion_tokens": {"type": "integer"},
-        "usd": {"type": ["number", "null"], "description": "By list prices; null if the price of a model is not known."},
+        "usd": {
+            "type": ["number", "null"],
+            "description": "By list prices; null if the price of a model is not known.",
+        },
         "seconds": {"type": "number"},
     },
 }
@@ -143,13 +148,13 @@ CLAIMS_RESULT: dict[str, Any] = {
 
 
 class Tools:
-    """Middleware that answers MCP's ``tools/list`` and ``tools/call``, and on Aegra all messages."""
+    """Middleware that answers MCP's ``tools/list`` and ``tools/call``; on Aegra, it answers all messages."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, or passes a request on."""
+        """Answers a request, or passes it on."""
         if scope["type"] != "http" or scope["path"].rstrip("/") != "/mcp":
             return await self.app(scope, receive, send)
         if scope["method"] != "POST":
@@ -189,12 +194,12 @@ class Tools:
 
 
 def has_own_endpoint() -> bool:
-    """Whether the server has its own MCP endpoint."""
+    """Whether this is LangGraph's server, which has its own MCP endpoint."""
     return "langgraph_api" in sys.modules
 
 
 def protocol_reply(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a message that is not about tools: `initialize`, `ping`, or an error for another method."""
+    """The answer to a message that is not about tools: ``initialize``, ``ping``, or an unknown method."""
     if message.get("method") == "initialize":
         wanted = message["params"].get("protocolVersion") if isinstance(message.get("params"), dict) else None
         version = wanted if wanted in VERSIONS else VERSIONS[0]
@@ -206,7 +211,7 @@ def protocol_reply(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_for_tools(message: Any) -> bool:
-    """Whether a message is ``tools/list`` or ``tools/call``."""
+    """Whether a message is a valid request for ``tools/list`` or ``tools/call``."""
     return (
         isinstance(message, dict)
         and message.get("jsonrpc") == "2.0"
@@ -222,7 +227,7 @@ def refused_result(problem: str) -> dict[str, Any]:
 
 
 async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
-    """Every system as a tool, then the assistants that users created."""
+    """All debate systems and `find_claims` as tools, then the assistants that users created."""
     tools = [
         {
             "name": name,
@@ -239,7 +244,7 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
 
 
 async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
-    """The assistants that users created, by tool name; the first one if a name repeats."""
+    """The assistants that users created, by tool name; without those whose name another assistant or a graph has."""
     found: dict[str, Any] = {}
     assistants: list[Any] = []
     while len(assistants) < MOST:
@@ -272,7 +277,7 @@ def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str
 
 @lru_cache(maxsize=64)
 def tool_schemas(name: str) -> dict[str, Any]:
-    """The input and output schemas of a system's tool, and its hints."""
+    """The input schema, the output schema and the annotations of the tool of a debate system or of `find_claims`."""
     system = load_graph(name, others=True)
     given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
     properties = {key: field for key, field in given["properties"].items() if key != "messages"}
@@ -293,7 +298,7 @@ def tool_schemas(name: str) -> dict[str, Any]:
 
 
 def required_input(name: str) -> str:
-    """The name of the required input of a system's tool."""
+    """The name of the required input of a graph's tool."""
     return "text" if name in OTHER_GRAPHS else "claim"
 
 
@@ -303,7 +308,7 @@ def shorten_schema(schema: Any) -> Any:
         return [shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    values = ("default", "examples")  # user data, which may contain titles
+    values = ("default", "examples")  # a key `title` in these is part of a value
     without_titles = {key: one for key, one in schema.items() if key != "title" or not isinstance(one, str)}
     schema = {key: one if key in values else shorten_schema(one) for key, one in without_titles.items()}
     match schema.get("anyOf"):
@@ -330,7 +335,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
 
     Args:
         name: the tool's name.
-        arguments: the input of a debate together with its settings.
+        arguments: the graph's input together with its settings.
         client: sends requests as the caller.
 
     Raises:
@@ -381,7 +386,7 @@ def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
 
     Args:
         found: the graph's output.
-        usd: its cost; None if it is not known.
+        usd: the cost in USD; None if it is not known.
     """
     claims = [{**{key: one[key] for key in CLAIM_FIELDS}, "filled_in": filled_words(one)} for one in found["claims"]]
     usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
@@ -400,7 +405,7 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
 
     Args:
         document: the debate's result document.
-        usd: its cost; None if it is not known.
+        usd: the cost in USD; None if it is not known.
     """
     usage, known = document["usage"], {piece["id"]: piece for piece in document["evidence"]}
     reasons = turns_by_reason(document) if document["status"] == "done" else {}

@@ -15,9 +15,9 @@ METRICS = "/metrics"
 
 
 class Metrics:
-    """Middleware that answers `METRICS` itself, except in JSON.
+    """Middleware that answers ``/metrics``, except requests for JSON, which LangGraph's own route answers.
 
-    LangGraph's route does not ask its ``Auth`` object; `moot.web.login` checks the token of both.
+    LangGraph's route ignores the server's ``Auth`` object, so `moot.web.login` checks the token of all these requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -25,16 +25,16 @@ class Metrics:
         self.metrics = make_asgi_app()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request for metrics; passes all other requests, also those for JSON, on."""
+        """Answers a request for metrics, unless it is for JSON; passes all other requests on."""
         ours = scope["type"] == "http" and scope["path"] == METRICS and b"format=json" not in scope["query_string"]
         await (self.metrics if ours else self.app)(scope, receive, send)
 
 
 def begin_server_telemetry() -> None:
-    """Turns telemetry on in a server. Blocking.
+    """Turns telemetry on in a server, unless it is disabled. Blocking.
 
     Raises:
-        UserError: as `begin_telemetry`.
+        UserError: as for `begin_telemetry`.
     """
     DebateIdFilter.add_to_handlers()
     if telemetry := begin_telemetry(page=True, logs=False):
@@ -42,7 +42,7 @@ def begin_server_telemetry() -> None:
 
 
 def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
-    """The numbers of waiting and running claims in batches of the page, each with its metric attributes."""
+    """The numbers of waiting and of running claims in the page's batches, each with its metric attributes."""
     found = Counter(waiting=0, running=0)
     for running, task in [*BATCHES.running.values()]:
         if not task.done():

@@ -67,7 +67,7 @@ HEADERS = {
 LARGEST_FILE = 64 * 2**20
 """Maximum size of a file of evidence, in bytes."""
 _reading = asyncio.Semaphore(2)
-"""Limits how many files are read at the same time, each in its own process."""
+"""Limits how many files are read at the same time, because most kinds of files are read in a new process."""
 THREAD = 36
 """Length of a thread's id, in characters."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
@@ -85,7 +85,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """Wraps a handler: sends its value as JSON, and a `MootError` as JSON with ``detail`` and ``kind``."""
+    """Wraps a handler: sends its value as JSON, unless it is a response; sends a `MootError` with its kind as JSON."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -104,7 +104,7 @@ def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 
 
 async def page(request: Request) -> Response:
-    """The page; its script decides by the address what to show."""
+    """The page. Its script selects the view by the address."""
     content, kind = STATIC["index.html"]
     return Response(_with_log_out_link(content), media_type=kind)
 
@@ -115,7 +115,7 @@ def _with_log_out_link(content: bytes) -> bytes:
 
 
 async def report_page(request: Request) -> Response:
-    """A debate's report within the page, with its actions; for a running debate, a redirect to the live view."""
+    """A debate's report in the page, with the possible actions; for a running debate, a redirect to the live view."""
     try:
         found = await _find_document(request)
         document = await run_in_threadpool(debates.load, found["id"])
@@ -132,7 +132,7 @@ async def report_page(request: Request) -> Response:
     facts["sum-up"] = "yes" * bool(_needs_summary(document))
     try:
         part = await run_in_threadpool(report, document, "part")
-    except UserError as error:  # another version wrote it: only its file can be downloaded
+    except UserError as error:  # usually, another version wrote the document; it can still be downloaded
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
@@ -144,7 +144,7 @@ LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{
 <p><a class="btn" href="/moot/debates">Past checks</a> <a class="btn" href="/moot">New check</a></p></section></main>"""
 FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
 <div class="msg"><h2>This check cannot be shown</h2><p>{fault}</p>
-<p>It was made by another version of moot. Its file is still stored.</p></div></main>"""
+<p>Another version of moot may have made it. Its file is still stored.</p></div></main>"""
 
 
 def _needs_summary(document: debates.Document) -> bool:
@@ -153,7 +153,7 @@ def _needs_summary(document: debates.Document) -> bool:
 
 
 async def _page_with(title: str, content: str, status: int = 200) -> Response:
-    """The page with content that needs no script."""
+    """The page with a title and with content that needs no script."""
     whole = STATIC["index.html"][0].decode()
     before, _, rest = whole.partition("<main")
     text = before + content + rest.partition("</main>")[2]
@@ -164,7 +164,7 @@ async def _page_with(title: str, content: str, status: int = 200) -> Response:
 
 
 async def api(request: Request) -> Response:
-    """The server's routes, for developers."""
+    """The page that lists the server's routes, for developers."""
     return Response(await docs_page(request.app), media_type="text/html")
 
 
@@ -182,12 +182,12 @@ def _static_file_response(name: str) -> Response:
 
 
 async def health(request: Request) -> Any:
-    """Health check. LangGraph's server has its own route of this name, which comes first; Aegra has none."""
+    """The health check for Aegra. LangGraph's server has its own route of this name, which comes first."""
     return {"ok": True}
 
 
 async def redirect_to_page(request: Request) -> Response:
-    """Redirects from the address with a trailing slash to the page."""
+    """Redirects from ``/moot/`` to the page."""
     return RedirectResponse("/moot")
 
 
@@ -195,12 +195,12 @@ async def redirect_to_page(request: Request) -> Response:
 
 
 async def choices(request: Request) -> Any:
-    """The choices: graphs with their settings, presets, models, sources, corpora and tasks."""
+    """The choices that the page offers: graphs with their settings, presets, models, sources, corpora and tasks."""
     return await run_in_threadpool(_choices)
 
 
 def _choices() -> dict[str, Any]:
-    """As `choices`. ``lacks`` has the reasons why web search and the offered model cannot be used. Blocking."""
+    """As `choices`. ``lacks`` says why web search and the offered model cannot be used; empty if they can. Blocking."""
     corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
@@ -218,14 +218,17 @@ def _choices() -> dict[str, Any]:
 
 
 EXAMPLE_MODEL = "openai:gpt-4o-mini"
-"""The model offered in addition to the built-in one if none is configured and no provider has its key."""
+"""The model offered in addition to the built-in one if no model is configured and no provider can be used."""
 
 
 def _offered_model() -> tuple[str, str]:
-    """The model offered in addition to the built-in one, and why it cannot be used; the reason is empty if it can.
+    """The model offered in addition to the built-in one, and the reason why it cannot be used; empty if it can.
 
-    It is the model of `moot config` or ``MOOT_MODEL``, unless that is the built-in one; else the example of the first
-    provider that can be used and whose example has a price; else `EXAMPLE_MODEL`.
+    The model is the first of these that exists:
+
+    - The model of `moot config` or ``MOOT_MODEL``, unless it is the built-in one.
+    - The example of the first provider that can be used and whose example has a price.
+    - `EXAMPLE_MODEL`.
     """
     named = value_of("model")
     if named and named.partition(":")[0] != "embedded":
@@ -255,7 +258,7 @@ def _fixed_choices() -> dict[str, Any]:
 
 
 async def list_debates(request: Request) -> Any:
-    """Page ``page`` of the list of debates; with ``q``, only debates whose claim contains its words."""
+    """Page ``page`` of the list of debates; with ``q``, only debates whose claim contains all its words."""
     digits = request.query_params.get("page", "1")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else 0
     if number < 1:
@@ -278,7 +281,7 @@ async def import_document(request: Request) -> Any:
 
 def _import_document(content: bytes) -> str:
     document = debates.parse_document(content)
-    report(document, "md")  # raises if the document cannot be shown; then it is not stored
+    report(document, "md")  # raises if the document cannot be shown, so that it is not stored
     return debates.save(document)
 
 
@@ -298,7 +301,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 
 async def convert_evidence(request: Request) -> Any:
-    """Converts texts to evidence, as if a person added them to a debate; the request's body is the list of texts."""
+    """Converts texts to evidence, as if a person had added them to a debate. The body is the list of texts."""
     texts = parse_json(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_convert_evidence, texts)
 
@@ -312,13 +315,13 @@ def _convert_evidence(texts: Any) -> Any:
 
 
 async def get_debate(request: Request) -> Any:
-    """A debate's document with its transcript, by the debate's id or its thread's id."""
+    """A debate's document with its transcript, by the id of the debate, of its document or of its thread."""
     found = await _find_document(request)
     return {**found, **await run_in_threadpool(_document_in_words, found["id"])}
 
 
 async def _find_document(request: Request) -> dict[str, Any]:
-    """The id of a debate's document, the debate's status and possible action, and its thread as ``placed``.
+    """The id of a debate's document, the fields of `table.status_and_action`, and the debate's thread as ``placed``.
 
     ``placed`` is None if the server does not have the thread.
     """
@@ -342,7 +345,7 @@ def _document_in_words(id: str) -> dict[str, Any]:
     answer = asdict(chip_of(document, document["answer"]))
     try:
         words = describe_document(document, has_ended=True)
-    except UserError as error:  # another version wrote it: the page shows its plain content
+    except UserError as error:  # usually, another version wrote it: the page shows its plain content
         words = {"fault": error.detail}
     return {"document": document, "said": words, "chip": answer}
 
@@ -383,7 +386,7 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 
 async def running_view(request: Request) -> Any:
-    """A running debate as the page shows it; the body is its document so far, ``open`` names the unfolded parts."""
+    """A running debate as the page shows it. The body is its document so far; ``open`` names the unfolded parts."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)
@@ -397,7 +400,7 @@ def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
 
 
 async def write_summary(request: Request) -> Any:
-    """Adds the summary to a finished debate's document, if its setting `reader_summary` is on and it has none yet."""
+    """Adds a summary to a finished debate's document, if it has none and its setting `reader_summary` is on."""
     stem, _ = await table.find_debate(request.path_params["id"], caller_client(request.scope))
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")

@@ -35,7 +35,11 @@ PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
 
 
 def server_config() -> dict[str, Any]:
-    """The server's configuration in place of ``langgraph.json``, with the graphs of installed packages."""
+    """The server's configuration in place of ``langgraph.json``, with the graphs of installed packages.
+
+    Raises:
+        UserError: ``LANGGRAPH_WEBHOOKS`` is not valid.
+    """
     served = descriptions(others=True)
     graphs = {name: {"path": graph_path(name), "description": about} for name, about in served.items()}
     checkpointer = {"path": "moot.web.threads.checkpointer"}
@@ -48,7 +52,7 @@ def webhooks() -> dict[str, Any]:
     ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable, overrides this.
 
     Raises:
-        UserError: it is not a JSON object.
+        UserError: the variable is not a JSON object.
     """
     try:
         value = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
@@ -56,7 +60,7 @@ def webhooks() -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         raise UserError(
-            f'{WEBHOOKS} is a JSON object: {{"url": {{"allowed_domains": ["hooks.example.org"]}}}}',
+            f'{WEBHOOKS} must be a JSON object, such as {{"url": {{"allowed_domains": ["hooks.example.org"]}}}}',
             kind="invalid_environment",
         )
     return value
@@ -65,19 +69,21 @@ def webhooks() -> dict[str, Any]:
 def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: bool) -> None:
     """Runs the server until it is interrupted.
 
-    Its folder is new, because the server unpickles files in its working folder. It is removed at the end, or at
-    the next start if the server is killed.
+    Its working folder is new and empty, because the server unpickles files in that folder. The folder is removed at the
+    end; if the server is killed, at the next start.
 
     Args:
         host: the address to listen on.
         port: the port to listen on.
-        at_once: concurrent debates.
-        studio: whether LangGraph Studio may use it, too.
+        at_once: the maximum number of concurrent debates.
+        studio: whether LangGraph Studio may use the server.
         open_browser: whether to open the local page in a browser.
 
     Raises:
-        UserError: the server's packages are missing, the port is in use, the server would be open to other machines
-            without a token, or debates cannot be stored.
+        UserError: the server's packages are missing, an environment variable is not valid, a package declares a name of
+            moot's own, the server cannot listen at the address, other machines could reach it without a token, or the
+            home folder cannot be written.
+        WorldError: the disk is full or fails.
     """
     check_token(host)
     check_home("Debates", "debates")
@@ -105,16 +111,17 @@ def check_token(host: str, *, users: bool = False) -> None:
 
     Args:
         host: the address it listens on.
-        users: whether the server supports users with their own tokens.
+        users: whether a file of users, each with a token, is enough.
 
     Raises:
-        UserError: others can reach it and it has none, or its token is not valid.
+        UserError: other machines can reach the server and it requires no token; or the token or the file of users is
+            not valid.
     """
     if not read_token() and not is_local(host) and not (users and read_users()):
         more = f"; or name users in {USERS}" * users
         raise UserError(
-            f"Other machines can reach a server at {host}, and use its keys: set {TOKEN} to a token of at least "
-            f"{MIN_TOKEN_LENGTH} characters, which callers must send{more}. Make one with: openssl rand -hex 32",
+            f"Other machines can reach a server at {host}, and spend with its API keys: set {TOKEN} to a token of at "
+            f"least {MIN_TOKEN_LENGTH} characters, which callers must send{more}. Make one with: openssl rand -hex 32",
             kind="invalid_environment",
         )
 
@@ -125,7 +132,7 @@ def is_local(host: str) -> bool:
 
 
 def check_free(host: str, port: int) -> None:
-    """Checks that the port is free, because the server itself would silently take another one.
+    """Checks that the port is free, because the server itself would silently take another port.
 
     Raises:
         UserError: the port is in use, or this machine does not have the address.
@@ -136,15 +143,15 @@ def check_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise UserError(
-                f"The server cannot listen at {host}, port {port} ({error.strerror}). Choose another with --port or "
-                "--host.",
+                f"The server cannot listen at {host}, port {port} ({error.strerror}). Choose another port or address "
+                "with --port or --host.",
                 kind="invalid_setting",
             ) from error
 
 
 def prepare(host: str, *, studio: bool) -> None:
-    """Sets up this process before the server starts: its environment variables, its log, and SIGTERM."""
-    # imported here, so that earlier errors come without delay
+    """Sets up this process before the server starts: its environment variables, its logs and its handler of SIGTERM."""
+    # This import is slow: it comes after the checks, so that their errors appear at once.
     from moot.nodes._runtime.tracing import set_langsmith_environment
 
     set_langsmith_environment()  # also for LangSmith clients that LangGraph's server creates
@@ -155,15 +162,15 @@ def prepare(host: str, *, studio: bool) -> None:
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
     if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
         logging.disable(logging.DEBUG)  # also silences libraries that set their own level
-    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides its announcement; moot prints another one
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder is removed, as with Ctrl-C
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides its announcement: moot prints its own
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the working folder is removed, as after Ctrl-C
 
 
 def check_installed() -> None:
     """Prints which debate systems of installed packages are not served because they cannot be imported.
 
     Raises:
-        UserError: a package uses a name of moot's own, so that the name would be ambiguous.
+        UserError: a package declares a name of moot's own, so that the name would be ambiguous.
     """
     for name in INSTALLED.conflicts():
         INSTALLED.check(name)
@@ -185,7 +192,7 @@ def announce(host: str, port: int, *, open_browser: bool) -> None:
 
 
 def announcement(url: str, host: str) -> str:
-    """The message at the server's start: its addresses for a browser on this machine."""
+    """The message at the server's start: its addresses for a browser on this machine, and hints for callers."""
     studio = f"{STUDIO}/studio/?baseUrl={url}"
     lines = [f"Page:   {url}/moot", f"API:    {url}/docs", f"MCP:    {url}/mcp"]
     lines += [f"Studio: {studio}" if STUDIO in lowercase_names("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]

@@ -1,7 +1,7 @@
-"""The server's table of debates: each gets a row before its first call, and its document is written when it ends.
+"""The server's table of debates: a debate gets a row before its first call, and its document is written when it ends.
 
-The rows are in the ledger of calls (`moot.core.ledger`). Debates whose server was killed are marked there as
-interrupted and can be resumed, because their calls are in the ledger.
+The rows are in the ledger of calls (`moot.core.ledger`). A debate whose server was killed counts as interrupted. It can
+be resumed, because the ledger has its calls.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ log = logging.getLogger(__name__)
 REQUEST_KEY = "moot_request"
 """The key in a run's metadata under which its debate finds its `RunRequest`."""
 DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
-"""In a service, where another process may run the debate: metadata keys of a request's debate id and idempotency key.
+"""Metadata keys of a request's debate id and idempotency key in a service, whose other processes may run the debate.
 
 The ledger checks the debate's owner.
 """
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads whose ids are derived from a debate's id."""
 SEARCH_SIZE = 1000
-"""Threads per request."""
+"""Maximum number of threads per request."""
 LONGEST_LINE = 120
 """Maximum length of a text's first line, in characters."""
 RESUMABLE = ("interrupted", "failed")
-"""Statuses of debates that stopped before their end and can be resumed; waiting debates can be resumed, too."""
+"""Statuses of debates that stopped early and can be resumed. Waiting debates can be resumed, too."""
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A request's information for its debate: the debate's id, if it is known already, and an idempotency key."""
+    """The data that a request passes to its debate: the debate's id and an idempotency key, if there are any."""
 
     debate: str | None = None
     key: str | None = None
@@ -69,19 +69,19 @@ class Table:
         """Whether other processes share the table, and run debates requested here; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
         self.latest: dict[str, str] = {}
-        """Maps each thread to the id of its last document; the only record of debates that are not in the ledger."""
+        """Maps each thread to the id of its last document. Nothing else stores the thread of a debate without a row."""
         self.locks: dict[str, FileLock] = {}
-        """Maps each idempotency key to a lock: no other server starts the key's debate before the debate has a row."""
+        """Locks by idempotency key. They keep other servers from starting the key's debate before it has a row."""
 
     async def unlock(self, key: str | None) -> None:
-        """Releases the lock of an idempotency key: its debate has its row, or will not start."""
+        """Releases the lock of an idempotency key, if there is one: the key's debate has its row, or will not start."""
         if lock := self.locks.pop(key or "", None):
             await asyncio.to_thread(lock.release)
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
-        """Metadata for a run, by which its debate finds the request.
+        """Metadata for a run, with which the run's debate finds the request.
 
-        Threads pass metadata on to later runs, so a request in `requests` is used only once.
+        A request in `requests` is used only once, because threads pass metadata on to later runs.
         """
         if self.is_shared:
             metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
@@ -91,7 +91,7 @@ class Table:
         return {REQUEST_KEY: name}
 
     def run_arguments(self, request: RunRequest) -> dict[str, Any]:
-        """Arguments of `runs.create` with a request's metadata.
+        """The arguments of `runs.create` for a request's metadata.
 
         Aegra, which runs `moot service`, passes on only the metadata of the config.
         """
@@ -99,7 +99,7 @@ class Table:
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """A run's use of the ledger: the debate's id and its key from the request, the mode from ``MOOT_LEDGER``.
+        """How a run uses the ledger: the debate's id and key are from the request, the mode is from ``MOOT_LEDGER``.
 
         The default mode is ``record``.
         """
@@ -109,7 +109,7 @@ class Table:
         return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
 
     async def begun(self, session: Session) -> None:
-        """Stores a debate's thread and run, now that it has its row."""
+        """Stores the thread and the run of a debate that has just got its row."""
         await self.unlock(session.use.idempotency_key)
         config = session.run.get("configurable") or {}
         if "thread_id" in config:
@@ -119,14 +119,14 @@ class Table:
         """Writes the document of a debate whose run is over.
 
         Returns:
-            The document's path (in a database, its id), or None if none was written; and the error of the run or of the
-            writing, or None.
+            The document's path, or in a database its id; None if no document was written. Then the error of the run or
+            of the writing, or None.
         """
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
             path = await asyncio.to_thread(write_document, session)
-        except Exception as fault:  # the debate must not fail because of it; the log and the row report it
+        except Exception as fault:  # it must not make the debate fail; the log and the row report it
             log.exception("The document of the debate %s cannot be stored.", session.id)
             return None, f"Its document cannot be stored: {getattr(fault, 'detail', fault)}"
         finally:
@@ -138,10 +138,13 @@ class Table:
 
 
 def shared_use(run: RunnableConfig) -> LedgerUse:
-    """A service run's use of the ledger.
+    """How a run of a service uses the ledger.
 
     The debate's id is the run's id, unless the run resumes another debate. So a run that restarts because its worker
     was lost continues the same debate.
+
+    Raises:
+        UserError: the id of the debate to resume is not valid.
     """
     metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
@@ -156,7 +159,7 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
 
 
 def user_key(key: str, person: str | None) -> str:
-    """An idempotency key as in the table, with the user's name, because two users may send the same key."""
+    """An idempotency key as the table has it: with the user's name, because two users may send the same key."""
     return f"{person or ''} {key}"
 
 
@@ -168,7 +171,7 @@ def write_document(session: Session) -> str | None:
     run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
     if document is None:
-        if "started_at" not in session.state:  # a search for claims has no document
+        if "started_at" not in session.state:  # a search for claims
             if session.id and session.state.get("calls"):
                 debates.record_spending(session.id, session.state["calls"])
             return None
@@ -195,13 +198,15 @@ TABLE = Table()
 
 
 async def list_page(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
-    """One page of the debates that are unfinished or have a document, newest first, and the number of all of them.
+    """One page of the list of debates, newest first, and the number of all listed debates.
 
-    With ``words``, only debates whose claim contains all of them.
+    Debates that are unfinished or have a document are listed. An entry has the fields of `debates.entry`, or without a
+    document of `undocumented_entry`. If the debate is in the table, it also has the fields of `status_and_action`.
 
-    Each entry has ``id``, ``status`` and fields of its document (`debates.LIST_FIELDS`). Debates of the table also have
-    ``calls`` (number of stored calls) and, as ``can``, the possible action, if any: ``resume``, ``watch`` or
-    ``answer``. An entry to watch or to answer has its ``thread``.
+    Args:
+        page: the page's number, from 1.
+        client: sends requests as the caller.
+        words: only debates whose claim contains all these words; empty for all debates.
     """
     ledger = open_ledger()
     rows = await ledger.outline(current_user.get())
@@ -239,7 +244,7 @@ async def threads_of(client: LangGraphClient) -> set[str]:
 
 
 async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
-    """A debate's entry in the list; None if it was just deleted."""
+    """A debate's entry in the list; None if the debate has neither a document nor a row."""
     row = await open_ledger().debate(id)
     if id in known:
         entry = await run_in_threadpool(debates.entry, stem)
@@ -262,7 +267,16 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
 
 
 async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
-    """The status of a debate of the table, and the possible action: watch, answer or resume."""
+    """The status of a debate of the table, and what its user may do.
+
+    Returns:
+        ``status``; ``debate``: the id; ``calls``: the number of stored calls; ``note``: why it failed, or None;
+        ``can``: the possible action, ``watch``, ``answer`` or ``resume``, if there is one; ``thread``: the thread to
+        watch or to answer on, if that is the action.
+
+    Raises:
+        WorldError: the server could not look up the debate's thread or run.
+    """
     last_run = await open_ledger().find_run(row.id)
     if row.status == "interrupted" and last_run and await is_restarted(*last_run, client):
         row = replace(row, status="running")
@@ -277,7 +291,7 @@ async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, A
 
 
 def claim_in(input: Any) -> str:
-    """The claim in an input: of a conversation, the last message; of a text, its title, source or first line."""
+    """The claim in an input, or a conversation's last message, or a text's title, source or first line; shortened."""
     if "claim" not in input and isinstance(input.get("text"), str):
         return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
@@ -306,7 +320,7 @@ async def _exists(lookup: Awaitable[Any]) -> bool:
     """Whether a request to the server finds its object.
 
     Raises:
-        WorldError: the server failed to look it up.
+        WorldError: the server could not look the object up.
     """
     try:
         await lookup
@@ -320,7 +334,7 @@ async def _exists(lookup: Awaitable[Any]) -> bool:
 
 
 async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether the server itself restarts a run whose worker was lost."""
+    """Whether the server itself will restart a run whose worker was lost."""
     try:
         return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
     except APIError:
@@ -331,10 +345,15 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
     """Finds a debate by its id, its document's id or its thread's id (then the last debate on the thread).
 
     If the server has an `Auth` object, callers find the debates of their threads, and debates without a thread. With
-    ``MOOT_USERS``, users find only their own debates. Whether the document with a given id is stored is not checked.
+    ``MOOT_USERS``, users find only their own debates.
+
+    Returns:
+        The id of its last document and its row, each None if there is none. If a document's id is given, that id is
+        returned, even if no such document is stored.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such debate.
+        WorldError: the server could not look up the debate's thread.
     """
     ledger = open_ledger()
     if len(id) == 36:
@@ -342,7 +361,7 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id
-    else:  # if there are several branches, the last one
+    else:  # of several branches, the last one is found
         stem = await run_in_threadpool(last_document, row) if row else None
     if row is not None and current_user.get() not in (None, row.person):
         stem = row = None
@@ -365,7 +384,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
         ``thread_id`` and ``run_id`` of the new run.
 
     Raises:
-        UserError: there is none, or it cannot be resumed.
+        UserError: there is no such debate, or it cannot be resumed.
     """
     _, row = await find_debate(id, client)
     if row is not None and (await status_and_action(row, client))["status"] == "running":
@@ -378,7 +397,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
     if row.status not in (*RESUMABLE, "waiting"):
         state = {"running": "is still running", "done": "is over"}[row.status]
         raise UserError(
-            f"This debate {state}; only debates that were interrupted, failed or wait for a reply can be resumed.",
+            f"This debate {state}; only interrupted, failed and waiting debates can be resumed.",
             kind="bad_request",
         )
     last_run = await open_ledger().find_run(row.id)
@@ -407,7 +426,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
     """Deletes a debate for good: its document, row, stored calls and thread.
 
     Raises:
-        UserError: there is none, or it is still running.
+        UserError: there is no such debate, or it is still running.
     """
     stem, row = await find_debate(id, client)
     if row is not None:
@@ -415,7 +434,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
         last_run = await open_ledger().find_run(row.id)
         if last_run:
-            with suppress(NotFoundError):  # it ended with its server, or belongs to another one
+            with suppress(NotFoundError):  # the thread was lost with its server, or is on another server
                 await client.threads.delete(last_run[0])
             if os.environ.get("LANGGRAPH_CHECKPOINTER"):
                 from moot.web.threads import delete as delete_thread

@@ -1,8 +1,8 @@
-"""Threads that persist over restarts of the server, in ``$MOOT_HOME/threads.sqlite``.
+"""Threads that persist across restarts of the server, in ``$MOOT_HOME/threads.sqlite``.
 
-``moot serve`` configures `checkpointer`. The server's own list of threads is in memory: at its start, `restore` adds
-the threads of the table's debates to the list, without their metadata and runs. The file is never unpickled; only
-types that LangGraph considers safe are loaded from checkpoints.
+``moot serve`` uses `checkpointer`. The server keeps its own list of threads in memory. At its start, `restore` adds the
+threads of the table's debates to the list, without their metadata and runs. The file is never unpickled; only types
+that LangGraph considers safe are loaded from checkpoints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moot.graphs._registry import graph_names
 log = logging.getLogger(__name__)
 
 DAYS = 30
-"""Days after the last change of a thread or its debate until the thread is removed."""
+"""A thread is removed this many days after the last change of the thread or its debate."""
 EPOCH = 12_219_292_800
 """Seconds from 1582-10-15, the epoch of time-based UUIDs, to 1970."""
 TABLES = ("checkpoints", "writes")
@@ -43,10 +43,10 @@ def threads_path() -> Path:
 
 
 def ensure_file() -> Path:
-    """The path of the file, which is created if missing, readable only by its owner.
+    """Creates the threads' file if it is missing, readable only by its owner; returns its path.
 
-    An existing file is not opened: POSIX drops all locks of a process on a file as soon as the process closes any of
-    its descriptors of the file, and another process could then remove the write-ahead log that SQLite still uses here.
+    An existing file is not opened. When a process closes any descriptor of a file, POSIX drops all locks of the process
+    on that file. Another process could then remove the write-ahead log that SQLite still uses in this process.
     """
     path = threads_path()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def ensure_file() -> Path:
 
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[Saver]:
-    """The server's checkpointer."""
+    """Context manager: yields a checkpointer that stores threads in the file."""
     path = await asyncio.to_thread(ensure_file)
     async with aiosqlite.connect(path) as connection:
         await connection.execute("PRAGMA synchronous = NORMAL")
@@ -66,7 +66,7 @@ async def checkpointer() -> AsyncIterator[Saver]:
 
 
 class Saver(AsyncSqliteSaver):
-    """LangGraph's saver with the further methods that its server needs."""
+    """LangGraph's SQLite saver, with the methods that its server needs, and those for pruning the file."""
 
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
         """Removes the checkpoints of rolled-back runs."""
@@ -101,7 +101,7 @@ class Saver(AsyncSqliteSaver):
             return {thread: written_at(checkpoint) async for thread, checkpoint in rows}
 
     async def size(self) -> int:
-        """Used bytes of the file."""
+        """The number of bytes in use in the file."""
         await self.setup()
         used = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, "
         async with self.lock, self.conn.execute(f"{used} pragma_page_size") as rows:
@@ -109,9 +109,9 @@ class Saver(AsyncSqliteSaver):
             return int(bytes_)
 
     async def shrink(self) -> None:
-        """Returns unused space to the disk."""
+        """Returns the file's unused space to the disk."""
         async with self.lock:
-            # Each step returns one page, and `execute` runs only one step of a statement without columns.
+            # Each step of this statement returns one page, and `execute` would run only its first step.
             await self.conn.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
 
@@ -123,7 +123,8 @@ def written_at(checkpoint: str) -> float:
 async def restore() -> None:
     """Removes old threads from the file, and adds the threads of debates to the list of a server that has just started.
 
-    Threads without a debate are not added, but stay in the file, because another server may be using them.
+    Threads without a debate, or of a graph that this server does not have, are not added. They stay in the file until
+    `prune` removes them, because another server may use them.
     """
     rows = await _debates()
     threads = get_client(url=None, api_key=None).threads
@@ -142,15 +143,16 @@ async def _debates() -> dict[str, Debate]:
 
 
 async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:
-    """Removes threads that are too old, then the oldest until the file is small enough, and shrinks the file.
+    """Removes threads that are too old, and then the oldest ones until the file is small enough; shrinks the file.
 
-    Threads of running or waiting debates are not removed for size. A debate without its thread can still be resumed.
+    The threads of running and waiting debates are removed only for their age. A debate without its thread can still be
+    resumed.
 
     Args:
         saver: the file's saver.
         debates: the last debate of each thread.
-        days: days after the last change of a thread or its debate until the thread is removed.
-        most: the maximum size of the file, in bytes.
+        days: see `DAYS`.
+        most: the maximum number of bytes in use in the file.
     """
     limit = time.time() - days * 86400
     written = await saver.threads()
@@ -180,11 +182,11 @@ async def delete(thread: str) -> None:
 
 
 async def prune_daily() -> None:
-    """Removes old threads once a day while the server runs."""
+    """Prunes the file once a day while the server runs."""
     while True:
         await asyncio.sleep(86400)
         try:
             async with checkpointer() as saver:
                 await prune(saver, await _debates())
         except (MootError, sqlite3.Error, APIError):
-            log.exception("Old threads were not removed; the next attempt is tomorrow.")
+            log.exception("The file of threads could not be pruned; the next attempt is tomorrow.")

@@ -1,4 +1,4 @@
-"""``moot batch``'s options."""
+"""The options of ``moot batch``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from moot.cli.parameters import DebatesAtOnce, MaxSeconds, Workers
 
 ACTIONS = ("status", "cancel", "retry")
-"""Actions on a batch of a queue, in place of a file; write ``./status`` for a file of that name."""
+"""Actions on a batch of a queue, named in place of a file. A file with such a name is written as ``./status``."""
 Queue = Annotated[
     str | None,
     typer.Option(

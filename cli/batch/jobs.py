@@ -30,7 +30,10 @@ class BatchOptions:
         asked: the input except the claim.
         pairs: settings, as ``KEY=VALUE``.
         named: settings from named options.
-        preset: the default settings of `moot.core.config`, overridden by those of a preset.
+        preset: the default settings of `moot.core.config`, overridden by a preset's settings.
+
+    Raises:
+        UserError: as `settings`; or there are several systems, and none of them has a setting that ``pairs`` name.
     """
 
     systems: Sequence[str]
@@ -52,7 +55,7 @@ class BatchOptions:
 
         Args:
             system: the debate system. If there are several, each takes only the settings that it knows.
-            own: the row's settings, which override all others.
+            own: the row's settings, which override all other settings.
 
         Raises:
             UserError: an unknown system or setting, a value out of its range, or settings that ask a person.
@@ -98,7 +101,7 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list
         batch: the batch's id.
 
     Raises:
-        UserError: its system or its settings are not valid.
+        UserError: the row's system or settings are not valid.
     """
     several = len(options.systems) > 1
     if row.graph and several:

@@ -22,7 +22,7 @@ MOST_LINE_BYTES = 64 * 2**20
 CLOSE_SECONDS = 5.0
 """Seconds that a process has to send its telemetry when it is no longer needed."""
 MOST_DEATHS = 2
-"""Number of workers that a row may kill; the last of them ran this row alone."""
+"""Number of workers that a row may kill before it fails; the last of them ran the row alone."""
 
 
 class Worker:
@@ -39,7 +39,7 @@ class Worker:
         self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.is_dead = False
         self.last_message = time.monotonic()
-        """The time of its last message; it sends heartbeats."""
+        """The time (`time.monotonic`) of the process's last message. Processes also send heartbeats."""
 
     @classmethod
     async def start(cls, config: str, program: str = "moot.cli.batch.worker") -> Worker:
@@ -50,7 +50,7 @@ class Worker:
             program: the module that it runs.
 
         Raises:
-            WorldError: it ended before it was ready.
+            WorldError: the process ended before it was ready.
         """
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", program)
@@ -76,7 +76,7 @@ class Worker:
         return True
 
     async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
-        """Sends a row to the process and returns its answer; None if it ended before that."""
+        """Sends a row to the process and returns the answer; None if the process ended before that."""
         if self.is_dead:
             return None
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()

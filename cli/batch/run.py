@@ -46,7 +46,7 @@ class Limits:
 
     Args:
         at_once: debates in flight in each process.
-        workers: processes; 1 for this one alone.
+        workers: number of processes; 1 for this process alone.
         budget: the maximum number of tokens for all rows, including earlier runs of the batch.
         max_cost: the maximum cost of all rows in USD, including earlier runs of the batch.
         max_calls: the maximum number of calls for all rows, including earlier runs of the batch.
@@ -104,7 +104,7 @@ class Batch:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            spending: takes keys of debates; returns the cost so far of each debate that has begun, by its key. The cost
+            spending: takes keys of debates, and returns the cost so far by key, for debates that have begun. The cost
                 includes lost calls.
         """
         self.store.begin()
@@ -116,7 +116,7 @@ class Batch:
         self.store.commit()
 
     def _jobs(self) -> Iterator[Job]:
-        """Records all rows, and returns their debates."""
+        """Records all rows, and yields their debates."""
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
@@ -243,7 +243,7 @@ async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
 
 @contextlib.contextmanager
 def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunner]:
-    """Chooses where the rows run; the ceilings include the cost of earlier runs."""
+    """Context with the runner for the limits. Its ceilings include the cost of earlier runs."""
     if limits.queue:
         from moot.cli.queue.runner import open_queue
 
@@ -279,7 +279,7 @@ def check_workers(workers: int) -> None:
     """Checks that several processes are possible.
 
     Raises:
-        UserError: they are not possible on this system.
+        UserError: several processes are not possible on this system.
     """
     if workers > 1 and not IS_POSSIBLE:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")

@@ -31,7 +31,7 @@ class Rows:
         self._jobs = jobs
         self._lock = asyncio.Lock()
         self.stopped = ""
-        """Why no further row is started; empty if all are."""
+        """Why no further row is started; empty if further rows may start."""
 
     async def take(self) -> Job | None:
         """The next row; None if there is none, or if no further row may start."""
@@ -39,7 +39,7 @@ class Rows:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
     def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
-        """Stops starting rows if one failed for a reason that affects all, or if a shared ceiling is reached."""
+        """Sets `stopped` if a row failed for a reason that affects all rows, or if a shared ceiling is reached."""
         self.stopped = self.stopped or batch_stop_reason(outcome, ceiling_reached=ceiling_reached)
 
 

@@ -1,4 +1,7 @@
-"""The rows of a batch and their outcomes in SQLite, in the batch's folder, so that a run can be resumed. Blocking."""
+"""The rows of a batch and their outcomes, in an SQLite file in the batch's folder, so that a run can be resumed.
+
+All methods block.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from moot.core.files import write_atomically
 
 FILE = ".batch.sqlite"
 ID = ".batch.id"
-"""A copy of the batch's id. If the database is lost, finished rows are found by the ids of their documents."""
+"""The file with a copy of the batch's id. If the database is lost, finished rows are found with this id."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS batch (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -96,7 +99,7 @@ class Store:
         self._file.close()
 
     def _execute(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        """The results of a query. Threads take turns, as they share one connection."""
+        """The results of a query. Threads take turns, because they share one connection."""
         with self._lock:
             return self._file.execute(query, values).fetchall()
 

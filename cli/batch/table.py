@@ -28,7 +28,7 @@ MOST_SHOWN = 50
 LONGEST = 60
 """Maximum length of a claim on the screen, in characters."""
 MOST_FAULTS = 10
-"""Maximum number of faults named on the screen."""
+"""Maximum number of errors that are shown on the screen."""
 LONGEST_FAULT = 300
 NOT_BEGUN = "not begun"
 
@@ -53,7 +53,7 @@ class Summary:
     faults: Counter[str] = field(default_factory=Counter)
     """Maps shortened errors (the first `MOST_FAULTS` + 1) to the numbers of their debates and bad rows."""
     first_row_of_fault: dict[str, str] = field(default_factory=dict)
-    """Maps each of these errors to the id of its first row, and the system if it has one."""
+    """Maps each of these errors to the id of its first row, followed by the system if there is one."""
     first_error: str = ""
     """The first error in full, because its end says how to fix it."""
 
@@ -93,7 +93,7 @@ def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) 
         systems: the systems of the command line; if there are several, each has its own columns.
 
     Raises:
-        UserError, WorldError: it cannot be written; an old table is left unchanged.
+        UserError, WorldError: the table cannot be written. An old table is left unchanged.
     """
     several = len(systems) > 1
     summary = Summary(systems, several)
@@ -152,7 +152,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         summary: as `write_table` returns it.
         folder: the batch's folder.
         console: the console to print on.
-        why: why no further row was started; empty if all were.
+        why: why no further row was started; empty if all rows were started.
     """
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:

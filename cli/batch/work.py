@@ -31,12 +31,12 @@ class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Stores a document; its row counts as done if its debate is done. Blocking.
+        """Stores a document. If its debate is done, its row is not run again. Blocking.
 
         Args:
             job: the debate of the row.
             document: its document.
-            outcome: its outcome, which also gets the error if the report or the history entry cannot be stored.
+            outcome: its outcome; if the report or the history entry cannot be stored, the error is added to it.
         """
         ...
 
@@ -88,7 +88,7 @@ class RowProcessor:
         self.prices = prices
 
     async def run_row(self, job: Job) -> Outcome:
-        """Runs a row's debate and returns its outcome; a failure is an outcome, too, and is not raised."""
+        """Runs a row's debate and returns its outcome. A failure is not raised, but is an outcome, too."""
         try:
             return await self._run_debate(job)
         except MootError as error:
@@ -132,7 +132,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 
 
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """The number of calls, their tokens and their USD; a call whose reply was lost counts with its reserved tokens.
+    """The number of calls, their tokens and their USD. A call whose reply was lost counts with its reserved tokens.
 
     USD is None if a price or a number of tokens is not known.
     """
@@ -141,7 +141,7 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
 
 
 def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
-    """A row's outcome, read from its document; None if it is missing, of another debate, or not done. Blocking."""
+    """A row's outcome, from its document; None without a readable document of this debate that is done. Blocking."""
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"

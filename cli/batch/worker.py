@@ -1,6 +1,6 @@
 """A process that runs rows of a batch: it reads and writes lines of JSON, and ends when its input ends.
 
-``python -m moot.cli.batch.worker``: the first line has its `WorkerConfig`, each further line a row.
+``python -m moot.cli.batch.worker``: the first line of the input has its `WorkerConfig`, each further line a row.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
     """Processes rows as they arrive.
 
     Args:
-        run_row: runs a row, which has a ``key``; its result is the answer.
+        run_row: runs a row, which has a ``key``, and returns the answer.
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()

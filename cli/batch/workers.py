@@ -1,4 +1,4 @@
-"""Distributes the rows of a batch over several processes, and replaces killed ones."""
+"""Distributes the rows of a batch over several processes, and replaces killed processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class ProcessRunner:
     """Distributes rows over processes.
 
     The rows of a killed process are tried again, one at a time in a new process, so that no row fails because of
-    another.
+    another row.
 
     Args:
         count: number of processes.
-        at_once: debates in flight in each.
+        at_once: debates in flight in each process.
         config: the configuration of each process.
         ceilings_file: the file of their shared ceilings, if there are any.
     """

@@ -1,4 +1,4 @@
-"""``moot claims``'s options."""
+"""The options of ``moot claims``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def claims(
         str | None,
         typer.Option(
             metavar="DATE",
-            help="When it was published: a year, a month or a day; used to resolve `last week`.",
+            help="When the text was published: a year, a month or a day; used to resolve `last week`.",
             show_default="as the document says",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""``moot claims``: the claims of a text, as a table for a person to edit and for ``moot batch``."""
+"""``moot claims``: finds the claims of a text, as a table that a person edits and ``moot batch`` reads."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Maximum number of printed dropped replies, and of printed unread parts."""
+"""Maximum number of dropped claims, and of unread parts of the text, that are printed."""
 LONGEST = 160
 """Maximum length of a quote on the screen, in characters."""
 STEPS = 3
-"""Number of steps for each part of the text."""
+"""Number of the graph's steps for each part of the text."""
 NO_MODEL = (
     "The built-in model is too weak to find claims. Name another one with --model provider:name (or as default: moot "
     "config set model NAME), or list every sentence to choose from, without a model: --sentences"
@@ -51,7 +51,7 @@ UNDATED = (
     "The text's date of publication is not known, so words like “last year” are left unchanged. Give it with --date, "
     "e.g. 2025-06-20."
 )
-SENTENCES = "Each is an unchanged sentence: delete the ones that you do not want to check."
+SENTENCES = "Each claim is an unchanged sentence: delete the sentences that you do not want to check."
 JsonObject = dict[str, Any]
 
 
@@ -68,12 +68,12 @@ def find_claims(
     as_json: bool,
     out: Path | None,
 ) -> int:
-    """Finds the claims of a text and shows or writes them; returns the exit code.
+    """Finds the claims of a text, shows or writes them, and returns the exit code.
 
     The code is 3 if a part could not be read, 2 or 3 if the graph ended with an error, else 0.
 
     Raises:
-        UserError: the text cannot be read, a setting is wrong.
+        UserError: the text cannot be read, or a setting is not valid.
         WorldError: a page cannot be fetched.
         UserError, WorldError: the file cannot be written.
     """
@@ -102,7 +102,7 @@ def find_claims(
 
 
 def list_sentences(given: str, *, title: str | None, date: str | None, as_json: bool, out: Path | None) -> int:
-    """Shows or writes every sentence of a text as a claim to choose, without a model; returns the exit code.
+    """Shows or writes every sentence of a text as a claim, without a model, and returns the exit code.
 
     Raises:
         UserError: the text cannot be read, or its date is not valid.
@@ -127,10 +127,10 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
 
 
 def check_out(out: Path | None) -> None:
-    """Refuses a file that cannot be written, before any call is paid.
+    """Checks that the file can be written, before any call is paid.
 
     Raises:
-        UserError: its suffix is not .csv or .json, or it cannot be written.
+        UserError, WorldError: its suffix is not .csv or .json, or it cannot be written.
     """
     if out is not None:
         if out.suffix.lower() not in (".csv", ".json"):
@@ -166,7 +166,7 @@ async def _run_graph(article: JsonObject, settings: Settings) -> JsonObject:
 
 
 def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
-    """Writes the claims to a file if one is named, and prints them if not or if ``as_json``.
+    """Writes the claims to ``out`` if it is given. Prints them if it is not given, or with ``as_json``.
 
     Without ``as_json``, a summary follows on standard error.
 
@@ -209,7 +209,7 @@ def show_claims(found: JsonObject, console: Console) -> None:
 
 
 def print_summary(found: JsonObject, out: Path | None) -> None:
-    """Prints on standard error the number of claims, and of those left out, dropped or unread."""
+    """Prints on standard error how many claims were found, left out and dropped, and which parts were not read."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
         console.print(Text(UNDATED, "yellow"))

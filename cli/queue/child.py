@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 UNREACHABLE = "queue"
 """The error kind for an unreachable Postgres: such a row has not failed, and is queued again."""
 MACHINE_FAULTS = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
-"""Error kinds that this machine may have caused: the row may succeed on another one."""
+"""Error kinds that this machine may have caused: the row may succeed on another machine."""
 RESIGNED = "resigned"
-"""The error kind of a row that was returned for another worker."""
+"""The error kind of a row that this worker left to another worker."""
 
 
 class QueueDocuments:
@@ -60,7 +60,7 @@ class QueueDocuments:
         """As `DocumentStore.put`.
 
         Raises:
-            WorldError: Postgres was unreachable, or the row is left to another worker. In both cases it runs again.
+            WorldError: Postgres was unreachable, or the row is left to another worker. The row then runs again.
         """
         if outcome["kind"] == UNREACHABLE:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
@@ -82,7 +82,7 @@ class QueueRowProcessor:
         self._ceilings: dict[str, LeasedCeilings] = {}
         self._running: Counter[str] = Counter()
         self._proven: set[str] = set()
-        """Batches of which a row succeeded here: if another row fails, this machine is not the cause."""
+        """Batches with a row that succeeded here: if another of their rows fails, this machine is not the cause."""
 
     async def run_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Runs a row: a debate, or the indexing of a piece of a corpus.
@@ -136,7 +136,7 @@ class QueueRowProcessor:
         return {"stored": True}
 
     def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
-        """Whether a row with this outcome is left to others; if so, this worker gives up all its rows. Blocking."""
+        """Whether a row with this outcome is left to another worker; then this worker gives up its rows. Blocking."""
         machine_may_be_at_fault = (
             outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         )
@@ -145,7 +145,7 @@ class QueueRowProcessor:
     def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
         """The ceilings of a batch; None if it has no limits.
 
-        If none of its rows is running here, they are created again, because its limits may have changed.
+        If no row of the batch is running here, the ceilings are created again, because the limits may have changed.
         """
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:

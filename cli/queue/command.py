@@ -50,7 +50,7 @@ def worker(
 
 
 def manage_batches(action: str, id: str, url: str) -> None:
-    """Shows the status of batches, stops one, or retries its failed rows.
+    """Shows the status of batches, stops a batch, or retries a batch's failed rows.
 
     Args:
         action: status, cancel or retry.

@@ -1,4 +1,7 @@
-"""Lets the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
+"""Lets the workers of a queue encode the passages of a corpus and store them on a Chroma server.
+
+Each row of the queue is a piece of the corpus: a batch of passages.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class FillByQueue:
                 await asyncio.to_thread(rows.forget, batch.id)
 
     async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
-        """Ends earlier runs that index this corpus, so that no worker stores their older pieces after newer ones."""
+        """Ends earlier runs that index this corpus, so that no worker stores their older pieces after newer pieces."""
         earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
         until = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
         for id in earlier:
@@ -107,8 +110,8 @@ class FillByQueue:
             elif waiting:
                 if not (await asyncio.to_thread(rows.state, batch))[0]:
                     raise UserError(
-                        f"Another `moot index` into the corpus {target.name!r} has started. Run this one again when "
-                        "that one has ended.",
+                        f"Another `moot index` into the corpus {target.name!r} has started. Run this command again "
+                        "when the other one has ended.",
                         kind="unfinished_corpus",
                     )
                 await asyncio.to_thread(watch.check)
@@ -129,7 +132,7 @@ def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> 
 
 
 async def store_piece(piece: Mapping[str, Any]) -> Outcome:
-    """Stores a piece on the Chroma server and returns the outcome. A failure is also an outcome; it is not raised.
+    """Stores a piece on the Chroma server and returns the outcome. A failure is not raised, but is an outcome, too.
 
     Args:
         piece: as `piece_of` returns it.

@@ -79,7 +79,7 @@ class QueueRunner:
         rows: the queue's rows.
         batch: the batch as the queue stores it.
         folder: the folder for documents.
-        store: says which rows belong to this run.
+        store: the batch's database, which has the rows of this run.
         watch: reports if there is no worker.
     """
 

@@ -31,11 +31,11 @@ PROGRAM = "moot.cli.queue.child"
 POLL_SECONDS = 1.0
 """Seconds between two checks of an empty queue."""
 HEARTBEATS = 6
-"""Number of heartbeats that a worker sends in the time after which a silent worker counts as dead."""
+"""A worker that sends no heartbeat for some time counts as dead. It sends this many heartbeats in that time."""
 CONNECT_SECONDS = 5.0
 """Seconds for which procrastinate waits for a connection before it asks again."""
 SILENT_SECONDS = 60.0
-"""Seconds without a message after which a process is ended, because its event loop hangs."""
+"""A process that sends no message for this many seconds is ended, because its event loop hangs."""
 LOST_ROW = failed_outcome(f"{MOST_LOSSES} workers were lost while they had this row.", "worker_killed")
 
 
@@ -45,7 +45,7 @@ class QueueWorker:
     Args:
         url: the address of the queue.
         count: number of processes.
-        at_once: debates in flight in each.
+        at_once: debates in flight in each process.
         row_seconds: seconds after which a row counts as hanging.
     """
 
@@ -75,7 +75,7 @@ class QueueWorker:
             drain: whether to end as soon as no row waits.
 
         Raises:
-            UserError: this machine lacks a requirement of the rows, such as a key. Other workers get this worker's
+            UserError: this machine lacks something that the rows need, such as a key. Other workers get this worker's
                 rows.
             UserError, WorldError: the queue cannot be used, or no process can start.
         """
@@ -125,7 +125,7 @@ class QueueWorker:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     async def _run_delivered(self, key: str) -> None:
-        """Runs a row that procrastinate delivers."""
+        """Runs a row that procrastinate delivers, unless it already runs here or must not run."""
         if key in self._running:
             return
         self._running[key] = None
@@ -149,7 +149,7 @@ class QueueWorker:
                 answer, why = await self._ask(worker, row)
             finally:
                 self._load[worker] -= 1
-        if answer is None and worker_id == self._worker_id:  # with a new id, this worker has lost the row to others
+        if answer is None and worker_id == self._worker_id:  # with a new id, it has lost the row to other workers
             async with self._alone_lock:
                 worker = await Worker.start(self._config, PROGRAM)
                 try:
@@ -167,7 +167,7 @@ class QueueWorker:
             self._resigned.set_exception(UserError(f"{answer['resigned']} {note}", kind="invalid_environment"))
 
     async def _ask(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        """Sends a row to a process. Returns its answer and an empty text; if it ended or hung, None and the reason."""
+        """Sends a row to a process. Returns the answer and ""; if the process ends or hangs, None and the reason."""
         try:
             async with asyncio.timeout(self.row_seconds):
                 answer = await worker.ask(row)
@@ -272,7 +272,7 @@ async def _procrastinate(
 
     class Pool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
         async def open(self, wait: bool = False, timeout: float = 0) -> None:
-            await super().open()  # without waiting for connections; the first query waits for one
+            await super().open()  # without waiting for connections; the first query waits
 
     def pool(**options: Any) -> Any:
         return Pool(**{**options, "check": None})  # no check of connections: failed queries are repeated

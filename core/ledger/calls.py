@@ -1,9 +1,9 @@
 """The ledger of calls: it stores debates and the results of their calls in one file, so that no call is paid for twice.
 
-The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread writes it, so that
-the event loop never waits for the disk; it runs all queued jobs in one transaction. A result is durable once
-`CallLedger.store_call` has returned, however the process ends. A power failure may lose the last seconds of writes
-(SQLite's ``synchronous=NORMAL``); the file stays consistent.
+The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread reads and writes the
+file, so that the event loop never waits for the disk. This thread runs all queued jobs in one transaction. A stored
+result survives the death of the process once `CallLedger.store_call` has returned. A power failure may lose the writes
+of the last seconds (SQLite's ``synchronous=NORMAL``), but the file stays consistent.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ T = TypeVar("T")
 Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
-"""Most jobs in one transaction. A job is a function that uses the open file."""
+"""Maximum number of jobs in one transaction. A job is a function that uses the open file."""
 LEAST_INTERVAL = 0.02
-"""Least seconds between the starts of two transactions, so that the jobs of many debates share one."""
+"""Minimum number of seconds between the starts of two transactions, so that jobs of many debates share one."""
 CHECK_INTERVAL = 0.1
-"""Seconds between two checks whether the file was removed; it is also checked before each job that stores no result."""
+"""Seconds between two checks whether the file was removed, if all jobs store results; other jobs always check."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearestEntry:
-    """The entry most similar to a key: its description, its debate, and the names of the parts that differ."""
+    """The entry most similar to a key: its description, its debate, and the names of the parts in which they differ."""
 
     about: Mapping[str, Any]
     debate: str
@@ -72,18 +72,18 @@ class Embeddings(Protocol):
     async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """The vectors of texts, in order: cached ones if they exist, else new ones.
+        """The vectors of texts, in the order of the texts; only texts without a cached vector are embedded.
 
         Args:
-            parts: the parts of the key, without the texts.
+            parts: the parts of each text's key, except the text.
             texts: the texts to embed.
-            make: embeds texts that are not cached.
+            make: called with the texts that are not cached; returns their vectors.
         """
         ...
 
 
 embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=None)
-"""The embedding cache of the debate whose node runs; None if it has none."""
+"""The embedding cache of the running node's debate; None if it has none."""
 
 
 def ledger_path() -> Path:
@@ -92,7 +92,7 @@ def ledger_path() -> Path:
 
 
 def open_ledger() -> CallLedger:
-    """The ledger of this process at `ledger_path`. The file is opened later: the first operation reports errors."""
+    """The ledger of this process at `ledger_path`. The first operation opens the file and reports errors."""
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
         ledger = _ledgers.get(key)
@@ -120,8 +120,8 @@ def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
 class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
-    Each method raises UserError if the folder cannot be written or the file is damaged or from another version, and
-    WorldError if the disk is full or fails, or another process locks the file for too long.
+    Methods that use the file raise UserError if the folder cannot be written or the file is damaged or from another
+    version, and WorldError if the disk is full or fails, or another process locks the file for too long.
     """
 
     def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:
@@ -136,7 +136,7 @@ class CallLedger:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Writes the queued jobs and closes the file. Blocking."""
+        """Runs the queued jobs and closes the file; waits at most 10 seconds for this. Blocking."""
         self.is_closed = True
         self._jobs.put(None)
         if self._thread is not threading.current_thread():
@@ -163,12 +163,12 @@ class CallLedger:
             graph: the system's name.
             input: the graph's input, as a JSON value.
             settings: the debate's settings, as a JSON value; values that look like keys are not stored.
-            adopt: whether to resume the newest debate with the same graph, input, settings (ceilings may differ) and
-                version that was interrupted or failed. It has no effect if an id or an idempotency key is given.
+            adopt: whether to resume the newest interrupted or failed debate with the same graph, input, settings
+                (ceilings may differ) and version. It has no effect if an id or an idempotency key is given.
             id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
-                new debate gets this id. By default, a random id.
-            idempotency_key: a name that makes two equal requests one debate; `DebateStart.owned` tells whether this
-                request runs it.
+                new debate gets this id. By default, the id is random.
+            idempotency_key: a name of the request: equal requests with the same name are one debate.
+                `DebateStart.owned` tells whether this request runs the debate.
             person: the owner of the debate, on a server with users.
             run: the id of the server's run that begins it.
 
@@ -196,7 +196,7 @@ class CallLedger:
 
         try:
             start, entries = await self._do(job)
-        except asyncio.CancelledError:  # the job still runs: the debate that it begins must end
+        except asyncio.CancelledError:  # the job still runs, so the debate that it begins must be ended
             self._enqueue(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
             raise
         if entries:
@@ -210,7 +210,7 @@ class CallLedger:
             id: the debate's id.
             status: its new status.
             document: the path of its result document, if it has one.
-            note: a further remark.
+            note: a remark on the debate.
         """
         self._resumed.pop(id, None)
         await self._do(lambda file: file.end(id, status, document, note))
@@ -251,7 +251,7 @@ class CallLedger:
         await self._do(lambda file: file.record_run(id, thread, run))
 
     async def find_run(self, id: str) -> tuple[str, str] | None:
-        """The thread and the run of a debate on a server; None if it has not run on one."""
+        """The thread and the run of a debate on a server; None if it has not run on a server."""
         return await self._do(lambda file: file.find_run(id))
 
     async def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
@@ -265,21 +265,21 @@ class CallLedger:
         return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
-        """The result that a resumed debate has stored for a key, without waiting; None if there is none."""
+        """The result that a resumed debate has stored for a key, from memory; None if there is none."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else stored_call(entry)
 
     async def store_call(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:
-        """Stores the result of a call; it is durable when this returns.
+        """Stores the result of a call; once this returns, the result survives the death of the process.
 
         Args:
             debate: the id of a debate that has begun.
             key: the key of the call.
-            value: the result: a JSON value; for an embedding, vectors, stored as 32-bit floats.
+            value: the result: a JSON value; vectors for an embedding, which are stored as 32-bit floats.
             about: the role and the model of the call, for display.
 
         Raises:
-            ValueError, TypeError: the value is not a JSON value.
+            ValueError, TypeError: the value is not a JSON value, or the vectors differ in length.
         """
         await self.store_calls(debate, [(key, value)], about)
 
@@ -288,7 +288,7 @@ class CallLedger:
     ) -> None:
         """Stores the results of several calls, each with its key, as `store_call` does.
 
-        If the ledger cannot store some of them, it still stores the others; then the first error is raised.
+        If some of them cannot be stored, the others still are; then the first error is raised.
         """
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
@@ -319,12 +319,12 @@ class CallLedger:
         return NearestEntry(entry.about, entry.debate, differs)
 
     async def replay_error(self, key: Key, what: str, debate: str | None = None) -> UserError:
-        """The error if a replay has no entry for a key: it names the parts in which the nearest entry differs.
+        """The error if a replay has no entry for a key; it names the parts in which the nearest entry differs.
 
         Args:
             key: the key of the call.
             what: the call, in words.
-            debate: the debate that is replayed, if one is named.
+            debate: the id of the replayed debate; None if no debate is named.
         """
         near = await self.nearest(key, debate)
         of = f" of the debate {debate}" if debate else ""
@@ -340,7 +340,7 @@ class CallLedger:
         )
 
     async def prune(self) -> PruningResult:
-        """Removes old debates and entries, as `LedgerFile.prune`. Opening the ledger does this, too, if necessary."""
+        """Removes old debates and entries, as `LedgerFile.prune`. Opening the ledger also does this, if necessary."""
         return await asyncio.to_thread(_prune, self.path)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class CallLedger:
         self._jobs.put(_QueuedJob(job, future))
 
     def _run_jobs(self) -> None:
-        """Runs jobs until the ledger is closed: all queued jobs in one transaction."""
+        """Runs jobs until the ledger is closed; jobs that are queued together share a transaction."""
         file: Any = None
         closing, begun, checked = False, 0.0, 0.0
         while not closing:
@@ -390,7 +390,7 @@ class CallLedger:
 
 @dataclass(frozen=True, slots=True)
 class _StoreJob:
-    """A job that stores the result of a call; several such jobs are run as one SQL statement."""
+    """A job that stores the result of a call; one SQL statement runs several such jobs."""
 
     debate: str
     key: Key
@@ -399,7 +399,6 @@ class _StoreJob:
     keys: Keys
 
     def entry(self) -> Entry:
-        """The entry to store."""
         value = self.raw if isinstance(self.raw, bytes) else pack(redact(self.raw, self.keys))
         return Entry(self.debate, self.key, self.about, time.time(), len(value), value)
 
@@ -416,7 +415,7 @@ class _QueuedJob:
 
 
 def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_QueuedJob], bool]:
-    """Waits for a job. Returns the queued jobs, and whether they are the last ones before the ledger closes."""
+    """Waits for a job. Returns the queued jobs, and whether the ledger closes after them."""
     group: list[_QueuedJob] = []
     try:
         job = jobs.get()
@@ -431,7 +430,7 @@ def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_Queued
 
 
 def _results_of(file: LedgerFile, group: list[_QueuedJob]) -> list[Any]:
-    """Runs jobs and returns the result or the error of each; a failed job does not affect the others."""
+    """Runs jobs and returns the result or the error of each. If one fails, each runs again in its own transaction."""
     results: list[Any] = []
     try:
         if len(stored := _store_jobs(group)) == len(group) <= MOST_ROWS:
@@ -456,7 +455,7 @@ def _store_jobs(group: list[_QueuedJob]) -> list[_StoreJob]:
 
 
 def _deliver(group: list[_QueuedJob], results: list[Any]) -> None:
-    """Sets the results of the futures; each event loop is woken once."""
+    """Passes the results to the futures; each event loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for waiting, result in zip(group, results, strict=True):
         if waiting.future is not None:
@@ -467,7 +466,7 @@ def _deliver(group: list[_QueuedJob], results: list[Any]) -> None:
 
 
 async def _error_of(future: asyncio.Future[None]) -> Exception | None:
-    """The error of a job, once it has run; None if it succeeded."""
+    """Waits for a job and returns its error; None if it succeeded."""
     try:
         await future
     except Exception as error:  # noqa: BLE001

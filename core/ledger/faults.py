@@ -1,4 +1,4 @@
-"""Errors of the ledger's file and folder, translated into MootErrors."""
+"""Translates errors of the ledger's file and folder into MootErrors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["ledger_errors"]
 
 @contextmanager
 def ledger_errors(path: Path) -> Iterator[None]:
-    """Context manager that translates errors of the file and its folder into MootErrors.
+    """Context manager that translates errors of the ledger's file and folder into MootErrors.
 
     Raises:
-        UserError: the file cannot be read or written, is damaged, or has no row for the debate.
+        UserError: the file cannot be read or written, is damaged, or no longer has a row for the debate.
         WorldError: the disk is full or fails, or another process locks the file for too long.
     """
     try:

@@ -1,6 +1,6 @@
 """The ledger's file: debates and the results of their calls, in one SQLite database. Every call here blocks.
 
-Debates use `moot.core.ledger`, which runs this module in its own thread.
+Debates use `moot.core.ledger.calls`, which runs this code in a thread.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ APPLICATION = 0x6D6F6F74
 BUSY = 30.0
 """Seconds to wait for another process's transaction."""
 DAYS = 30.0
-"""Days after its last change for which a debate is stored with its entries."""
+"""Days for which a debate is stored with its entries after the last change of its row."""
 MOST_BYTES = 10**9
 """Size in bytes above which the file is pruned; the server's file of threads has the same limit."""
 
 ROWS = (1, 4, 16, 64)
-"""Possible numbers of entries in one statement. They are few, so that compiled statements are used again: SQLite takes
-longer to compile a statement than to run it.
+"""Possible numbers of entries in one SQL statement. They are few, so that compiled statements can be used again: SQLite
+takes longer to compile a statement than to run it.
 """
 MOST_ROWS = ROWS[-1]
 
@@ -71,7 +71,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_thread ON runs (thread);
 """
 NO_ROW = (None,) * 8
-"""Fills up a statement that has more rows than there are entries."""
+"""Fills a statement that has more rows than there are entries."""
 STORE = {
     count: "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
     "SELECT (SELECT number FROM debates WHERE id = column1), column2, column3, column4, column5, column6, column7, "
@@ -79,7 +79,7 @@ STORE = {
     for count in ROWS
 }
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
-"""This index is created only when a key is first looked up in all debates, because with it each stored call changes one
+"""This index is created only when a key is first looked up in all debates: with the index, each stored call changes one
 more page of the file.
 """
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
@@ -89,7 +89,7 @@ OLD_DEBATES = (
     "SELECT id FROM debates WHERE updated <= ? "
     "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
-"""The query for debates with data old enough to be removed."""
+"""The query for debates with data that is old enough to be removed."""
 
 
 class LedgerFile:
@@ -121,7 +121,7 @@ class LedgerFile:
         run = self._connection.execute
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
-        run("PRAGMA wal_autocheckpoint = 4000")  # pages; between checkpoints, many entries change the same index pages
+        run("PRAGMA wal_autocheckpoint = 4000")  # pages; rare checkpoints write changed index pages less often
         if not _value(run("PRAGMA user_version")):
             with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # other processes may start, too
                 if not _value(run("PRAGMA user_version")) and not _value(run("SELECT count(*) FROM sqlite_schema")):
@@ -144,7 +144,7 @@ class LedgerFile:
             run("UPDATE debates SET id = id WHERE 0")
 
     def is_current(self) -> bool:
-        """Whether the path still leads to the file that was opened; not if it was removed or replaced."""
+        """Whether the path still leads to the opened file; false if the file was removed or replaced."""
         try:
             return os.stat(self.path).st_ino == self._inode
         except FileNotFoundError:
@@ -171,7 +171,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate; neither if `DebateStart.owned` is false. The caller opens the transaction."""
+        """Takes over or inserts a debate, or neither if `DebateStart.owned` is false. Needs an open transaction."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -223,7 +223,7 @@ class LedgerFile:
         return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Records how a debate of this process ended; its document and note stay if no new ones are given."""
+        """Records the new status of a debate whose run ended; its document and note stay if none are given."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -256,7 +256,7 @@ class LedgerFile:
             where.append("graph = ?")
             values.append(graph)
         if id is not None:
-            where.append("id >= ? AND id < ? || 'g'")  # sorts after all hexadecimal digits
+            where.append("id >= ? AND id < ? || 'g'")  # "g" sorts after all hexadecimal digits
             values += [id, id]
         if text:
             where.append("instr(lower(input), lower(?))")
@@ -317,7 +317,7 @@ class LedgerFile:
         )
 
     def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """Tokens, USD and calls of each debate that has entries, by its id. Calls with lost replies count, too."""
+        """Tokens, USD and calls of these debates, by id, if they have entries. Calls with lost replies also count."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -327,7 +327,7 @@ class LedgerFile:
         return {id: (tokens, usd, calls) for id, tokens, usd, calls in found}
 
     def add(self, row: tuple[Any, ...]) -> None:
-        """Adds a debate from another ledger: id, fingerprint, version, graph, input, settings, status, times, note."""
+        """Adds a debate: id, fingerprint, version, graph, input, settings, status, started, updated, note."""
         self._connection.execute(
             "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
         )
@@ -346,13 +346,13 @@ class LedgerFile:
         self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (id, thread, run))
 
     def find_run(self, id: str) -> tuple[str, str] | None:
-        """The thread and the run of a debate on a server; None if it has not run on one."""
+        """The thread and the run of a debate on a server; None if it has not run on a server."""
         return next(
             ((row["thread"], row["run"]) for row in self._rows("SELECT * FROM runs WHERE debate = ?", id)), None
         )
 
     def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """The thread and the run of each debate on a server, newest first; with ``thread``, only its debates."""
+        """The thread and the run of each debate on a server, newest first; only of ``thread`` if it is given."""
         rows = self._rows(
             "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
             thread or "",
@@ -364,11 +364,11 @@ class LedgerFile:
     def store_entries(self, entries: Sequence[Entry]) -> None:
         """Stores the results of calls. A result replaces the debate's earlier entry for the same key.
 
-        Up to `MOST_ROWS` entries are stored together, or none of them.
+        Of each `MOST_ROWS` entries in order, all are stored or none.
         """
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement for all rows: each statement releases the GIL, and a busy event loop returns it late.
+                # One statement for all rows: a statement releases the GIL, and a busy event loop returns it late.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
@@ -389,7 +389,7 @@ class LedgerFile:
 
         Args:
             hash: the key's hash.
-            prefer: the debate's id.
+            prefer: a debate's id.
             failed: whether to include the entries of failed calls.
         """
         key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
@@ -400,7 +400,7 @@ class LedgerFile:
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The entry of a key's kind that shares the most parts with it, or None; the newest if several do.
+        """The entry of a key's kind that shares the most parts with the key; of several, the newest; None for no entry.
 
         Only the newest ``limit`` entries are searched: those of one debate if it is given, else those of all debates.
         """
@@ -432,12 +432,12 @@ class LedgerFile:
     # --- pruning ------------------------------------------------------------------------------------------------------
 
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
-        """Removes old debates; while the file is still too large, also the entries of the debates that ended first.
+        """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates.
 
-        Debates unchanged for ``days`` are removed, except running ones and the rows of debates with a document. If the
-        file is still too large, the entries of younger debates are removed: first those of done debates, then those of
-        failed ones. Interrupted and waiting debates keep theirs. Each debate has its own transaction, so that other
-        processes never wait long.
+        Debates that have not changed for ``days`` are removed, except running ones; of a debate with a document, only
+        the entries. Then the entries of done debates are removed, the oldest debate first, and then those of failed
+        debates, until the file is small enough. Interrupted and waiting debates keep their entries. Each debate has its
+        own transaction, so that other processes never wait long.
         """
         before, pruned = self._size_of("page_count"), 0
         limit = time.time() - days * 86400
@@ -468,8 +468,8 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, limit: float) -> bool:
-        """Removes a debate, or only its entries if it has a document. Debates that run or changed after ``limit`` stay.
-        Returns whether anything was removed.
+        """Removes a debate, or only its entries if it has a document, unless it runs or changed after ``limit``.
+        Returns whether something was removed.
         """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
@@ -480,7 +480,7 @@ class LedgerFile:
         return False
 
     def _size_of(self, which: str) -> int:
-        """The bytes in ``page_count`` or ``freelist_count`` pages of the file."""
+        """The bytes of all pages (``page_count``) or of the free pages (``freelist_count``)."""
         count: int = _value(self._connection.execute(f"PRAGMA {which}"))
         size: int = _value(self._connection.execute("PRAGMA page_size"))
         return count * size
@@ -495,6 +495,6 @@ def _create(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:  # it is not opened: closing it would release the locks of this process's other connections
+    except FileExistsError:  # not opened here: to close it would release the locks of this process's other connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)

@@ -1,6 +1,6 @@
-"""Finds out whether the process of a debate is alive: each process locks a file.
+"""Whether the process of a debate is alive: each process that runs debates locks a file of its own.
 
-The debates of a process that has ended are interrupted.
+The running debates of a process that has ended count as interrupted.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from filelock import FileLock, Timeout
 from moot.core.ledger.records import Status, is_id, new_id
 
 _owned: set[str] = set()
-"""The owner ids of this process, whose locks need no test."""
+"""The ids of this process as an owner; their locks need no test."""
 
 
 class Owner:
-    """The process that has opened a ledger, as an id and a lock.
+    """This process as the owner of debates: an id and a lock.
 
     Args:
         ledger: the ledger's file.
@@ -23,12 +23,12 @@ class Owner:
 
     def __init__(self, ledger: Path) -> None:
         self.id = ""
-        """Empty until the first debate."""
+        """The owner's id; empty until the first debate begins."""
         self._folder = ledger.with_name("running")
         self._lock: FileLock | None = None
 
     def acquire(self) -> None:
-        """Locks a file until `release` or the end of the process, unless it is locked already."""
+        """Locks this process's file, if it is not locked already, until `release` or the end of the process."""
         if self._lock is None:
             owner = new_id()
             lock = self._lock_of(owner)
@@ -47,12 +47,12 @@ class Owner:
             self._lock = None
 
     def status(self, status: Status, owner: str | None, alive: dict[str, bool] | None = None) -> Status:
-        """A debate's status: a running debate whose process has ended is interrupted.
+        """The real status of a debate: ``interrupted`` if its row says ``running``, but its process has ended.
 
         Args:
-            status: the status in its row.
-            owner: the owner in its row.
-            alive: a cache of whether each owner is alive; it is updated.
+            status: the status in the debate's row.
+            owner: the owner in the debate's row.
+            alive: a cache that is updated: for each owner, whether it is alive.
         """
         if status != "running":
             return status

@@ -19,21 +19,25 @@ Status = Literal["running", "interrupted", "waiting", "failed", "done"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 KEY_VERSION = 1
-"""Increased when the meaning of a part changes, so that older entries no longer match."""
+"""Part of the hashes of keys and debates. It increases if the meaning of a key's part changes, so that older entries do
+not match.
+"""
 PART = 24
 """Hexadecimal digits of the hash of one part."""
 WHOLE = 32
 """Hexadecimal digits of the hash of a key."""
 FAILED = "failed"
-"""The field of an entry that marks a call without a usable result."""
+"""The field of an entry's ``about`` that marks a call without a usable result."""
 SENT = "sent"
-"""The field of an entry with the spending of calls that made no value (in flight, lost or failed): tokens, USD, calls.
-It counts for the ceilings.
+"""The field of an entry's ``about`` with the spending of its calls that gave no result (in flight, lost or failed):
+tokens, USD, calls. This spending counts for the ceilings.
 """
 PAID = "paid"
-"""The field of an entry with the spending of the calls that made its value: tokens, USD (if bounded), calls."""
+"""The field of an entry's ``about`` with the spending of the calls that gave its result: tokens, USD, calls. USD are 0
+if they are not bounded.
+"""
 CEILINGS = frozenset({"budget", "max_calls", "max_cost", "max_seconds"})
-"""Settings that bound a debate. They are not part of its fingerprint: a debate can continue under other ceilings."""
+"""Settings that bound a debate. They are not in its fingerprint: a debate can continue under other ceilings."""
 NOTHING: Mapping[str, str] = {}
 
 
@@ -44,7 +48,7 @@ class Key:
     Args:
         kind: the kind of the call.
         hash: the first half of the SHA-256 of `KEY_VERSION`, the kind and ``parts``, in hexadecimal digits.
-        parts: a shorter hash of each part, by name.
+        parts: the first `PART` hexadecimal digits of the SHA-256 of each part, by the part's name.
     """
 
     kind: Kind
@@ -96,10 +100,10 @@ def without_ceilings(settings: Any) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value as bytes: sorted names, no white space. Tuples become lists; 1 and 1.0 differ.
+    """A JSON value as bytes, with sorted names and without white space. Tuples become lists; 1 and 1.0 differ.
 
     Raises:
-        ValueError, TypeError: it is not a JSON value.
+        ValueError, TypeError: the value is not a JSON value.
     """
     try:
         written = orjson.dumps(value, option=CANONICAL)
@@ -116,7 +120,7 @@ def as_json(value: Any) -> str:
     """A JSON value as a text that SQLite accepts; lone surrogates are escaped.
 
     Raises:
-        ValueError, TypeError: it is not a JSON value.
+        ValueError, TypeError: the value is not a JSON value.
     """
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
@@ -146,7 +150,7 @@ def moot_version() -> str:
 
 @dataclass(frozen=True)
 class Debate:
-    """A debate's row.
+    """A debate's row in the ledger.
 
     Args:
         id: 32 hexadecimal digits.
@@ -155,17 +159,17 @@ class Debate:
         graph: the system's name.
         input: the graph's input.
         settings: the settings, without secrets.
-        status: ``interrupted`` if its process ended without recording a status.
+        status: its status; ``interrupted`` if its process ended without recording a status.
         pid: the process that runs it, or ran it last; None for an imported debate.
-        started: when it was first begun, in seconds since 1970.
-        updated: when its status last changed.
-        document: the path of its result document.
-        idempotency_key: the name that its caller gave it.
-        note: a further remark.
+        started: when it first began, in seconds since 1970.
+        updated: when its status was last written, in seconds since 1970.
+        document: the path of its result document; None if it has none.
+        idempotency_key: the name that the caller gave its request; None for no name.
+        note: a remark on it, such as the file that it was imported from.
         entries: the number of its entries.
         calls: the number of entries that are usable replies of models.
         size: bytes of the entries' values.
-        person: its owner, on a server with users.
+        person: the user who owns it, on a server with users.
     """
 
     id: str
@@ -203,7 +207,7 @@ class Entry:
     value: bytes
 
     def row(self) -> tuple[Any, ...]:
-        """The row in the file: debate, key, kind, parts, about, created, size, value."""
+        """The row in the database: debate, key, kind, parts, about, created, size, value."""
         key, parts, about = self.key, as_json(self.key.parts), as_json(self.about)
         return self.debate, bytes.fromhex(key.hash), key.kind, parts, about, self.created, self.size, self.value
 
@@ -229,7 +233,7 @@ class DebateStart:
 
     Args:
         id: its id.
-        resumed: whether it was begun before and is now resumed.
+        resumed: whether it began earlier and is now resumed.
         owned: false if an earlier request with this idempotency key began the debate, and the debate runs, waits or is
             done. Then this request must not run it.
     """

@@ -1,4 +1,4 @@
-"""Stored results of calls, as the ledger returns them."""
+"""Results of calls as the ledger returns them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoredCall:
     Args:
         value: a JSON value; for an embedding, a list of vectors.
         about: the role and the model of the call.
-        debate: the id of the debate that made it.
+        debate: the id of the debate that made the call.
     """
 
     value: Any
@@ -27,7 +27,7 @@ class StoredCall:
 
 
 def is_json(key: Key, value: Any) -> bool:
-    """Whether a value is stored as JSON: everything but vectors. A failed embedding has no vectors."""
+    """Whether a value is stored as JSON: all values except vectors. The value of a failed embedding is its error."""
     return key.kind != "embedding" or isinstance(value, Mapping)
 
 
@@ -35,7 +35,7 @@ def stored_call(entry: Entry) -> StoredCall:
     """The stored result in an entry.
 
     Raises:
-        UserError: the entry is damaged.
+        UserError: the entry's value is damaged.
     """
     try:
         return StoredCall(unpack(entry.value), entry.about, entry.debate)

@@ -1,7 +1,7 @@
 """Exports and imports one debate of the ledger as a file of JSON Lines: first the debate, then its entries.
 
-An imported file is untrusted: its size, names and values are checked, and nothing in it is executed. Every call here
-blocks.
+An imported file is untrusted: its size, names and values are checked, and nothing in it is executed. Every function
+here blocks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 PAGE = 100
-"""Entries that are read at a time."""
+"""Number of entries that are read at once."""
 LONGEST_LINE = 64 * 2**20
-"""Most bytes of a line."""
+"""Maximum number of bytes of a line."""
 MOST_ENTRIES = 100_000
-"""Most entries of a file."""
+"""Maximum number of entries of a file."""
 LARGEST_FILE = 2**30
-"""Most bytes of a file."""
+"""Maximum number of bytes of a file."""
 
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,40}$")]
@@ -41,7 +41,7 @@ Short = Annotated[str, StringConstraints(max_length=500)]
 
 
 class DebateLine(BaseModel):
-    """The first line: the debate."""
+    """The first line of an exported file: the debate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     moot_ledger: Literal[1]
@@ -57,7 +57,7 @@ class DebateLine(BaseModel):
 
 
 class EntryLine(BaseModel):
-    """A further line: an entry."""
+    """Any other line of an exported file: an entry."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     kind: Kind
@@ -75,10 +75,10 @@ def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
     Args:
         file: the ledger.
         id: the debate's id.
-        path: the file, which is replaced once the new one is complete.
+        path: the file; an existing file is replaced once the new one is complete.
 
     Raises:
-        UserError: there is no such debate, or the file cannot be written.
+        UserError: there is no such debate, an entry is damaged, or the file cannot be written.
     """
     debate = next((found for found in file.debates(id=id) if found.id == id), None)
     if debate is None:
@@ -117,14 +117,14 @@ def _line_of(entry: Entry) -> dict[str, Any]:
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
     """Adds the debate in a file, completely or not at all. Returns its id and the number of its entries.
 
-    The imported debate has no document. If it was running when it was exported, its status is now interrupted.
+    The imported debate has no document. A debate that was running when it was exported is interrupted.
 
     Args:
         file: the ledger.
         path: a file that `export_debate` wrote.
 
     Raises:
-        UserError: the file cannot be read, is too large, is not an exported debate, or its debate exists already.
+        UserError: the file cannot be read, is too large or not an exported debate, or its debate is in the ledger.
     """
     count = 0
     try:
@@ -170,7 +170,7 @@ def _read(line: bytes) -> Any:
     try:
         return json.loads(line, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON ({error})") from None  # a JSONDecodeError counts as damage of the ledger
+        raise ValueError(f"is not JSON ({error})") from None  # a JSONDecodeError would count as damage of the ledger
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -198,7 +198,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """The reason why a line cannot be imported, as the end of a sentence."""
+    """Why a line cannot be imported, as the end of a sentence."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"is invalid at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"

@@ -1,4 +1,4 @@
-"""Results of calls in the form in which the ledger's file stores them."""
+"""The stored form of results of calls."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ COMPRESSED = 8192
 
 
 def pack(text: str) -> bytes:
-    """The stored form of a JSON text: a letter for the encoding, then the text, compressed if it is long."""
+    """The stored form of a JSON text: a letter that names the form, then the text, compressed if it is long."""
     plain = text.encode()
     return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
 
 
 def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
-    """The stored form of vectors: a letter for the encoding, their number, then 32-bit floats.
+    """The stored form of vectors: a letter that names the form, the number of vectors, then 32-bit floats.
 
     Raises:
-        ValueError: they differ in length.
+        ValueError: the vectors differ in length.
     """
     if len({*map(len, vectors)}) > 1:
         raise ValueError("has vectors of different lengths")
@@ -33,10 +33,10 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 
 
 def unpack(value: bytes) -> Any:
-    """The JSON value or the list of vectors in a stored form.
+    """The JSON value or the list of vectors from its stored form.
 
     Raises:
-        ValueError: it is not a stored value.
+        ValueError: the bytes are not a stored value.
     """
     tag, rest = value[:1], value[1:]
     if tag == b"f":

@@ -16,11 +16,11 @@ T = TypeVar("T")
 Job = Callable[[Any], T]
 
 VERSION = 3
-"""The version of our tables. Each change of the tables increases it, and is added to `UPGRADES`."""
+"""The version of moot's tables. Each change of the tables increases the version and adds an element to `UPGRADES`."""
 PATIENCE = 120.0
 """Seconds for which a job is retried if the server is unreachable or its disk is full."""
 PAUSE = 0.25
-"""Seconds between two attempts at first; it doubles up to `LONGEST_PAUSE`."""
+"""Seconds between the first two attempts; each further pause is twice as long, up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 2.0
 PERMANENT = (
     "does not exist",
@@ -31,8 +31,8 @@ PERMANENT = (
     "invalid port",
     "for connection option",
 )
-"""Texts of connection errors that a retry cannot fix. Texts are compared, because errors that occur before the server
-has authenticated the user have no error code.
+"""Parts of the texts of connection errors that a retry cannot fix. Texts are compared, because errors that occur before
+the server has authenticated the user have no code.
 """
 NAMED_BY = "--queue, --database, MOOT_QUEUE or MOOT_DATABASE"
 TABLES = """
@@ -116,17 +116,17 @@ def queue_module(name: str) -> Any:
     """Imports a module of the extra ``queue``.
 
     Raises:
-        UserError: it is not installed.
+        UserError: the extra is not installed.
     """
     return import_extra(name, "queue", "A queue")
 
 
 class Postgres:
-    """A connection that several threads may use, one after the other. It is opened on first use.
+    """A connection to a database, opened on first use. Several threads may use it: only one job runs at a time.
 
     Args:
         url: the server and the database, as ``postgresql://user:password@host:port/database``.
-        patience: seconds for which a job is retried, unless `do` is given another number.
+        patience: seconds for which a job is retried if `do` is not given another number.
 
     Raises:
         UserError: the address is invalid, or the extra ``queue`` is not installed.
@@ -146,7 +146,7 @@ class Postgres:
         self._lock = threading.Lock()
 
     def _is_address(self) -> bool:
-        """Whether the address can be parsed. The parser's error is not shown, because it may contain the password."""
+        """Whether the address can be parsed. The parser's errors are not shown: they may contain the password."""
         try:
             host = self.psycopg.conninfo.conninfo_to_dict(self.url).get("host") or ""
             return urlsplit(self.url).scheme in ("postgresql", "postgres") and "@" not in host
@@ -154,7 +154,7 @@ class Postgres:
             return False
 
     def name(self) -> str:
-        """The database and its server, for display: without user and password."""
+        """The database and its server for display, without user and password."""
         parts = self.psycopg.conninfo.conninfo_to_dict(self.url)
         server = ":".join(str(parts[key]) for key in ("host", "port") if parts.get(key))
         return f"{parts.get('dbname') or parts.get('user') or 'of this user'} at {server or 'this machine'}"
@@ -168,12 +168,12 @@ class Postgres:
         """Runs a job in its own transaction and returns its result. The job is retried if the connection breaks.
 
         Args:
-            job: a function of a cursor. It may run twice: if the answer to a commit is lost, the commit may have
-                succeeded.
-            patience: seconds for which it is retried; by default those of the connection.
+            job: a function of a cursor. It may run twice, although its first transaction was committed: the server's
+                answer to the commit may be lost.
+            patience: seconds for which the job is retried; by default, the connection's `patience`.
 
         Raises:
-            WorldError: the server cannot be reached, or its disk is full.
+            WorldError: the server could not be reached for this time, or its disk is full.
             UserError: the address, the user or the database is wrong, or a permission or a table is missing.
         """
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
@@ -193,7 +193,7 @@ class Postgres:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _run_once(self, job: Job[T]) -> T:
-        """Runs a job in its own transaction; the connection is dropped if it breaks."""
+        """Runs a job once, in its own transaction; drops the connection if it breaks."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -210,7 +210,7 @@ class Postgres:
             self._connection = None
 
     def _is_temporary(self, error: Any) -> bool:
-        """Whether a retry may help. It does not help if the server refuses our user or database."""
+        """Whether a retry may help. It cannot if the server refuses the user or the database."""
         return not any(text in str(error) for text in PERMANENT)
 
     def _connection_error(self, error: Exception) -> WorldError | UserError:
@@ -220,7 +220,7 @@ class Postgres:
         advice = "Check that it is running, and that its disk is not full."
         return WorldError(f"{text} {advice}", kind="queue", retryable=True)
 
-    # --- our tables ---------------------------------------------------------------------------------------------------
+    # --- moot's tables ------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
         """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's tables.
@@ -253,10 +253,10 @@ class Postgres:
             raise UserError(_later_version(found), kind="invalid_environment")
 
     def check(self) -> None:
-        """Checks that moot's tables exist and are from this version. It changes nothing.
+        """Checks that moot's tables exist and are from this version, and changes nothing.
 
         Raises:
-            UserError: they are missing or from another version; or as `do`.
+            UserError: the tables are missing or from another version; or as `do`.
             WorldError: as `do`.
         """
 

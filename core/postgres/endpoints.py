@@ -1,8 +1,9 @@
 """Shares endpoints between several machines: their limits are divided, and refusals apply to all processes.
 
 Each process leases a number of concurrent calls and the same share of the calls per minute. It regularly reports how
-many calls it wants, gives back calls that other processes need more, and takes free ones. So all processes together
-never exceed the limits. If an endpoint refuses a call of one process, all processes are notified at once, and wait.
+many calls it wants, gives back calls that other processes need more, and takes free calls. So all processes together
+stay within the limits, if each of them reports in time. If an endpoint refuses a call of one process, all processes are
+notified at once, and wait.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from moot.core.postgres.connection import LONGEST_PAUSE, Postgres
 log = logging.getLogger(__name__)
 
 REPORT_INTERVAL = 1.0
-"""Seconds between two reports of a process if nothing has changed, and between the listener's checks whether to end."""
+"""Seconds between two reports of a process if nothing has changed, and between two checks whether to stop listening."""
 LEAST_INTERVAL = 0.2
-"""Least seconds between two reports."""
+"""Minimum number of seconds between two reports, unless the endpoint asks for a wait."""
 LEASE_SECONDS = 15.0
 """Seconds without a report after which a process loses the calls that it has leased."""
 TURN_SECONDS = 5
-"""Seconds after which other processes get the calls, if there are more processes than calls."""
+"""Seconds after which calls pass to other processes, if there are more processes than calls."""
 CHANNEL = "moot_closed"
 
 
 def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -> int:
-    """How many concurrent calls a process should have.
+    """The number of concurrent calls that a process should have.
 
-    A process that wants no more than an equal share gets all the calls it wants, and the others divide the rest. Calls
-    that no process wants are divided, too, so that a process does not have to ask before each call.
+    A process that wants no more than an equal share gets all the calls that it wants; the others divide the rest. Calls
+    that no process wants are also divided, so that a process need not request each call.
 
     Args:
         most: the limit for all processes together.
-        wanted: how many concurrent calls each process wants.
+        wanted: the number of concurrent calls that each process wants, by its id.
         mine: the id of the process.
         turn: a number that changes regularly, so that the remainder does not always go to the same process.
     """
@@ -93,7 +94,7 @@ class SharedEndpoints:
         return share
 
     async def work(self) -> None:
-        """Calls `report_demand` regularly for all endpoints, until it is cancelled."""
+        """Reports to the database regularly (`report_demand`) for all endpoints, until it is cancelled."""
         self._listener.start()
         while True:
             with suppress(TimeoutError):
@@ -111,10 +112,10 @@ class SharedEndpoints:
                     await self._refused.wait()
 
     async def report_demand(self, address: str) -> None:
-        """Reports how many concurrent calls to an endpoint this process wants, and updates the number granted.
+        """Reports how many concurrent calls to an endpoint this process wants, and updates the granted number.
 
-        If fewer calls are granted than before, other processes get the rest only after the next report: this process
-        may still begin calls during this one.
+        If fewer calls are granted than before, other processes get the difference only after the next report, because
+        this process may still start calls while this report is sent.
 
         Raises:
             UserError, WorldError: the database cannot be used.
@@ -131,7 +132,7 @@ class SharedEndpoints:
         if granted < share.granted:
             share.request_more()
         share.granted = granted
-        if closed > 0:  # in case no notification arrived; the pace of the refused process is not known here
+        if closed > 0:  # in case no notification arrived; the pace of the refused process is unknown
             share.gate.refuse_elsewhere(closed, math.inf)
         for name, seconds in long_waits.items():
             share.gate.close_elsewhere(name, seconds)
@@ -140,11 +141,11 @@ class SharedEndpoints:
     def _exchange(
         self, address: str, most: int, wanted: int, leased: int, waits: Waits
     ) -> tuple[int, float, dict[str, float]]:
-        """Reports the calls wanted and leased, and the waits that the endpoint asked for. Blocking.
+        """Sends the wanted and the leased calls, and the waits that the endpoint asked for. Blocking.
 
         Returns:
-            The calls granted, the seconds for which the endpoint must not be called, and the seconds for which models
-            or sources must not be called, by their names.
+            The granted calls; the seconds for which the endpoint must not be called; and, by the name of each model or
+            source with a long wait, the seconds for which it must not be called.
         """
         wait, pace, own_long_waits = waits
 
@@ -201,13 +202,13 @@ class SharedEndpoints:
                         for notification in connection.notifies(timeout=REPORT_INTERVAL):
                             self._read_notification(notification.payload)
             except (psycopg.OperationalError, psycopg.InterfaceError):
-                time.sleep(LONGEST_PAUSE)  # meanwhile, the regular reports return the waits
+                time.sleep(LONGEST_PAUSE)  # until then, the regular reports return the waits
 
     def _read_notification(self, payload: str) -> None:
         try:
             holder, address, seconds, pace = json.loads(payload)
             wait = float(seconds), float(pace)
-        except (ValueError, TypeError):  # of another version of moot: the regular reports return the waits
+        except (ValueError, TypeError):  # from another version of moot; the regular reports return the waits
             return
         if holder != self._holder and address in self._shares:
             self._loop.call_soon_threadsafe(self._shares[address].gate.refuse_elsewhere, *wait)
@@ -217,9 +218,9 @@ class Waits(NamedTuple):
     """Waits that an endpoint asked a process for.
 
     Args:
-        seconds: the longest wait for the endpoint; 0 for none.
-        pace: the pace of the process when it was refused.
-        long: the seconds of long waits, by the names of models or sources.
+        seconds: the longest wait for the endpoint, in seconds; 0 for none.
+        pace: the calls per second of the process when it was refused; see `moot.core.limiter.Share`.
+        long: the long waits in seconds, by the name of the model or source.
     """
 
     seconds: float
@@ -232,8 +233,8 @@ class EndpointShare:
 
     Args:
         gate: the endpoint's limiter.
-        changed: this class sets it to request a report soon.
-        urgent: this class sets it to request a report at once.
+        changed: an event that this class sets to request a report soon.
+        urgent: an event that this class sets to request a report at once.
     """
 
     def __init__(self, gate: Limiter, changed: asyncio.Event, urgent: asyncio.Event) -> None:
@@ -250,28 +251,28 @@ class EndpointShare:
         self._changed.set()
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """See `Share`. The notification of the other processes contains the pace."""
+        """See `Share`. The notification to the other processes contains the pace."""
         self._refused, self._pace = max(self._refused, seconds), max(self._pace, pace)
         self._changed.set()
         self._urgent.set()
 
     def report_long_wait(self, name: str, seconds: float) -> str:
-        """See `Share`. The other processes learn of it with their next reports."""
+        """See `Share`. The other processes read the wait with their next reports."""
         self._long_waits[name] = seconds
         self._changed.set()
         self._urgent.set()
         return ""
 
     def take_waits(self) -> Waits:
-        """The waits that were reported since the last call of this method."""
+        """Returns the waits reported since the last call of this method, and forgets them."""
         waits = Waits(self._refused, self._pace, self._long_waits)
         self._refused, self._pace, self._long_waits = 0.0, 0.0, {}
         return waits
 
     def return_waits(self, waits: Waits) -> None:
-        """Reports waits again, because the last report failed."""
+        """Adds waits to the next report, because their report failed."""
         self._refused, self._pace = max(self._refused, waits.seconds), max(self._pace, waits.pace)
         self._long_waits = waits.long | self._long_waits
 
     def update(self, name: str = "") -> None:
-        """See `Share`. It does nothing, because notifications and reports update the limiter at once."""
+        """See `Share`. Does nothing, because notifications and reports update the limiter when they arrive."""

@@ -1,7 +1,7 @@
 """The ledger of calls in a Postgres that several machines share; the counterpart of `moot.core.ledger.file`.
 
-It does not check whether another process runs a debate: the queue gives each row of a batch to one worker at a time,
-and this worker takes over the row's debate.
+This ledger does not check whether another process runs a debate: the queue gives each row of a batch to only one worker
+at a time, and this worker takes over the row's debate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STORE = (
 
 
 class PostgresLedger:
-    """The ledger; each method is a transaction, which may be run twice.
+    """The ledger; each method runs one transaction, which may be repeated.
 
     Args:
         postgres: the connection.
@@ -35,11 +35,11 @@ class PostgresLedger:
         self._postgres = postgres
 
     def is_current(self) -> bool:
-        """Always true: the database is not replaced while it is open."""
+        """Returns true: the database is not replaced while it is open."""
         return True
 
     def needs_pruning(self) -> bool:
-        """Always false: the operator of the database prunes it."""
+        """Returns false: the operator of the database prunes the ledger."""
         return False
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class PostgresLedger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Does nothing: each method is a transaction."""
+        """Context manager without effect: each method runs its own transaction."""
         yield
 
     # --- debates ------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class PostgresLedger:
         return self._postgres.do(job)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """As `LedgerFile.end`."""
+        """The same as `LedgerFile.end`."""
         columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         values = (status, time.time(), document, note, id)
         self._postgres.do(lambda cursor: cursor.execute(f"UPDATE moot.debates SET {columns} WHERE id = %s", values))
@@ -81,7 +81,7 @@ class PostgresLedger:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def store_entries(self, entries: Sequence[Entry]) -> None:
-        """As `LedgerFile.store_entries`."""
+        """Stores the results of calls, all or none; see `LedgerFile.store_entries`."""
         rows = []
         for entry in entries:
             debate, key, *rest = entry.row()
@@ -89,19 +89,19 @@ class PostgresLedger:
         self._postgres.do(lambda cursor: cursor.executemany(STORE, rows))
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
-        """As `LedgerFile.entries`."""
+        """The same as `LedgerFile.entries`."""
         most = None if limit < 0 else limit
         return self._entries("id = %s AND seq > %s ORDER BY seq LIMIT %s", debate, after, most)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """As `LedgerFile.find`."""
+        """The same as `LedgerFile.find`."""
         usable = "" if failed else f" AND about::json ->> '{FAILED}' IS NULL"
         query = f"key = %s{usable} ORDER BY id = %s DESC NULLS LAST, seq DESC LIMIT 1"
         found = self._entries(query, bytes.fromhex(hash), prefer)
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """As `LedgerFile.most_similar`."""
+        """The same as `LedgerFile.most_similar`."""
         query = "kind = %s AND (%s::text IS NULL OR id = %s) ORDER BY seq DESC LIMIT %s"
         found = [entry for _, entry in self._entries(query, key.kind, debate, debate, limit)]
         return max(found, key=lambda entry: len(key.parts.items() & entry.key.parts.items()), default=None)

@@ -1,9 +1,8 @@
-"""The rows of batches in a Postgres that several machines share: each is given to one worker at a time, and ends once.
+"""The rows of batches in a Postgres that several machines share. Each row is given to one worker at a time.
 
-A row is waiting, running, done, failed, or dropped; it is dropped if it is no longer requested. It is done when its
-verdict is stored, whatever the state of its procrastinate job: jobs only notify workers of waiting rows. A worker that
-sends no heartbeat for a while (the table `moot.about` says for how long) loses its rows, which are queued again. Every
-call here blocks.
+A row is waiting, running, done, failed, or dropped (no longer requested). It ends once its outcome is stored, whatever
+the state of its procrastinate job: jobs only notify workers of waiting rows. A worker that sends no heartbeat for the
+time in the table `moot.about` loses its rows, which are queued again. Every method here blocks.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""SQL for a time. A row is lost if it has waited without a job, or its worker has not reported it, since this time."""
+"""SQL for a moment. A row is overdue if it has waited without a job, or its worker has been silent, since then."""
 ALONE_AFTER = 2
 """Number of lost workers after which a row is run alone."""
 MOST_LOSSES = 4
 """Number of lost workers after which a row fails."""
 CHECKED_ROWS = 200
-"""Most rows that are checked for lost jobs, the longest waiting first: to check a million rows would take seconds."""
+"""Maximum number of rows in one check for lost jobs, the longest waiting first; a million would take seconds."""
 BLOCK = 16
-"""The size of a lease from a batch's ceilings, as a multiple of the maximum spending of one call."""
+"""The size of a lease of a batch's ceilings, as a multiple of the maximum spending of one call."""
 PARTS = 8
-"""A lease takes at most 1 / `PARTS` of the rest, or ``least``; so leases become small before the rest is used up."""
+"""A lease takes at most 1 / `PARTS` of the rest, or ``least`` if that is more; so leases shrink with the rest."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
-"""SQL for one amount that the calls of a ledger entry spent; ``{0}`` is the amount's index in `Spent`."""
+"""SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
 Spent = tuple[float, float, float]
 """Tokens, USD and calls."""
 
@@ -49,10 +48,10 @@ class QueuedBatch:
     Args:
         id: 16 hexadecimal digits.
         file: the name of its file of claims.
-        mode: how the ledger is used.
-        most: ceilings of all rows together for tokens, USD and calls; infinite if there is none.
-        until: the latest end of the batch, in seconds since 1970; infinite if there is none.
-        stopped: why no further row is begun; empty if the batch is not stopped.
+        mode: how its debates use the ledger.
+        most: the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling.
+        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
+        stopped: the reason why no further row is started; empty if the batch is not stopped.
     """
 
     id: str
@@ -65,7 +64,7 @@ class QueuedBatch:
 
 @dataclass(frozen=True)
 class AssignedRow:
-    """A row that was given to a worker: its job, its batch, and whether it must run alone."""
+    """A row that was given to a worker. If ``alone``, the worker must run no other row at the same time."""
 
     key: str
     job: dict[str, Any]
@@ -75,7 +74,7 @@ class AssignedRow:
 
 @dataclass(frozen=True)
 class EndedRow:
-    """A row that has ended; its document is None if it has none."""
+    """A row that has ended, with its outcome and, if it has one, its result document."""
 
     key: str
     job: dict[str, Any]
@@ -84,7 +83,7 @@ class EndedRow:
 
 
 class QueuedRows:
-    """The rows of all batches; an unreachable server is retried for ``patience`` seconds."""
+    """The rows of all batches. If the server cannot be reached, methods try again for ``patience`` seconds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -95,7 +94,7 @@ class QueuedRows:
         return self._postgres.do(job, self._patience)
 
     def prepare(self) -> None:
-        """As `Postgres.prepare`."""
+        """The same as `Postgres.prepare`."""
         self._postgres.prepare()
 
     # --- batches --------------------------------------------------------------------------------------------------
@@ -103,8 +102,8 @@ class QueuedRows:
     def open_batch(self, batch: QueuedBatch) -> None:
         """Adds a batch, or continues it with new ceilings.
 
-        If no row is running, the batch's spending is set to the sum over its rows. Waiting rows are dropped; the caller
-        then queues the rows that it still requests.
+        Waiting rows are dropped; the caller then queues the rows that it still requests. If no row is running, the
+        batch's spending is set to the sum over its rows.
         """
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
@@ -136,7 +135,7 @@ class QueuedRows:
         )
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues new, failed and dropped rows. Other rows keep their status; `ended_rows` returns done rows again.
+        """Queues new, failed and dropped rows. Other rows keep their status; `ended_rows` then returns done rows again.
 
         Args:
             batch: its id.
@@ -157,7 +156,7 @@ class QueuedRows:
         self._do(job)
 
     def _requeue(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
-        """Queues rows again. Returns their number."""
+        """Queues the rows that a SQL condition selects again. Returns their number."""
         cursor.execute(
             "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
             f"queued = NULL, collected = false, touched = now() WHERE {where}",
@@ -166,7 +165,7 @@ class QueuedRows:
         return int(cursor.rowcount)
 
     def _notify(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
-        """Adds a procrastinate job for each row that has no waiting job, in the same transaction."""
+        """Adds a job for each selected row that has no waiting job, in the same transaction."""
         cursor.execute(
             f"SELECT key FROM moot.rows WHERE {where} AND NOT EXISTS "
             "(SELECT 1 FROM procrastinate_jobs WHERE id = queued AND status = 'todo') ORDER BY number FOR UPDATE",
@@ -181,7 +180,7 @@ class QueuedRows:
             )
 
     def _app(self) -> Any:
-        """Procrastinate's app, which adds jobs over our connection."""
+        """Procrastinate's app, which adds jobs to its queue."""
         if self._procrastinate is None:
             package = queue_module("procrastinate")
             connector = package.SyncPsycopgConnector(conninfo=self._postgres.url)
@@ -189,7 +188,7 @@ class QueuedRows:
         return self._procrastinate
 
     def ended_rows(self, batch: str, limit: int) -> list[EndedRow]:
-        """At most ``limit`` rows of a batch that have ended and are not marked as collected."""
+        """At most ``limit`` rows of a batch that have ended and are not yet marked as collected."""
 
         def job(cursor: Any) -> list[EndedRow]:
             cursor.execute(
@@ -206,12 +205,12 @@ class QueuedRows:
         return found
 
     def mark_collected(self, keys: Sequence[str]) -> None:
-        """Marks rows as collected."""
+        """Marks rows as collected: the batch's command has their outcomes."""
         query = "UPDATE moot.rows SET collected = true WHERE key = ANY(%s)"
         self._do(lambda cursor: cursor.execute(query, ([*keys],)))
 
     def state(self, batch: str) -> tuple[dict[str, int], str]:
-        """The number of rows of a batch by status, and the reason why the batch is stopped (empty if it is not)."""
+        """The number of rows of a batch by status, and the reason of a stop; empty if the batch is not stopped."""
 
         def job(cursor: Any) -> tuple[dict[str, int], str]:
             cursor.execute("SELECT status, count(*) FROM moot.rows WHERE batch = %s GROUP BY 1", (batch,))
@@ -223,7 +222,7 @@ class QueuedRows:
         return found
 
     def activity(self, batch: str) -> tuple[bool, bool, str]:
-        """Whether rows of a batch wait, whether rows run, and why it is stopped ("" if not). Faster than `state`."""
+        """Whether rows of a batch wait, whether rows run, and the reason of a stop (or ""). Faster than `state`."""
 
         def job(cursor: Any) -> tuple[bool, bool, str]:
             cursor.execute(
@@ -239,8 +238,8 @@ class QueuedRows:
         return found
 
     def batches(self) -> list[dict[str, Any]]:
-        """All batches, newest first: id, file, creation time, reason of a stop, rows by status, spending of the ended
-        rows (tokens, USD, calls), and how many of these have no USD because no price is known.
+        """All batches, newest first: id, file, creation time, reason of a stop, number of rows by status, spending of
+        ended rows (tokens, USD, calls), and the number of rows whose calls have no known price.
         """
 
         def job(cursor: Any) -> list[dict[str, Any]]:
@@ -285,12 +284,12 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch: no further row is begun, and running rows continue to their end."""
+        """Stops a batch for the reason ``why``: no further row starts, and running rows continue to their end."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 
     def retry(self, batch: str) -> int:
-        """Queues the failed rows of a batch again, and continues a stopped batch. Returns how many rows wait."""
+        """Queues a batch's failed rows again, and continues a stopped batch. Returns the number of waiting rows."""
 
         def job(cursor: Any) -> int:
             cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
@@ -308,7 +307,7 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute("DELETE FROM moot.batches WHERE id = %s", (batch,)))
 
     def find(self, beginning: str) -> str:
-        """The id of the batch whose id begins with this text.
+        """The id of the only batch whose id begins with this text.
 
         Raises:
             UserError: there is no such batch, or there are several.
@@ -335,9 +334,9 @@ class QueuedRows:
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records a heartbeat of a worker, which runs the rows ``keys``; False if it was regarded as dead.
+        """Records a heartbeat of a worker, which runs the rows ``keys``; false if the worker was removed as dead.
 
-        Other rows that were assigned to it some time ago are queued again.
+        Overdue rows of the worker that are not in ``keys`` wait again.
         """
 
         def job(cursor: Any) -> bool:
@@ -354,7 +353,7 @@ class QueuedRows:
         return found
 
     def leave(self, worker: int) -> None:
-        """Removes a worker; its unfinished rows are queued again, and this does not count as a loss."""
+        """Removes a worker and queues its unfinished rows again. This does not count as a lost worker."""
         self._do(lambda cursor: self._leave(cursor, worker))
 
     def _leave(self, cursor: Any, worker: int) -> None:
@@ -368,7 +367,7 @@ class QueuedRows:
         self._notify(cursor, "key = ANY(%s)", (keys,))
 
     def resign(self, worker: int) -> bool:
-        """Removes a worker that cannot run its rows and queues these again; just returns False if no other is alive."""
+        """Removes a worker that cannot run its rows, as `leave`; returns false instead if no other worker is alive."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # so that two workers do not rely on each other
@@ -385,7 +384,7 @@ class QueuedRows:
         return found
 
     def assign(self, key: str, worker: int) -> AssignedRow | None:
-        """Gives a row to a worker; None if another runs it, it has ended or was dropped, or its batch is stopped."""
+        """Gives a row to a worker if it waits or is this worker's already; None if not, or if its batch is stopped."""
 
         def job(cursor: Any) -> AssignedRow | None:
             cursor.execute(
@@ -405,7 +404,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores the outcome of a row from any worker, unless the row has one. Returns whether it was stored."""
+        """Stores the outcome of a row, from any worker, unless the row has one. Returns whether it was stored."""
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -422,16 +421,16 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues the rows of dead workers again, and returns their number; adds jobs for waiting rows without one.
+        """Queues the rows of dead workers again, and returns their number; adds jobs for overdue rows without a job.
 
         Args:
-            lost: the outcome of a row that has lost too many workers.
+            lost: the outcome for a row that has lost `MOST_LOSSES` workers.
         """
 
         def job(cursor: Any) -> int:
             cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)")
             if not cursor.fetchone()[0]:
-                return 0  # another worker is doing it
+                return 0  # another worker does the same now
             cursor.execute(
                 "WITH gone AS (DELETE FROM moot.workers WHERE seen < "
                 f"{OVERDUE}) UPDATE moot.rows SET losses = losses + 1, worker = NULL, queued = NULL, "
@@ -458,12 +457,13 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases a part of the ceilings of a batch.
+        """Leases a part of what a batch may still spend.
 
         Args:
             batch: its id.
             least: the smallest lease; if less is left, nothing is leased.
-            need: the maximum spending of one call. `BLOCK` times this is leased, but at most `1 / PARTS` of the rest.
+            need: the maximum spending of one call. The lease is `BLOCK` times this, but at most `1 / PARTS` of the rest
+                (or ``least``, if that is more).
 
         Returns:
             The leased amounts (zero if too little is left), and the rest after the lease.
@@ -484,7 +484,7 @@ class QueuedRows:
             self._add_spending(cursor, batch, leased)
             return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
 
-        # The lease is retried without a time limit: an error would fail a call that was never made.
+        # The lease is retried without a time limit, because an error would count as the failure of a call.
         found: tuple[Spent, Spent] = self._postgres.do(job, math.inf)
         return found
 

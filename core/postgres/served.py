@@ -1,4 +1,4 @@
-"""The ledger of a server with several processes, in one Postgres. It knows the person and the process of each debate.
+"""The ledger of a server with several processes, in one Postgres. It stores the person and the process of each debate.
 
 A process sends a heartbeat every `INTERVAL` seconds. If the heartbeats stop, the debates of the process count as
 interrupted, and other processes may resume them.
@@ -35,14 +35,15 @@ log = logging.getLogger(__name__)
 INTERVAL = 2.0
 """Seconds between two heartbeats."""
 SILENCE = 8
-"""Seconds without a heartbeat after which a process counts as dead; less than the service's lease of a run."""
+"""Seconds without a heartbeat after which a process counts as dead. The service's lease of a run must be longer."""
 LOOKUP_PATIENCE = 10.0
 """Seconds for which a lookup is retried if the database cannot be reached. Other operations are retried for longer."""
 ENDED = ("done", "failed", "waiting")
-"""Statuses of a debate that ended or waits, rather than being interrupted."""
+"""Statuses of a debate that has ended or waits, and was not interrupted."""
 IS_ALIVE = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
+"""SQL: whether the process that owns the debate is alive."""
 IN_QUEUE = "EXISTS (SELECT 1 FROM moot.rows AS r WHERE r.key = d.id AND r.status = 'running')"
-"""Whether a worker of a queue runs the debate."""
+"""SQL: whether a worker of the queue runs the debate."""
 STATUS = f"CASE WHEN d.status = 'running' AND NOT {IS_ALIVE} AND NOT {IN_QUEUE} THEN 'interrupted' ELSE d.status END"
 USABLE = f"e.kind = 'chat' AND e.about::json ->> '{FAILED}' IS NULL"
 
@@ -70,12 +71,12 @@ class Heartbeat:
         self._thread.start()
 
     def end(self) -> None:
-        """Removes this process from the database. Blocking."""
+        """Stops the heartbeats and removes this process from the database. Blocking."""
         self._stopped.set()
         self._thread.join(10)
         try:
             self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.servers WHERE id = %s", (self.id,)), 0)
-        except MootError as error:  # the end of its heartbeats has the same effect
+        except MootError as error:  # without heartbeats, this process soon counts as dead
             log.warning("%s", error.detail)
         self._postgres.close()
 
@@ -87,7 +88,7 @@ class Heartbeat:
                 log.warning("%s", error.detail)
 
     def _send(self, patience: float) -> None:
-        """Sends a heartbeat, and removes processes that have been dead for an hour."""
+        """Sends a heartbeat, and removes processes that have sent none for an hour."""
         values = (self.id, socket.gethostname()[:100], os.getpid())
 
         def job(cursor: Any) -> None:
@@ -116,13 +117,13 @@ class ServedLedger(PostgresLedger):
     def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one; see `LedgerFile.begin`.
 
-        If a run begins its debate a second time, the run's first worker was lost. Then the run gets the same debate,
-        even if the debate has ended.
+        If a run begins its debate a second time, its first worker was lost. Then the run gets the same debate, even if
+        the debate has ended.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
     def _begin(self, cursor: Any, request: Request) -> DebateStart:
-        """As `begin`, in one transaction."""
+        """The transaction of `begin`."""
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (request.idempotency_key or request.id,)
         )
@@ -153,7 +154,7 @@ class ServedLedger(PostgresLedger):
             return DebateStart(id, resumed=False, owned=False)
         if status == "running" and not same_run:
             raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
-        if same_run and status in ENDED:  # the debate ended, but its worker was lost before it told the server
+        if same_run and status in ENDED:  # the debate ended, but its worker was lost before the server knew
             return DebateStart(id, resumed=True)
         cursor.execute(
             "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s, settings = %s "
@@ -163,7 +164,10 @@ class ServedLedger(PostgresLedger):
         return DebateStart(id, resumed=same_run or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """As `LedgerFile.end`. If two workers run a debate, ``done`` is final, and only its owner can interrupt it."""
+        """The same as `LedgerFile.end`, for a debate that two workers may run.
+
+        The status ``done`` is final. Only the process that owns the debate can set ``interrupted``.
+        """
         columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         may_end = "(owner = %s OR (status <> 'done' AND %s))"
         query = f"UPDATE moot.debates SET {columns}, owner = NULL WHERE id = %s AND {may_end}"
@@ -178,7 +182,7 @@ class ServedLedger(PostgresLedger):
         limit: int | None = None,
         id: str | None = None,
     ) -> list[Debate]:
-        """As `LedgerFile.debates`."""
+        """The same as `LedgerFile.debates`."""
         as_stored = None if text is None else as_json(text)[1:-1]
         values: dict[str, Any] = {"status": status, "graph": graph, "text": as_stored, "limit": limit, "id": id}
         conditions = {
@@ -200,7 +204,7 @@ class ServedLedger(PostgresLedger):
         return [_debate(*row) for row in rows]
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """As `LedgerFile.outline`, without the debates of a queue's batches; of one person if ``person`` is given."""
+        """As `LedgerFile.outline`, without debates of batches in a queue; only of one person if ``person`` is given."""
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
             "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
@@ -208,7 +212,7 @@ class ServedLedger(PostgresLedger):
         return self._postgres.do(lambda cursor: cursor.execute(query, (person, person)).fetchall(), LOOKUP_PATIENCE)
 
     def owners_of(self, documents: Sequence[str]) -> dict[str, str]:
-        """The persons who own documents, by the documents' ids; documents without an owner are left out."""
+        """The person who owns each document, by the document's id; documents without an owner are left out."""
         query = "SELECT id, person FROM moot.documents WHERE id = ANY(%s) AND person IS NOT NULL"
         return dict(self._postgres.do(lambda cursor: cursor.execute(query, ([*documents],)).fetchall()))
 
@@ -238,8 +242,8 @@ class ServedLedger(PostgresLedger):
         return cast(tuple[str, str] | None, found)
 
     def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """As `LedgerFile.runs`."""
-        if "\0" in (thread or ""):  # Postgres rejects it with an error
+        """The same as `LedgerFile.runs`."""
+        if "\0" in (thread or ""):  # Postgres would refuse this character with an error
             return {}
         query = (
             "SELECT id, thread, run FROM moot.debates WHERE thread = %s OR (%s::text IS NULL AND thread IS NOT NULL) "
@@ -249,7 +253,7 @@ class ServedLedger(PostgresLedger):
         return {id: (found, run) for id, found, run in rows}
 
     def prune(self, *_: Any) -> PruningResult:
-        """Always raises an error: the operator of the database prunes it."""
+        """Raises UserError: the operator of the database prunes this ledger."""
         raise UserError(
             "This ledger is in Postgres: see docs/howto/service.md for how to prune it.", kind="bad_request"
         )

@@ -1,4 +1,4 @@
-"""Creates OpenTelemetry's providers and exporters, as its environment variables configure them.
+"""Creates OpenTelemetry's providers and exporters, as OpenTelemetry's environment variables configure them.
 
 OpenTelemetry's SDK itself reads the variables of the sampler, the resource, batches, intervals, addresses and headers.
 """
@@ -26,9 +26,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 log = logging.getLogger(__name__)
 
 SHUTDOWN_WAIT = 3.0
-"""Seconds that the process waits at its end for unsent data."""
+"""Seconds that the process waits at its end for unsent data to be sent."""
 PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
-"""OTLP's protocols, and the names of their exporters."""
+"""OTLP's protocols, each with the name of its exporter."""
 
 
 def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: bool) -> None:
@@ -40,7 +40,7 @@ def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: boo
         page: whether this process serves metrics at ``/metrics``.
 
     Raises:
-        UserError: an exporter is unknown or cannot start.
+        UserError: an exporter or a protocol is unknown, or an exporter cannot start.
     """
     resource = _resource()
     if is_set(trace.get_tracer_provider()):
@@ -67,7 +67,7 @@ _providers: list[TracerProvider | MeterProvider] = []
 
 
 def finish() -> None:
-    """Sends all remaining data and shuts down; an unreachable address delays it by `SHUTDOWN_WAIT`. Blocking."""
+    """Sends all remaining data and shuts the providers down. Waits at most `SHUTDOWN_WAIT` seconds. Blocking."""
     ending = []
     while _providers:
         provider = _providers.pop(0)
@@ -86,7 +86,7 @@ def finish() -> None:
 
 
 def _resource() -> Resource:
-    """The attributes of this process; those in the environment take precedence."""
+    """The attributes of this process; attributes in the environment take precedence."""
     variable = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     named = {part.partition("=")[0].strip() for part in variable.split(",")}
     own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}
@@ -141,5 +141,5 @@ def _is_prometheus(reader: MetricReader) -> bool:
 def _page_reader() -> MetricReader:
     from opentelemetry.exporter.prometheus import PrometheusMetricReader
 
-    # LangGraph's server has a reader in the same registry, which already exports the target info.
+    # LangGraph's server has its own reader in the same registry, which already exports the target info.
     return PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False)

@@ -1,4 +1,4 @@
-"""OpenTelemetry's instruments that moot uses: those of the GenAI conventions (1.41), and moot's own.
+"""The instruments with which moot records telemetry: those of OpenTelemetry's GenAI conventions (1.41), and moot's own.
 
 docs/howto/observability.md lists their names.
 """
@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-"""The last version before the GenAI conventions moved to a separate repository; most backends know it."""
+"""The last version before the GenAI conventions moved to a separate repository."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURED = {
     **dict.fromkeys(("", "false", "no_content"), False),
@@ -24,9 +24,9 @@ CAPTURED = {
 }
 """Values of the variable `CAPTURE`, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
-"""Replaces all further names of models and sources once there are `MOST_NAMES`; stands for a missing provider, too."""
+"""The name of all further models and sources once there are `MOST_NAMES`, and of the provider if there is none."""
 MOST_NAMES = 100
-"""Most names of models and sources in metrics. Callers may use any name, and each name is a separate time series."""
+"""Maximum number of names of models and sources in metrics: callers may use any name, and each is a time series."""
 
 PROVIDERS = {
     "azure_openai": "azure.ai.openai",
@@ -37,12 +37,12 @@ PROVIDERS = {
     "mistralai": "mistral_ai",
     "xai": "x_ai",
 }
-"""Providers whose names in the conventions differ from those in settings."""
+"""The names of providers in the conventions, if they differ from the names in settings."""
 
 OPERATION_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""Bounds of the buckets, from the conventions."""
+"""Bounds of the histogram's buckets, from the conventions."""
 TOKENS = tuple(4.0**power for power in range(14))
-"""As `OPERATION_SECONDS`."""
+"""The same for tokens."""
 WAIT_SECONDS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 DEBATE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
@@ -55,8 +55,8 @@ class Telemetry:
     """The instruments that record telemetry.
 
     Args:
-        tracers: makes spans; by default the process's provider.
-        meters: makes instruments; by default the process's provider.
+        tracers: the provider of spans; by default, the process's provider.
+        meters: the provider of metrics; by default, the process's provider.
 
     Raises:
         UserError: `CAPTURE` has an invalid value.
@@ -107,13 +107,13 @@ class Telemetry:
         self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Running debates.")
 
     def add_gauge(self, name: str, unit: str, description: str, read: Readings) -> None:
-        """Adds a gauge. Its values are read together with the other metrics, in the thread of the reader.
+        """Adds a gauge, whose values are read when metrics are exported, in the exporter's thread.
 
         Args:
             name: the metric's name.
             unit: its unit.
             description: its description.
-            read: returns the current values.
+            read: returns the current values, each with its attributes.
         """
 
         def observe(_: CallbackOptions) -> list[Observation]:

@@ -1,4 +1,4 @@
-"""Whether telemetry is on. OpenTelemetry is not imported here, because most processes do not need it."""
+"""Turns telemetry on. OpenTelemetry is imported only then, because most processes do not need it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def telemetry() -> Telemetry | None:
 
 
 def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
-    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables or ``page`` ask for it. Blocking.
+    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables or ``page`` request it. Blocking.
 
     Args:
         page: whether this process also serves metrics at ``/metrics``, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
-        port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``: only one of several
-            cooperating processes may.
+        port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``. Only one of several
+            cooperating processes may open it.
 
     Raises:
         UserError: a variable has an invalid value, or a package is missing.
@@ -45,7 +45,7 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
 
 
 def find_telemetry() -> Telemetry | None:
-    """As `telemetry`, but first turns telemetry on if the program has set up OpenTelemetry itself."""
+    """The same as `telemetry`, but turns telemetry on if the program has set up OpenTelemetry itself."""
     global _current
     if _current is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
         trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
@@ -55,7 +55,7 @@ def find_telemetry() -> Telemetry | None:
 
 
 def finish() -> None:
-    """Sends all remaining data if telemetry is on; for a process that ends with ``os._exit``. Blocking."""
+    """Sends all remaining data if telemetry is on, before a process ends with ``os._exit``. Blocking."""
     if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
         exporters.finish()
 
@@ -68,8 +68,8 @@ def is_disabled() -> bool:
 def requested_exporters(signal: str) -> list[str]:
     """The exporters that the environment names for ``traces`` or ``metrics``.
 
-    If it names only an address, the exporter is OTLP. If it names neither, there is no exporter; OpenTelemetry's own
-    default differs.
+    If the environment sets only an address, the exporter is OTLP. If it sets neither, there is no exporter, unlike
+    OpenTelemetry's own default.
     """
     if value := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
         return [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]
@@ -95,5 +95,5 @@ def _create_telemetry() -> Telemetry:
 
 
 def is_set(provider: object) -> bool:
-    """Whether a provider is set. If none is set, OpenTelemetry returns a placeholder, whose class is in its API."""
+    """Whether a provider is set. If not, OpenTelemetry returns a placeholder, whose class is in OpenTelemetry's API."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

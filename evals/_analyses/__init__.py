@@ -1,1 +1,1 @@
-"""Analyses: figures of single debates, agreement of graders, weights in a trial's confidence, calibrations."""
+"""Analyses: figures of single debates, agreement of graders, the weight of votes in a confidence, calibrations."""

@@ -1,4 +1,4 @@
-"""How far two graders of the same answers agree: the share, and Cohen's kappa with its interval."""
+"""Agreement of two graders on the same answers: the share of equal grades, and Cohen's kappa with its interval."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ class Agreement(NamedTuple):
     """The agreement of two graders on the same answers.
 
     Attributes:
-        kappa: Cohen's kappa with its 95% interval; value and ends are None if kappa is undefined.
+        kappa: Cohen's kappa with its 95% interval. The value is None if kappa is undefined, and the ends are None if
+            the interval is undefined.
         share: the share of answers on which they agree, in [0, 1]; None without answers.
-        both: the number of answers that both call right.
-        first: the number that only the first calls right.
-        second: the number that only the second calls right.
-        neither: the number that both call wrong.
+        both: the number of answers that both graders call right.
+        first: the number of answers that only the first grader calls right.
+        second: the number of answers that only the second grader calls right.
+        neither: the number of answers that both graders call wrong.
     """
 
     kappa: Interval
@@ -38,13 +39,13 @@ def agreement(
 ) -> Agreement:
     """Agreement of two graders over the answers that both graded.
 
-    The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
-    computes it; it is within [-1, 1], and has no width if they agree on everything. It assumes independent answers: if
-    answers share a group, the interval is computed by the bootstrap over groups (`cluster_bootstrap`).
+    The interval is kappa ± 1.96 standard errors, cut at -1 and 1. statsmodels computes the large-sample standard error
+    (Fleiss, Cohen and Everitt 1969). It is 0 if the graders agree on every answer. This interval assumes independent
+    answers, so if answers share a group, the bootstrap over groups (`cluster_bootstrap`) computes it instead.
 
     Args:
-        first: one grader's judgement of each answer; None if it gave none.
-        second: the other grader's judgements, of the same answers in the same order.
+        first: whether the first grader calls each answer right; None if the grade is missing.
+        second: the second grader's grades, of the same answers in the same order.
         groups: the group of each answer, such as the item that several systems answered; by default each answer is its
             own group.
 
@@ -64,16 +65,15 @@ def agreement(
     grouped = by_group(group_ids, both)
     if len(grouped) < len(pairs):
         return Agreement(cluster_bootstrap(grouped, _kappa, missing), share, *counts)
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # statsmodels also computes a test, which may divide by 0 and is not used
+    # statsmodels also computes a test, which is not used here and may divide by 0
+    with np.errstate(divide="ignore", invalid="ignore"):
         result = load_extra("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
     low, high = max(-1.0, float(result.kappa_low)), min(1.0, float(result.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)
 
 
 def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
-    """A function of the counts of each pair of judgements: Cohen's kappa, NaN if the agreement by chance is 1."""
+    """Make a function that computes kappa from the count of each pair of grades; NaN if chance agreement is 1."""
     first, second = np.array(kinds, dtype=float).T
 
     def kappa_of_counts(counts: Array) -> Array:

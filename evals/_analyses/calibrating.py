@@ -1,4 +1,7 @@
-"""Fit a calibration on labelled runs, for `moot calibrate` (`moot.nodes._texts.calibrated` explains its meaning)."""
+"""Fit a calibration on logs of labelled debates, for `moot calibrate`.
+
+`moot.nodes._texts.calibrated` explains calibrations.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ NO_DEBATE = "These logs contain no finished debate with a known right answer."
 class CalibrationCase:
     """A labelled debate: its nonconformity score, its verdict's confidence, and whether the verdict is right.
 
-    The score is that of the right label, the lowest if several are right. Without a verdict the confidence is None.
+    The score is 1 - the share of the right label (`label_shares`); if several labels are right, it is the lowest score.
+    Without a verdict the confidence is None.
     """
 
     score: float
@@ -35,15 +39,17 @@ class CalibrationCase:
 
 @dataclass(frozen=True)
 class FittedCalibration:
-    """A calibration, and its results on the cases that it was fitted on.
+    """A calibration, and counts of the debates in the logs.
+
+    Unfinished, repeated and attacked debates are left out.
 
     Attributes:
         calibration: the contents of the calibration file.
-        unfinished: debates that did not finish; they are left out.
-        repeated: further runs of an item; they are left out.
-        attacked: debates that `moot eval attack` attacked; they are left out.
-        acted: cases with enough confidence to act on.
-        wrong: the number of these with a wrong verdict.
+        unfinished: the number of debates that did not finish.
+        repeated: the number of further debates on an item that already has one.
+        attacked: the number of debates that `moot eval attack` attacked.
+        acted: the number of cases whose confidence reaches the calibration's ``least_confidence``.
+        wrong: the number of wrong verdicts among the cases in ``acted``.
         notes: a sentence about each log that was left out.
     """
 
@@ -60,7 +66,7 @@ def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCa
     """Make a case from a finished debate and its right answers.
 
     Raises:
-        UserError: the task has no labels, or none of the right answers is one of them.
+        UserError: the answers of the task are not labels, or no right answer is one of the labels.
     """
     task = document["task"]
     right = {label for answer in gold if (label := read_answer(task, answer)) is not None}
@@ -87,19 +93,19 @@ def fit_cases(
     repeated: int = 0,
     attacked: int = 0,
 ) -> FittedCalibration:
-    """Fit the calibration of labelled debates.
+    """Fit a calibration on labelled debates.
 
     Args:
         cases: the debates.
         alpha: the allowed error rate, in (0, 1).
-        bound: the configuration of the debates.
-        corpora: a digest of each corpus, by name.
+        bound: the configuration of the debates, for which the calibration is valid.
+        corpora: the digest of each corpus, by the corpus's name.
         unfinished: as in `FittedCalibration`.
         repeated: as in `FittedCalibration`.
         attacked: as in `FittedCalibration`.
 
     Raises:
-        UserError: there is no labelled debate.
+        UserError: ``cases`` is empty.
     """
     if not cases:
         raise UserError(NO_DEBATE, kind="missing_file")
@@ -122,11 +128,16 @@ def fit_cases(
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
-    """Fit the calibration on the runs in logs, each item once. Blocking.
+    """Fit a calibration on the debates in logs, using each item once. Blocking.
+
+    Args:
+        paths: logs and folders of logs.
+        alpha: the allowed error rate, in (0, 1).
 
     Raises:
-        UserError: there is no log; a log is damaged, or is of another version of the system; the logs differ in system,
-            settings, task or corpora; or no debate can be used.
+        UserError: a path does not exist; a log is damaged, or was written by another version of the system; the logs
+            differ in system, settings, prompts, sources, task or corpora; the answers of the task are not labels; or no
+            finished debate has a known right answer.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, superseded = without_superseded(headers)
@@ -170,7 +181,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Yield for each sample of a log the item's id, the document (None if it has none) and the right answers.
+    """Yield for each sample of a log the item's id, the result document (None if it has none) and the right answers.
 
     Raises:
         UserError: the log was written by another version of the system, or is damaged.
@@ -188,7 +199,7 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
 
 
 def _samples_of(header: Header, names: Sequence[str] = REPORT_FIELDS) -> Iterator[tuple[Any, Mapping[str, Any] | None]]:
-    """Yield each sample of a log, and these fields of its document.
+    """Yield each sample of a log with the fields ``names`` of its result document; None if it has no document.
 
     Raises:
         UserError: the log is damaged.

@@ -1,9 +1,10 @@
 """Figures of single debates that the papers report.
 
-They are computed when a document is read, so that no document stays in memory.
+They are computed as soon as a result document is read, so that no document stays in memory.
 
-S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
-(tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
+S1 (figures 10 and 11) and S0 (figure 4): the scores of right and wrong answers, and whether the judge takes the answer
+with the higher score. S3 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, number of opponents
+and prompt length.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from moot.nodes._texts.answers import same_answer
 
 Document = Mapping[str, Any]
 Right = Callable[[str], bool]
-"""Whether an answer is right."""
+"""Returns whether an answer is right."""
 
 
 class AgentAnswer(NamedTuple):
-    """An agent's answer in a round, whether it is right (None if there is no answer), and its scores (`METRICS`)."""
+    """An agent's answer in a round: whether it is right, and its scores by name (`METRICS`).
+
+    ``right`` is None if the agent gave no readable answer.
+    """
 
     round: int
     agent: str
@@ -33,8 +37,8 @@ class AgentAnswer(NamedTuple):
 class JudgeChoice(NamedTuple):
     """A judge's choice between two answers with different scores.
 
-    ``took_higher``: whether it took the answer with the higher score. ``right`` and ``other_right``: whether the answer
-    with the higher score, and the other one, are right.
+    ``took_higher``: whether the judge took the answer with the higher score. ``right``: whether the answer with the
+    higher score is right. ``other_right``: whether the answer with the lower score is right.
     """
 
     took_higher: bool
@@ -46,9 +50,9 @@ class DebateFigures(NamedTuple):
     """The figures of one debate.
 
     ``agreed``: for each round in which several agents voted, whether all gave the same answer. ``judge_choices``: the
-    judge's choice, for each kind of score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC
-    and CVR (S3; see `moot.evals._stats.debate_measures`), empty or None for other systems. ``context``: each agent's
-    mean prompt length in a round, in tokens; None if it is unknown.
+    judge's choice by each kind of score, as from `judge_follows`. ``debates``, ``collisions`` and ``revisions``: a
+    CortexDebate's measures, which S3 calls DN, DVC and CVR (`moot.evals._stats.debate_measures`); empty or None for
+    other systems. ``context``: each agent's mean prompt length in a round, in tokens; None if it is unknown.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -65,7 +69,7 @@ def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
 
     Args:
         document: a result document.
-        right: says whether an answer is right.
+        right: returns whether an answer is right.
 
     Raises:
         LookupError, TypeError, ValueError: the document is not in moot's format.
@@ -89,7 +93,7 @@ def votes_by_round(document: Document) -> dict[int, list[Any]]:
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
-    """Every agent's answers in every round, in order; an agent that gave several samples has several answers."""
+    """Every agent's answers in every round, in order; an agent may have several sampled answers in a round."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return tuple(
         AgentAnswer(
@@ -103,10 +107,10 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 
 
 def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """Whether the judge took the answer of the debater with the higher average, for each kind of score (S0, figure 4).
+    """For each kind of score, whether the judge took the answer with the higher average (S0, figure 4).
 
-    A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average
-    scores that the judge is shown.
+    The result is empty unless a single judge decided between two debaters with different last answers. A score is left
+    out if a debater's average is unknown, or if both averages are equal.
     """
     if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
         return {}
@@ -130,8 +134,8 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
 def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
     """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
 
-    A debate that has ended keeps its last state in later rounds. Debates of a single agent do not count; the result is
-    empty if there are no others.
+    A debate that has ended keeps its last state in later rounds. Debates without a vote of several agents do not count;
+    the result is empty if no debate counts.
     """
     agreements = [debate.agreed for debate in figures if debate.agreed]
     rounds = sorted({round for agreed in agreements for round in agreed})

@@ -1,4 +1,4 @@
-"""Models that grade answers in words (S4): which models are refused, their grades, and people's grades."""
+"""Graders of free-text answers (S4): refuse models that also debate, ask models, and read people's grades."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
 IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
-"""Names of the graders that are not called here: the judge in the log, the comparison of texts, and people."""
+"""Names of graders that are not called here: the judge in the log, the comparison of texts, and people."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
-"""Fields of result documents that are read."""
+"""Fields of result documents that this module reads."""
 
 
 def speaker_models(settings: Settings) -> set[str]:
-    """The models of all speakers of a debate, without models that only compare answers."""
+    """The models of all speakers of a debate, without models that only compare answers or summarise sources."""
     roles: set[str] = getattr(settings, "roles", set)() - set(SHARED_ROLES)
     speakers = [speaker for name in ("agents", "debaters", "judges") for speaker in getattr(settings, name, ())]
     own_models = {speaker.name: speaker.model for speaker in speakers if hasattr(speaker, "model")}
@@ -50,7 +50,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
         systems: the label, the graph and the settings of each system.
 
     Raises:
-        UserError: the grader is a model of one of the systems.
+        UserError: the grader is a speaker's model in one of the systems.
     """
     for label, graph, settings in systems if judge is not None else ():
         if judge in speaker_models(checked_settings(load_graph(graph).settings, settings)):
@@ -63,14 +63,15 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
 
 async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
-    """Whether a model judges an answer to be the same as a right one; None if it gave no usable reply.
+    """Ask a model whether an answer means the same as a right answer; None if it gives no usable reply.
 
-    An abstention is wrong, and an answer with the same text as a right one is right: neither needs a call.
+    Two cases need no call: an abstention is wrong, and an answer that `same_answer` finds equal to a right answer is
+    right.
 
     Args:
         claim: the claim or question.
-        task: the task, which says which answers are valid.
-        outcome: as `outcome_of` returns it.
+        task: the task, which determines how answers are compared.
+        outcome: the answer, or `ABSTAINED`.
         gold: all right answers.
         speaker: the grader.
 
@@ -79,7 +80,7 @@ async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str],
     """
     if outcome == ABSTAINED or any(same_answer(task, outcome, gold_answer) for gold_answer in gold):
         return outcome != ABSTAINED
-    right = " / ".join(gold)  # a right answer with its other spellings
+    right = " / ".join(gold)
     return (await same_meaning(claim, task, right, outcome, speaker)).same
 
 
@@ -88,10 +89,11 @@ async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str],
 
 @dataclass(frozen=True)
 class GradableAnswer:
-    """A sample's answer in words.
+    """A sample's free-text answer.
 
-    ``same_text``: whether it has the same text as a right answer. ``grades``: each grade by the grader's name; None
-    if it is missing. Answers to one item of a benchmark, or to items that belong together, have the same ``group``.
+    ``same_text``: whether `same_answer` finds it equal to a right answer, so that no model is asked. ``grades``: each
+    grade by the grader's name; None if the grade is missing. Answers to one item of a benchmark, or to items that are
+    not independent, have the same ``group``.
     """
 
     system: str
@@ -107,13 +109,16 @@ class GradableAnswer:
 
 
 def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
-    """The answers in words of all logs that are not superseded, with their known grades; notes about the other logs.
+    """Read the free-text answers in all logs that are not superseded, with their known grades.
 
     Args:
         paths: logs and folders of logs.
 
+    Returns:
+        The answers, and notes about logs that were left out.
+
     Raises:
-        UserError: a path does not exist, no answer is in words, or a log is not in moot's format.
+        UserError: a path does not exist, there is no free-text answer, or a log is not in moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -143,26 +148,26 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
             raise damaged(place, error) from error
     if not found:
         reasons = " ".join([*notes, *left_out]) or "There is no such log in the named files and folders."
-        raise UserError(f"No log contains answers in words; only these are graded. {reasons}", kind="missing_file")
+        raise UserError(f"No log contains free-text answers; only these are graded. {reasons}", kind="missing_file")
     return found, [*notes, *left_out]
 
 
 async def ask_graders(
     answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, done: Callable[[], None]
 ) -> list[str]:
-    """Have every model grade every answer; the grade of a failed call stays unknown.
+    """Have every model grade every answer; if a call fails, the grade is None.
 
     Args:
-        answers: new grades are added to their ``grades``.
-        models: as provider:name.
+        answers: the answers; new grades are added to their ``grades``.
+        models: the graders, as provider:name.
         at_once: maximum number of calls at the same time.
-        done: called after every grade, known or not.
+        done: called after every grade, also after a failed call.
 
     Returns:
-        The texts of the errors, each once.
+        The texts of the errors of failed calls, each once.
 
     Raises:
-        UserError: a model cannot be called at all.
+        UserError: a model cannot be called with these settings, for example because its key is missing.
     """
     gate, problems = asyncio.Semaphore(at_once), dict[str, None]()
 
@@ -190,8 +195,8 @@ def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
         The number of answers with a judgement.
 
     Raises:
-        UserError: the file cannot be read, a row has no ``id`` or a value of ``right`` that is not in `YES` or `NO`, or
-            the file names no answer of the logs.
+        UserError: the file cannot be read; a row has no ``id``, or its ``right`` is not in `YES` or `NO`; or no row
+            names an answer of the logs.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -1,4 +1,4 @@
-"""Cross-validated grid search for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
+"""Cross-validated grid search for the weight of votes in PROClaim's confidence (S2 2.8, app. M.1, table 11)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """The parts of a trial's confidence, and whether its verdict was right. ``sigma`` is the consensus strength."""
+    """The parts of a trial's confidence, and whether its verdict was right.
+
+    ``sigma`` is the consensus strength, ``votes`` the number of judges who gave a verdict.
+    """
 
     sigma: float
     quality: float
@@ -29,8 +32,8 @@ class WeightSearch(NamedTuple):
     """Results of a cross-validated search.
 
     ``errors``: the calibration error with each weight, over all items. ``chosen``: for each fold the best weight on the
-    other folds; the lowest if several are equally good. ``held_out``: the calibration error if each item has the weight
-    of its fold.
+    other folds; the lowest if several are equally good. ``held_out``: the calibration error if the confidence of each
+    item is computed with the weight chosen for the item's fold.
     """
 
     errors: dict[float, float]
@@ -39,7 +42,7 @@ class WeightSearch(NamedTuple):
 
 
 def read_panel(document: Mapping[str, Any], right: bool) -> Panel | None:
-    """The parts of a trial's confidence; None if the document has no panel verdict.
+    """The parts of a trial's confidence; None if the document has no verdict of a panel.
 
     Args:
         document: a result document with ``confidence_parts`` and ``votes``.
@@ -54,21 +57,25 @@ def read_panel(document: Mapping[str, Any], right: bool) -> Panel | None:
 
 
 def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
-    """The confidence of a trial with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
+    """The confidence of a trial, recomputed with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
     base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
     winning = round(panel.sigma * panel.votes)
     return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)
 
 
 def error_with_weight(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
-    """The expected calibration error of panels with a weight of votes; there must be at least one panel."""
+    """The expected calibration error of trials with a given weight of votes.
+
+    Raises:
+        ValueError: there is no trial.
+    """
     return calibration_error(
         [reweighted_confidence(p, weight, quality_weight) for p in panels], [p.right for p in panels]
     )
 
 
 def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The value of `moot.evals._stats.calibration.ece`.
+    """The expected calibration error as a plain number (`moot.evals._stats.calibration.ece`).
 
     Raises:
         ValueError: there is no item.
@@ -86,13 +93,13 @@ def search_weight(
     folds: int = FOLDS,
     seed: int = SEED,
 ) -> WeightSearch | None:
-    """Cross-validate the weight of votes: for each fold, take the one with the least error on the other folds.
+    """Cross-validate the weight of votes: for each fold, choose the weight with the least error on the other folds.
 
     Args:
         panels: the panels of trials, one for each item.
         grid: the weights to try.
         quality_weight: the weight of the judges' scores.
-        folds: the number of folds; items are assigned to them at random.
+        folds: the number of folds, to which items are assigned at random; at least 2.
         seed: the seed of this assignment.
 
     Returns:

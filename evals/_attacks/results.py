@@ -1,4 +1,4 @@
-"""Results of attacks: verdicts that flipped, how many of these were flagged, and false alarms without an attack."""
+"""Results of attacks: verdicts that flipped, how many of these have a flag, and false alarms without an attack."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from moot.evals._stats.outcomes import has_outcome, outcome_of
 from moot.evals._stats.significance import Interval, wilson
 
 FLAGS = ("single origin", "escalated", "quotes not verified")
-"""Signs in a document that its verdict is not reliable."""
+"""Signs in a result document that the verdict may not be reliable."""
 
 
 @dataclass(frozen=True)
 class DebateResult:
-    """A debate on a sample: its outcome, whether that is right, its flags, and the attack on it (empty without one)."""
+    """A debate on a sample: its outcome, whether the outcome is right, its flags, and the attack on it.
+
+    ``attack`` is empty if there was no attack.
+    """
 
     outcome: str
     right: bool
@@ -70,24 +73,24 @@ def _read_debates(header: Header) -> list[tuple[Any, DebateResult]]:
 
 
 def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
-    """The results of a plan's attacks, as plain JSON.
+    """The results of a plan's attacks, as plain JSON. Blocking.
 
-    A verdict flips if it is right without the attack and the debate gives a wrong answer under attack; if it gives no
-    answer, the verdict is ``withheld``. The flip rate is the share of flips among the verdicts that were right, with
-    its Wilson interval. Flips are flagged if their document shows one of `FLAGS`.
+    Consider the samples whose verdict is right without the attack. If the debate under attack gives a wrong answer, the
+    verdict flips; if it gives no answer, the verdict is withheld. The flip rate is the share of flips among these
+    samples, with its Wilson interval. A debate is flagged if its document shows one of `FLAGS`.
 
     Args:
         logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
 
     Returns:
         ``systems``: a record for each cell without an attack, with ``accuracy`` [value, low, high] and these counts:
-        ``n`` (samples), ``right`` (right verdicts), ``flagged`` (right verdicts with a flag: false alarms), and
-        ``flags`` (right verdicts with each flag).
+        ``n`` (samples with an outcome), ``right`` (right verdicts), ``flagged`` (right verdicts with a flag: false
+        alarms), and ``flags`` (right verdicts with each flag).
         ``attacks``: a record for each cell under attack, with ``flip_rate`` [value, low, high] and these counts:
-        ``right`` (samples that were right without the attack and have an outcome under attack), ``flips``, ``aimed``
-        (flips to the attack's answer), ``flagged`` (flips with a flag), ``flags`` (flips with each flag), ``withheld``
-        (verdicts), ``missing`` (samples that were right without the attack and have no outcome under attack), and
-        ``by`` ([flips, right] for each position, language, template and label).
+        ``right`` (samples that are right without the attack and have an outcome under attack), ``flips``, ``aimed``
+        (flips to the answer that the attack aims at), ``flagged`` (flips with a flag), ``flags`` (flips with each
+        flag), ``withheld`` (withheld verdicts), ``missing`` (samples that are right without the attack and have no
+        outcome under attack), and ``by`` ([flips, right] for each position, language, template and label).
 
     Raises:
         UserError: a log cannot be read, or the log of a debate without an attack is missing.

@@ -1,4 +1,4 @@
-"""A debate under attack as an Inspect solver: it runs again on samples that it has finished without an attack."""
+"""A debate under attack as an Inspect solver: it runs again on samples that already have a result without an attack."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pydantic import Field
 ATTACK = "attack"
 """Key of a sample's metadata for the attack on its debate."""
 LONGEST_DOCUMENT = 12_000
-"""Maximum number of characters of a debate's report that the attacker reads."""
+"""Maximum number of characters of a debate's report that the attacking model reads."""
 
 
 class PoisonReply(Reply):
@@ -54,21 +54,21 @@ def attacked(
     attacker: str | None = None,
     **settings: Any,
 ) -> Solver:
-    """A debate under attack, on samples that it has finished without an attack.
+    """A solver that runs a debate under attack, on samples that already have a result without an attack.
 
     Args:
         attack: the attack's name (`moot.evals._attacks.attack`).
         logs: the folder with the log of the debate without an attack.
-        of: that debate's key (`moot.evals._runs.run.log_key`).
-        graph: the system.
+        of: the key of this log (`moot.evals._runs.run.log_key`).
+        graph: the name of the debate system.
         run: as for `moot.evals._runs.solver.debate`.
-        pieces: the number of passages to put in, from 1 to 5.
+        pieces: the number of poisoned passages, from 1 to 5.
         kept_back: whether to use the held-out templates and passages.
         attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
         settings: settings of the graph.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, or no log of the debate.
+        UserError: a setting is unknown, a value is out of its range, or there is no log of the debate.
     """
     system = load_graph(graph)
     checked_settings(system.settings, settings, graph)
@@ -104,7 +104,7 @@ def attacked(
                 aim = f"{label} ({meaning})" if meaning else label
                 texts = await adaptive_texts(original, aim, pieces, attacker or chosen.model)
             else:
-                stated = meaning or label  # a passage states the meaning, as a label would look odd in it
+                stated = meaning or label  # in a passage, the meaning reads better than the label
                 texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)
             tampering, details["texts"] = poison_attack(texts, one_host=attack == "poison_one_host"), texts
         sample.metadata[ATTACK] = details
@@ -115,11 +115,17 @@ def attacked(
 
 
 async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Have a model write passages that argue against a debate's report: one call of the role ``attacker``.
+    """Have a model write passages that argue against a debate's report, in one call of the role ``attacker``.
+
+    Args:
+        original: the result document of the debate without an attack.
+        label: the answer that the passages argue for.
+        pieces: the number of passages; the model may write fewer.
+        model: the attacking model, as provider:name.
 
     Raises:
         UserError, WorldError: the call failed.
-        ReplyError: its reply could not be used.
+        ReplyError: the reply could not be used.
     """
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {

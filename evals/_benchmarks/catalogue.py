@@ -1,7 +1,7 @@
 """The papers' benchmarks: where each is published, under which licence, and how its records become items.
 
 ``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file; a folder or the Hub can be read, too.
-A broken record is an error before anything runs; records that are left out are counted in a note.
+An invalid record raises an error before any debate runs. Notes count the records that are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["BENCHMARKS", "Benchmark", "Item", "Reading", "read_benchmark"]
 
 LABELS = ("accuracy", "macro_f1")
 SHORT = ("exact_match", "token_f1", "judged")
-"""``judged``: whether a model judges the answer to be the same as a gold one."""
+"""Measures of short answers. ``judged``: whether a model judges that the answer means the same as a gold answer."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Benchmark:
     source: str
     """Where its files are published."""
     files: tuple[str, ...]
-    """File names to look for in a folder; the first that exists is read. A pattern matches several files."""
+    """File names or patterns to look for in a folder. All files of the first one that matches are read."""
     read: Callable[[Record], Item]
     metrics: tuple[str, ...]
     hub: Hub | None = None
     together: bool = False
-    """Whether to read all existing files of ``files``, not only the first."""
+    """Whether to read the files of all names in ``files``, not only of the first one that matches."""
     columns: tuple[str, ...] = ()
     """Column names of a CSV file without a header."""
     expand: Expand | None = None
@@ -56,24 +56,24 @@ class Benchmark:
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Completes the records of a file with data from another file near it; returns them, and a note for users."""
+    """Completes the records of a file with data from another file near it; returns the records and a note for users."""
     is_own: bool = False
-    """Whether the records are a file of the user's own claims (`claim_files`)."""
+    """Whether the records come from a file of the user's own claims (`claim_files`)."""
 
 
 def benchmark_names() -> list[str]:
-    """The names of moot's benchmarks, then of installed packages' benchmarks; no package is imported."""
+    """The names of moot's benchmarks, then those of installed packages; no package is imported."""
     return [*BENCHMARKS, *INSTALLED.names()]
 
 
 def load_benchmark(name: str) -> Benchmark:
-    """A benchmark by name, moot's own or one of an installed package.
+    """A benchmark by its name, from moot or from an installed package.
 
     Args:
         name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
 
     Raises:
-        UserError: there is no benchmark of that name, or the package that declares it has a fault.
+        UserError: there is no benchmark of that name, or a package declares it wrongly.
     """
     INSTALLED.check(name)
     if name in BENCHMARKS:
@@ -82,7 +82,7 @@ def load_benchmark(name: str) -> Benchmark:
         raise UserError(f"There is no benchmark {name!r}. {suggest(name, benchmark_names())}", kind="invalid_setting")
     found = INSTALLED.load(name)
     if not isinstance(found, Benchmark):
-        raise INSTALLED.error(name, f"it is a {type(found).__name__}, not a moot.evals.Benchmark")
+        raise INSTALLED.error(name, f"it is of the type {type(found).__name__}, not a moot.evals.Benchmark")
     if found.name != name:
         raise INSTALLED.error(
             name, f"its `name` is {found.name!r}. Give the benchmark and its entry point the same name"
@@ -93,7 +93,7 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
-    """Import the benchmarks of installed packages; return them, and the errors of unusable ones."""
+    """Import the benchmarks of installed packages; return the usable ones, and the errors of the others."""
     found, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
@@ -106,19 +106,19 @@ def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
 def read_benchmark(
     name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
 ) -> Reading:
-    """Read the items of a benchmark, with notes about records that are left out and duplicate claims.
+    """Read the items of a benchmark, with notes about records that are left out and about duplicate items.
 
     Args:
         name: as for `load_benchmark`.
         path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder that contains one; None for
             the Hub, if it has the benchmark.
-        limit: maximum number of items. Notes are about all items.
-        seed: draws items at random; a larger ``limit`` then includes the items of a smaller one. None: in the file's
-            order.
+        limit: maximum number of items; the notes are about all items.
+        seed: the seed that shuffles the items before the limit applies: a larger limit keeps the items of a smaller
+            one. None: the items are in the file's order.
 
     Raises:
-        UserError: an unknown name, a limit below 1, no data (the message says where to get it, and its licence), a
-            broken file or record (the error names its place), or no record that can be measured.
+        UserError: the name is unknown, the limit is below 1, there is no data (the message says where to get it, and
+            its licence), a file or record is invalid (the error names its place), or no record can be used.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
@@ -179,10 +179,10 @@ def _is_records_file(file: Path) -> bool:
 
 
 def own_records(path: Path) -> tuple[list[Record], list[str]]:
-    """The rows of a file of claims for an evaluation, and a note about columns that are not read.
+    """The rows of a file of claims for an evaluation, and a note about columns that are not read, if there are any.
 
     Raises:
-        UserError: a row is bad, or has its own system or settings (the error names its line); or the labelled rows
+        UserError: a row is invalid, or has its own system or settings (the error names its line); or the labelled rows
             differ in the column ``labels``.
     """
 

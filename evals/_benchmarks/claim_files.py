@@ -1,7 +1,7 @@
-"""Files of claims: CSV or JSON Lines with a column ``claim``, read a row at a time.
+"""Files of claims: CSV or JSON Lines with a column ``claim``, read row by row.
 
-``for row in ClaimsFile(Path("my.csv"))`` yields each row, good or bad, so that the caller decides whether a bad row
-stops the reading (an evaluation) or is only reported (a batch). The contents of a file are not trusted.
+``for row in ClaimsFile(Path("my.csv"))`` yields each row, valid or not. The caller decides whether an invalid row stops
+the reading (an evaluation) or is only reported (a batch). The contents of a file are not trusted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 16 * 2**20
-"""Maximum number of characters of a line."""
+"""Number of characters at which a line is refused."""
 CSV_ERRORS = {
     "unexpected end of data": "a quotation mark is not closed before the end of the file",
     "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
@@ -38,15 +38,15 @@ class ClaimRow:
     """A claim from a file.
 
     Args:
-        number: its place among the rows, from 1.
-        line: the number of its first line, from 1.
-        id: its own id, or else its number.
+        number: its place among the rows with content, from 1.
+        line: the number of its first line in the file, from 1.
+        id: its id in the file, or else its number.
         claim: the claim to check.
         label: the right answer, as the file writes it.
         labels: the answers to choose from; empty for the task's own labels.
         claim_date: the date of the claim: a year, a month or a day.
         speaker: who made the claim.
-        given: the (title, text) of each text that comes with it.
+        given: the (title, text) of each text that comes with the claim.
         group: a name shared by claims that are not independent of each other, such as claims about one page.
         graph: the debate system for this row.
         settings: settings of that system, for this row.
@@ -68,7 +68,7 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used, with the fields of `ClaimRow` that are known, and the reason in ``problem``."""
+    """A row that cannot be used; ``problem`` is the reason. The other fields are as in `ClaimRow`."""
 
     number: int
     line: int
@@ -84,13 +84,13 @@ class ClaimsFile:
     """The rows of a file of claims. Each iteration reads the file again.
 
     Args:
-        path: ends in .csv, .tsv or .jsonl; UTF-8. The first line of CSV names its columns, separated by commas,
-            semicolons or tabs. In CSV, ``labels`` are separated by ``|``, ``given`` is a text or a JSON list, and
-            ``settings`` is a JSON object.
+        path: a UTF-8 file whose name ends in .csv, .tsv or .jsonl. The first line of a CSV file names the columns,
+            separated by commas, semicolons or tabs. In CSV, ``labels`` are separated by ``|``, ``given`` is a text or a
+            JSON list, and ``settings`` is a JSON object.
 
     Raises:
-        UserError: the file has another ending or cannot be read; or, if it is CSV, it has no column ``claim``, a column
-            twice, or a column whose name is probably a misspelling.
+        UserError: the file has another ending or cannot be read; or a CSV file has no column ``claim``, a column twice,
+            or a column whose name is probably a misspelling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,9 +100,9 @@ class ClaimsFile:
             raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
         self.is_csv = kind != ".jsonl"
         self.ignored: tuple[str, ...] = ()
-        """Columns that are not read. In CSV, those that ``moot claims`` adds for editing are excepted if all are there.
+        """Unknown columns, which are not read. For JSON Lines, they are known only after an iteration.
 
-        For JSON Lines they are known only after an iteration.
+        In CSV, the columns that ``moot claims`` adds for editing are not listed if all of them are present.
         """
         self._header: list[str] = []
         self._delimiter = ","
@@ -113,7 +113,7 @@ class ClaimsFile:
                 next(self._read_lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
-        """Each row, in order.
+        """Yield each row, in order.
 
         Raises:
             UserError: the file is not UTF-8 text, has a line that is too long, or can no longer be read.
@@ -155,7 +155,7 @@ class ClaimsFile:
                 number += 1
                 if len(line) == LONGEST_LINE:
                     raise invalid(
-                        f"{self.path.name}, line {number}", f"the line has more than {LONGEST_LINE:,} characters."
+                        f"{self.path.name}, line {number}", f"the line has {LONGEST_LINE:,} or more characters."
                     )
                 yield line
         except UnicodeDecodeError as error:
@@ -191,7 +191,7 @@ class ClaimsFile:
         """Whether a column is unknown.
 
         Raises:
-            UserError: its name is nearly that of a known column (in CSV: of one that the file does not have).
+            UserError: the name is similar to that of a known column (in CSV, of a known column that the file lacks).
         """
         if name in COLUMNS or not name:
             return False
@@ -330,14 +330,15 @@ def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGES
 
 
 def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
-    """Read all rows of a file; every row must be good.
+    """Read all rows of a file; every row must be valid.
 
     Args:
         file: the file of claims.
-        check: returns the caller's objection to a row; empty if there is none.
+        check: returns the reason why the caller refuses a row; empty if the row is accepted.
 
     Raises:
-        UserError: a row is bad (the error names its line, and the number of other bad rows), or there is no row.
+        UserError: a row is invalid or refused (the error names the first such line, and the number of further ones), or
+            there is no row.
     """
     rows, bad = [], []
     for row in file:

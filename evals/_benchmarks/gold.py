@@ -1,4 +1,4 @@
-"""Gold evidence that a debate found: by page, document, address or sentence, depending on the benchmark."""
+"""The gold evidence that a debate found: pages, documents, addresses or texts, depending on the benchmark."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ def gold_and_found(
 ) -> tuple[set[str], set[str]] | None:
     """Ids of an item's gold evidence, and ids of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
 
-    Only the first of these kinds that the item has is used: ``pages`` match the title of a piece; ``documents``
-    its title or the last part of its address (a PubMed id); ``urls`` the address without scheme and query; and
-    ``texts`` match if one text contains the other, apart from case and the amount of white space.
+    If the item has several kinds of gold evidence, only the first of these is used:
+
+    - ``pages`` match the title of a piece of evidence;
+    - ``documents`` match a piece's title, or the last part of its address (a PubMed id);
+    - ``urls`` match a piece's address, without scheme, "www." and query;
+    - ``texts`` match a piece if one text contains the other; case and the amount of white space are ignored.
 
     Args:
-        gold_evidence: as `moot.evals._benchmarks.records.Item` has it.
+        gold_evidence: the item's field `moot.evals._benchmarks.records.Item.gold_evidence`.
         evidence: the evidence of a result document, without the texts given with the claim.
 
     Returns:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 Scope = Literal["own", "union"]
 SCOPES: tuple[Scope, ...] = ("own", "union")
-"""Which passages are searched: those of a qrels file's own corpus, or those of all corpora."""
+"""Which passages are searched: those of the qrels file's own corpora (`own_corpora`), or those of all corpora."""
 
 
 class Gold(BaseModel):
@@ -49,7 +49,10 @@ class Query(BaseModel):
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the results: queries, and the passages that they search. ``files``: the corpus files of the passages."""
+    """A row of the results: the queries of a qrels file, and the passages to search.
+
+    ``files``: the names of the passages' corpus files, without their ending.
+    """
 
     qrels: str
     scope: Scope
@@ -61,16 +64,17 @@ class Row:
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
     """The rows of a data folder: one for each qrels file and scope.
 
-    If a file's own corpora are all corpora, it has a single row for both scopes.
+    If a qrels file's own corpora are all corpora, it has a single row for both scopes.
 
     Args:
         folder: the data.
         split: the folder below ``qrels``.
-        names: qrels files, without their ending; all files of the split if none is named.
-        scopes: the scopes of the searches, one row each.
+        names: names of qrels files, without their ending; all files of the split if none is named.
+        scopes: the scopes of the searches.
 
     Raises:
-        UserError: no such folder, split or name, a malformed line, or a gold id that is in no corpus.
+        UserError: a folder, split or name does not exist, a line is malformed, a file contains no query, two different
+            passages have one id, or a gold id is in no corpus.
     """
     files = _jsonl_files(_subfolder(folder / "qrels", split), "qrels")
     for name in names:
@@ -113,7 +117,7 @@ def read_queries(file: Path) -> list[Query]:
     """The queries of a qrels file.
 
     Raises:
-        UserError: a malformed line (the error names file and line), a duplicate qid, or no query at all.
+        UserError: a line is malformed (the error names file and line), a qid occurs twice, or there is no query.
     """
     queries: dict[str, Query] = {}
     for number, line in enumerate(file.read_bytes().splitlines(), start=1):
@@ -128,7 +132,11 @@ def read_queries(file: Path) -> list[Query]:
 
 
 def parse_query(line: bytes, where: str) -> Query:
-    """Parse the query in a line; ``where`` names file and line in the error."""
+    """Parse the query in a line.
+
+    Raises:
+        UserError: the line is malformed; ``where`` names file and line in the error.
+    """
     try:
         return Query.model_validate_json(line)
     except ValidationError as error:
@@ -145,7 +153,7 @@ def read_corpus(file: Path) -> dict[str, Passage]:
     """The passages of a corpus file by id.
 
     Raises:
-        UserError: a malformed line, or one id for two different passages.
+        UserError: a line is malformed, or two different passages have one id.
     """
     return _passages_by_id(read_passages(file), file.name)
 
@@ -154,7 +162,7 @@ def join_passages(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passa
     """Join the passages of several corpora.
 
     Raises:
-        UserError: one id for two different passages.
+        UserError: two different passages have one id.
     """
     return _passages_by_id((p for name in names for p in corpora[name].values()), "the union of the corpora")
 
@@ -168,7 +176,7 @@ def _passages_by_id(passages: Iterable[Passage], where: str) -> dict[str, Passag
 
 
 def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
-    """The corpora that qrels were made for: the first with every gold passage, or else all with at least one.
+    """The corpora that qrels belong to: the first that has every gold passage, else all that have at least one.
 
     Raises:
         UserError: a gold passage is in no corpus.

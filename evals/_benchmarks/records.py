@@ -1,7 +1,7 @@
 """Items made from the records of a benchmark, and readers for one field of a record.
 
-A record is an object as its benchmark publishes it. A function for each benchmark (`records_claims`, `records_choice`,
-`records_answers`) makes an `Item` of it, or raises `InvalidRecord` or `SkippedRecord`.
+A record is an object as its benchmark publishes it. For each benchmark, a reader (in `records_claims`, `records_choice`
+or `records_answers`) makes an `Item` from a record, or raises `InvalidRecord` or `SkippedRecord`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Record:
-    """An object of a file or of a dataset on the Hub, and its place there."""
+    """An object from a file or from a dataset on the Hub, with its place there."""
 
     fields: Mapping[str, Any]
     where: str
@@ -25,26 +25,26 @@ class Record:
     file: str = ""
     """Its file within the folder, without the ending."""
     id: str = ""
-    """Its id from the list of ids beside its file, or from its row of claims; empty if it has none there."""
+    """Its id from the list of ids beside its file, or from its row in a file of claims; else empty."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One claim or question of a benchmark, with the data that answers are scored by.
+    """One claim or question of a benchmark, with the data to score answers.
 
     The system under test sees only ``claim``, ``options``, ``labels``, ``given``, ``claim_date`` and ``speaker``.
     """
 
     claim: str
     gold: tuple[str, ...]
-    """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: one label or letter of the task;
-    all accepted short answers; or the final value of a number or an expression."""
+    """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: one label or letter of the task,
+    all accepted short answers, or one number or expression."""
     options: tuple[str, ...] = ()
     """The texts of the options, lettered from A."""
     task: str = ""
     """A key of `moot.nodes._texts.task.TASKS` if the item's task differs from its benchmark's."""
     labels: tuple[str, ...] = ()
-    """The answers to choose from, for the task ``labels``."""
+    """The labels to choose from; only for the task ``labels``."""
     id: str = ""
     stratum: str = ""
     """The class of items for which the benchmark reports a separate score: a subject, a type, a number of hops."""
@@ -55,48 +55,51 @@ class Item:
     speaker: str | None = None
     """The speaker of the claim, shown to the system."""
     published_before: str | None = None
-    """The ISO day of the claim: evidence from this day on would be a leak."""
+    """The ISO day of the claim. Evidence from this day or later could reveal the answer."""
     gold_evidence: Mapping[str, Any] | None = None
     """Gold evidence for measuring retrieval, as plain JSON; never shown to the system. Each benchmark has some of these
     keys:
 
-    - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
+    - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``: addresses of gold pages;
+      ``texts``: gold sentences or paragraphs;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
     - ``sentences``: for each text in ``given`` the offsets of its sentences, in code points (HotpotQA's supporting
       facts);
     - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
     """
     given: tuple[tuple[str, str], ...] = ()
-    """(title, text) of each text that comes with the question and is needed to answer it: LongBench's documents,
-    HotpotQA's ten paragraphs, or the sentence that HealthVer's annotators read with a claim."""
+    """(title, text) of each text that comes with the claim or question, such as LongBench's documents, HotpotQA's
+    paragraphs, or the sentence that HealthVer's annotators read with a claim."""
     source: str = ""
     """The record's place, for error messages."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Items, and notes about them: the number of records left out, with the reasons, and duplicates."""
+    """Items, and notes about their records: how many are left out for which reason, and duplicates."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
 
 
 class InvalidRecord(Exception):  # noqa: N818 - says what is wrong with a record
-    """A record that is not in its benchmark's published format; the text names the field and the fault."""
+    """A record that is not in its benchmark's published format; the text says why."""
 
 
 class SkippedRecord(Exception):  # noqa: N818 - says why a record is left out
-    """A record that cannot be asked or measured; the text is the reason, and notes count the records by reason."""
+    """A valid record that cannot be used as an item; the text is the reason, and notes count the records by reason."""
 
 
 UNLABELLED = "no gold answer, as in test sets"
 
 
 def text_field(record: Record, *names: str) -> str:
-    """The first existing field, as a text without surrounding white space; a number becomes a text.
+    """The first of several fields that the record has, as a text without surrounding white space.
+
+    A number becomes a text.
 
     Raises:
-        InvalidRecord: no field exists, or the first is empty, or is neither a text nor a number.
+        InvalidRecord: the record has none of the fields, or the first one is empty, or is neither a text nor a number.
     """
     found = optional_field(record, *names)
     if not found:
@@ -107,7 +110,7 @@ def text_field(record: Record, *names: str) -> str:
 
 
 def optional_field(record: Record, *names: str) -> str:
-    """As `text_field`; empty if no field exists.
+    """As `text_field`, but empty if the record has none of the fields or the first one is empty.
 
     Raises:
         InvalidRecord: the value is neither a text nor a number.
@@ -123,7 +126,7 @@ def to_text(value: Any, name: str) -> str:
     """Convert a text or a number to a text.
 
     Raises:
-        InvalidRecord: it is neither; ``name`` is the field in the error.
+        InvalidRecord: the value is neither; the error names the field ``name``.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidRecord(f"the field {name} is neither a text nor a number")
@@ -135,7 +138,7 @@ def gold_answer(record: Record, *names: str) -> str:
 
     Raises:
         SkippedRecord: there is no gold answer.
-        InvalidRecord: it is neither a text nor a number.
+        InvalidRecord: the gold answer is neither a text nor a number.
     """
     if not (found := optional_field(record, *names)):
         raise SkippedRecord(UNLABELLED)
@@ -144,7 +147,7 @@ def gold_answer(record: Record, *names: str) -> str:
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """Within this context, errors of reading a nested field become `InvalidRecord` with the field's name."""
+    """Within this context, errors in reading a nested field become `InvalidRecord` with the field's name."""
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
@@ -152,7 +155,7 @@ def published_shape(name: str) -> Iterator[None]:
 
 
 def drop_empty(**parts: Any) -> dict[str, Any] | None:
-    """The parts that are not empty, as gold evidence; None if all are empty."""
+    """The arguments that are not empty, as an item's gold evidence; None if all are empty."""
     return {name: part for name, part in parts.items() if part} or None
 
 
@@ -167,14 +170,14 @@ def page_title(name: str) -> str:
 
 
 def group_name(shared: str) -> str:
-    """A short group name for items that share a text, such as a paragraph; empty if the text is empty."""
+    """A group name for items that share a text, such as a paragraph: a digest of it; empty if the text is empty."""
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
 
 ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\d+)*"
-"""A pattern for the names of a page's elements in FEVEROUS: ``sentence_0``, ``cell_0_1_1``."""
+"""Pattern for the names of the elements of a page in FEVEROUS: ``sentence_0``, ``cell_0_1_1``."""
 
 
 def unique_titles(pairs: Any) -> list[str]:
-    """The pages or documents of [page, sentence] pairs, each once, in order."""
+    """The pages (or documents) in pairs of [page, sentence], each once, in order."""
     return list(dict.fromkeys(page for page, _ in pairs))

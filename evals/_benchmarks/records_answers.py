@@ -1,7 +1,8 @@
 """Records of questions whose answers are short texts, numbers or expressions.
 
-Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
-returns an item; its errors are documented in `moot.evals._benchmarks.records`. Worked solutions are dropped.
+Each reader makes an item from a record, and raises `InvalidRecord` or `SkippedRecord`
+(`moot.evals._benchmarks.records`). Its docstring shows the fields of a record as published and, if it differs, as in
+the dataset on the Hub. Worked solutions are dropped.
 """
 
 from __future__ import annotations
@@ -33,12 +34,19 @@ LONGBENCH = (
     *("narrativeqa", "qasper", "multifieldqa_en", "multifieldqa_zh"),
     *("hotpotqa", "2wikimqa", "musique", "dureader"),
 )
-"""LongBench's question answering: over one document, and over several. Two of these are in Chinese."""
+"""LongBench's subsets of question answering: first those over one document, then those over several.
+
+multifieldqa_zh and dureader are in Chinese.
+"""
 BOXED = re.compile(r"\\f?box(?:ed)?\s*(\{|[^\s{$]+)")
 
 
 def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
-    """All accepted answers of a field, which contains one answer or a list of them.
+    """All accepted answers in a field, each once.
+
+    Args:
+        found: the field's value: one answer, a list of answers, or None.
+        name: the field's name or description, for errors.
 
     Raises:
         SkippedRecord: there is no answer.
@@ -53,7 +61,7 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
 def triviaqa(record: Record) -> Item:
     """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in lower case; or {id, question, golden_answers}.
 
-    Some copies have the quotation marks of a CSV file around and within questions; these are removed.
+    In some copies, questions still have the quotation marks of a CSV file; these are removed.
     """
     found = record.fields.get("golden_answers")
     if found is None:
@@ -62,14 +70,17 @@ def triviaqa(record: Record) -> Item:
             value = answers.get("Value", answers.get("value"))
             found = [value, *(answers.get("Aliases") or answers.get("aliases") or [])]
     return Item(
-        gold=accepted_answers(found, "of the answers"),
+        gold=accepted_answers(found, "with the answers"),
         claim=without_csv_quotes(text_field(record, "Question", "question")),
         id=optional_field(record, "QuestionId", "question_id", "id"),
     )
 
 
 def without_csv_quotes(question: str) -> str:
-    """Remove the quotation marks of a CSV file from a question: ``"Who sang ""Lola""?"`` is ``Who sang "Lola"?``."""
+    """Remove the quotation marks of a CSV file from a question: ``"Who sang ""Lola""?"`` becomes ``Who sang "Lola"?``.
+
+    A question without doubled quotation marks inside is unchanged.
+    """
     inside = question[1:-1]
     is_quoted = len(question) > 1 and question[0] == question[-1] == '"'
     return (
@@ -86,7 +97,8 @@ def hotpotqa(record: Record) -> Item:
     """{_id, question, answer, type, supporting_facts: [[title, sentence]], context: [[title, [sentence]]]}.
 
     On the Hub, supporting_facts is {title: [...], sent_id: [...]}, and context is {title: [...], sentences: [...]}.
-    ReAct's copy has neither field, and no ids. The system is not given the paragraphs: it searches all of Wikipedia.
+    ReAct's copy has neither of these fields, and no ids. The context is not given to the system, which has to search
+    all of Wikipedia.
     """
     gold = accepted_answers(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):
@@ -101,7 +113,7 @@ def hotpotqa(record: Record) -> Item:
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, with the paragraphs of the record, if it has any: the gold ones and distractors."""
+    """As `hotpotqa`, with the record's paragraphs (gold paragraphs and distractors) as given texts, if it has any."""
     item = hotpotqa(record)
     with published_shape("context"):
         paragraphs = [
@@ -115,7 +127,7 @@ def with_paragraphs(record: Record) -> Item:
 
 
 def hotpotqa_distractor(record: Record) -> Item:
-    """As `hotpotqa`, with the ten paragraphs of the record, which it must have."""
+    """As `with_paragraphs`, but the record must have paragraphs."""
     item = with_paragraphs(record)
     if not item.given:
         raise InvalidRecord(
@@ -137,9 +149,9 @@ def _add_spaces(sentences: Sequence[str]) -> Iterator[str]:
 
 
 def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The questions of an article: {title, paragraphs: [{context, qas: [{id, question, answers}]}]}.
+    """Yield the questions of an article: {title, paragraphs: [{context, qas: [{id, question, answers}]}]}.
 
-    An object without paragraphs is a question itself.
+    An object without paragraphs is itself a question.
     """
     if "paragraphs" not in fields:
         yield fields
@@ -151,7 +163,10 @@ def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def squad(record: Record) -> Item:
-    """{id, question, answers: [{text}]}, on the Hub {text: [...]}. The paragraph is gold evidence, and is not shown."""
+    """{id, question, answers: [{text}], title, context}; on the Hub, answers is {text: [...]}.
+
+    The context, a paragraph, is gold evidence and is not shown to the system.
+    """
     with published_shape("answers"):
         found = record.fields["answers"]
         answers = list(found["text"]) if isinstance(found, dict) else [part["text"] for part in found]
@@ -159,7 +174,7 @@ def squad(record: Record) -> Item:
         raise SkippedRecord("no answer in its text (SQuAD 2.0)")
     title, context = optional_field(record, "title"), optional_field(record, "context")
     return Item(
-        gold=accepted_answers(answers, "of the answers"),
+        gold=accepted_answers(answers, "with the answers"),
         claim=text_field(record, "question"),
         id=optional_field(record, "id"),
         group=group_name(context),
@@ -168,7 +183,10 @@ def squad(record: Record) -> Item:
 
 
 def longbench(record: Record) -> Item:
-    """{_id, input, context, answers: [text], dataset}. The context is given: no question can be answered without it."""
+    """{_id, input, context, answers: [text], dataset}.
+
+    The context is a given text, because the questions cannot be answered without it.
+    """
     subset = text_field(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
         raise SkippedRecord("of a subset that is not question answering")
@@ -187,7 +205,10 @@ def longbench(record: Record) -> Item:
 
 
 def gsm8k(record: Record) -> Item:
-    """{question, answer: a solution, #### and a number}, without ids. The stratum is the number of computed steps."""
+    """{question, answer: a solution, #### and a number}, without ids.
+
+    The stratum is the number of calculations in the solution, which are marked with <<.
+    """
     solution = gold_answer(record, "answer")
     before, mark, number = solution.rpartition("####")
     if not mark:
@@ -196,7 +217,7 @@ def gsm8k(record: Record) -> Item:
 
 
 def gsm_ic(record: Record) -> Item:
-    """{new_question, answer, n_steps, role_label, number_label, sentence_label}, without ids."""
+    """{original_question, new_question, answer, n_steps}, without ids."""
     steps = optional_field(record, "n_steps")
     return Item(
         gold=(gold_answer(record, "answer"),),
@@ -221,7 +242,7 @@ def last_box(solution: str) -> str:
     r"""The contents of the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
 
     Raises:
-        InvalidRecord: it has no box, or one that is not closed.
+        InvalidRecord: there is no box, or the last box is not closed.
     """
     boxes = list(BOXED.finditer(solution))
     if not boxes:

@@ -1,8 +1,8 @@
 """Records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
 
-Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
-returns an item; its errors are documented in `moot.evals._benchmarks.records`. Letters run from A in the order of the
-options, whatever the record calls them.
+Each reader makes an item from a record, and raises `InvalidRecord` or `SkippedRecord`
+(`moot.evals._benchmarks.records`). Its docstring shows the fields of a record as published and, if it differs, as in
+the dataset on the Hub. The options of an item have the letters A, B, C and so on, whatever labels the record uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEDICAL = (
     *("anatomy", "clinical_knowledge", "college_biology", "college_medicine"),
     *("medical_genetics", "professional_medicine"),
 )
-"""MMLU's subjects in MMLU-Med (MIRAGE)."""
+"""The subjects of MMLU that form MMLU-Med (MIRAGE)."""
 MMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
 
 
@@ -42,26 +42,26 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
         more: other fields of the item.
 
     Raises:
-        SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty option.
-        InvalidRecord: there is no option with that index, or an option is neither a text nor a number.
+        SkippedRecord: there are fewer than two options (as in a few records of MMLU-Pro), or an option is empty.
+        InvalidRecord: there is no option with the index ``right``, or an option is neither a text nor a number.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
     if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
         raise InvalidRecord(f"the answer is not one of the {len(options)} options")
-    texts = tuple("" if option is None else to_text(option, "of an option") for option in options)
+    texts = tuple("" if option is None else to_text(option, "with an option") for option in options)
     if not all(texts):
         raise SkippedRecord("an empty option")
     return Item(claim=question, options=texts, gold=(string.ascii_uppercase[right],), **more)
 
 
 def _index_of(labels: Sequence[str], label: str) -> int:
-    """The position of a label; -1 if it is absent. A text counts as a list of letters."""
+    """The index of a label; -1 if it is absent. If ``labels`` is a text, each of its letters is a label."""
     return list(labels).index(label) if label in list(labels) else -1
 
 
 def medqa(count: int) -> Callable[[Record], Item]:
-    """Make a reader for this number of options: {question, options: {letter: text}, answer_idx, answer, meta_info}.
+    """Make a reader for a number of options: {question, options: {letter: text}, answer_idx, answer, meta_info}.
 
     On the Hub, options may be [{key, value}].
     """
@@ -104,8 +104,8 @@ def medmcqa(record: Record) -> Item:
 def mmlu(record: Record) -> Item:
     """A row without header: question, A to D, letter. On the Hub {question, subject, choices, answer: letter or 0-3}.
 
-    The subject is the field ``subject``, else part of the record's listed id (``anatomy:40``), else part of the file's
-    name (``anatomy_test.csv``).
+    The subject is the field ``subject``, else the first part of the record's id (``anatomy:40``), else the first part
+    of the file's name (``anatomy_test.csv``).
     """
     right = gold_answer(record, "answer")
     with published_shape("choices"):
@@ -123,7 +123,7 @@ def mmlu(record: Record) -> Item:
 
 
 def mmlu_med(record: Record) -> Item:
-    """As `mmlu`, for the six medical subjects."""
+    """As `mmlu`, but records of other subjects than the six medical ones are left out."""
     item = mmlu(record)
     if item.stratum and item.stratum not in MEDICAL:
         raise SkippedRecord("of another subject than the six medical ones")
@@ -153,7 +153,7 @@ GPQA_OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "I
 def gpqa(record: Record) -> Item:
     """{Question, Correct Answer, Incorrect Answer 1 to 3, Record ID, High-level domain}.
 
-    The right answer comes first in every record; options are shuffled in an order that depends only on the question.
+    The right answer comes first in every record, so the options are shuffled; the order depends only on the question.
     """
     gold_answer(record, GPQA_OPTIONS[0])
     question = text_field(record, "Question")

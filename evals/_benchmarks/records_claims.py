@@ -1,7 +1,8 @@
-"""Records of benchmarks of claims, each with one label: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
+"""Records of claims with one label each: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
 
-Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
-returns an item; its errors are documented in `moot.evals._benchmarks.records`.
+Each reader makes an item from a record, and raises `InvalidRecord` or `SkippedRecord`
+(`moot.evals._benchmarks.records`). Its docstring shows the fields of a record as published and, if it differs, as in
+the dataset on the Hub.
 """
 
 from __future__ import annotations
@@ -42,9 +43,14 @@ DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
 def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
     """The gold label in the task's spelling.
 
+    Args:
+        record: the record.
+        task: a key of `moot.nodes._texts.task.TASKS`.
+        names: the fields that may contain the label; by default ``label``.
+
     Raises:
         SkippedRecord: there is no label.
-        InvalidRecord: it is not one of the task's labels.
+        InvalidRecord: the value is not one of the task's labels.
     """
     found = gold_answer(record, *(names or ("label",)))
     if (known := _label_spellings(task).get(fold_label(found))) is None:
@@ -60,7 +66,7 @@ def _label_spellings(task: str) -> dict[str, str]:
 
 
 def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Make a reader for two labels from a reader for three; records with the third label are left out."""
+    """Make a reader that leaves out records whose label is not one of the two labels of a task."""
 
     def read_two(record: Record) -> Item:
         item = read(record)
@@ -76,7 +82,10 @@ def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Reco
 
 
 def fever(record: Record) -> Item:
-    """{id, label, claim, evidence: [[[annotation, evidence, page or null, sentence]]]}: alternative sets."""
+    """{id, label, claim, evidence: [[[annotation, evidence, page or null, sentence]]]}.
+
+    The evidence is a list of alternative sets.
+    """
     gold = gold_label(record, "fever")
     with published_shape("evidence"):
         groups = record.fields.get("evidence") or []
@@ -91,7 +100,7 @@ def fever(record: Record) -> Item:
 
 
 def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert FEVER from the Hub, which has one sentence of evidence in each row, to records in the published shape."""
+    """Convert the Hub's rows of FEVER, which have one sentence of evidence each, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     groups: dict[Any, dict[Any, list[Any]]] = {}
     for row in rows:
@@ -103,7 +112,7 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def fever_symmetric(record: Record) -> Item:
-    """{id, claim, evidence: a sentence, gold_label}: the label is for the claim together with the sentence."""
+    """{id, claim, evidence: a sentence, gold_label}. The label belongs to the claim together with the sentence."""
     gold = gold_label(record, "fever", "gold_label", "label")
     sentence, claim = text_field(record, "evidence", "evidence_sentence"), text_field(record, "claim")
     return Item(
@@ -117,7 +126,7 @@ def fever_symmetric(record: Record) -> Item:
 
 
 def own_claim(record: Record) -> Item:
-    """The fields of a row in a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
+    """{label, labels, claim, and the other fields of `moot.evals._benchmarks.claim_files.ClaimRow`}."""
     row = record.fields
     labels = row["labels"]
     if not row["label"]:
@@ -142,7 +151,10 @@ def own_claim(record: Record) -> Item:
 
 
 def feverous(record: Record) -> Item:
-    """{id, claim, label, challenge, evidence: [{content: [element]}]}, or ProgramFC's lines of title, tab, sentence."""
+    """{id, claim, label, challenge, evidence: [{content: [element]}]}.
+
+    In ProgramFC's copy, the evidence is a text with a line of title, tab and sentence for each piece.
+    """
     gold = gold_label(record, "feverous")
     with published_shape("evidence"):
         found = record.fields.get("evidence") or []
@@ -168,7 +180,7 @@ def _parse_element(name: str) -> list[str]:
 
 
 def faviq(record: Record) -> Item:
-    """{id, claim, label, positive_evidence: {id, title, text}}; newer releases have a list of these."""
+    """{id, claim, label, positive_evidence: {id, title, text}}; in newer releases, positive_evidence is a list."""
     gold = gold_label(record, "faviq")
     with published_shape("positive_evidence"):
         found = record.fields.get("positive_evidence") or []
@@ -184,7 +196,7 @@ def faviq(record: Record) -> Item:
 
 
 def hover(record: Record) -> Item:
-    """{uid, claim, label, num_hops, supporting_facts: [[title, sentence]]}, on the Hub [{key, value}]."""
+    """{uid, claim, label, num_hops, supporting_facts: [[title, sentence]]}; on the Hub, a fact is {key, value}."""
     gold = gold_label(record, "hover")
     hops = optional_field(record, "num_hops")
     with published_shape("supporting_facts"):
@@ -204,7 +216,10 @@ def hover(record: Record) -> Item:
 
 
 def averitec(record: Record) -> Item:
-    """{claim, label, claim_date: D-M-YYYY or null, speaker, claim_types, questions: [{question, answers}]}; no ids."""
+    """{claim, label, claim_date: D-M-YYYY or null, speaker, claim_types, questions: [{question, answers}]}.
+
+    Records have no ids.
+    """
     gold = gold_label(record, "averitec")
     with published_shape("questions"):
         asked_questions = record.fields.get("questions") or []
@@ -244,9 +259,9 @@ def _parse_day(text: str) -> str | None:
 
 
 def scifact(record: Record) -> Item:
-    """{id, claim, evidence: {document: [{sentences, label}]}}, with {} if there is not enough evidence.
+    """{id, claim, evidence: {document: [{sentences, label}]}}.
 
-    Test sets have no field ``evidence``.
+    The evidence is {} if there is not enough for a verdict. Test sets have no field ``evidence``.
     """
     with published_shape("evidence"):
         found = record.fields.get("evidence")
@@ -267,7 +282,7 @@ def scifact(record: Record) -> Item:
 
 
 def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert SciFact from the Hub, which has one piece of evidence in each row, to records in the published shape."""
+    """Convert the Hub's rows of SciFact, which have one piece of evidence each, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     for row in rows:
         record = records.setdefault(row["id"], {"id": row["id"], "claim": row["claim"], "evidence": {}})
@@ -280,10 +295,10 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
-    A label belongs to a claim together with the sentences in ``evidence_set``: most claims with the label NOTENOUGHINFO
-    also occur word for word with another label. For NOTENOUGHINFO, the sentences are not gold evidence. A system that
-    only searches does not know which sentences are meant
-    (`moot.evals._benchmarks.records_items.best_possible_accuracy`); `with_sentences` adds them.
+    The label belongs to the claim together with the sentences in ``evidence_set``. Most claims with the label
+    NOTENOUGHINFO also occur word for word with another label; their sentences are not gold evidence. A system that gets
+    only the claim cannot give both labels (`moot.evals._benchmarks.records_items.best_possible_accuracy`), so
+    `with_sentences` adds the sentences.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
@@ -302,16 +317,21 @@ def check_covid(record: Record) -> Item:
 
 
 def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
-    """Add to Check-COVID's records the sentences that annotators read, from ``corpus.json`` near the records' file.
+    """Add to Check-COVID's records the sentences that annotators read, from ``corpus.json``.
 
-    ``corpus.json`` contains {cord_id, title, abstract: [sentence]}; it is in the file's folder or in the one above.
+    ``corpus.json`` contains records {cord_id, title, abstract: [sentence]}. It is in the folder of ``file``, or in the
+    folder above.
+
+    Args:
+        records: the records.
+        file: the file of the records.
 
     Returns:
         The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
 
     Raises:
-        UserError: ``corpus.json`` cannot be read, or an abstract or a sentence of a record is missing (the error names
-            the record).
+        UserError: ``corpus.json`` cannot be read, or lacks an abstract or a sentence of a record (the error names the
+            record).
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)
@@ -338,7 +358,7 @@ def _add_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -
 
 
 def healthver(record: Record) -> Item:
-    """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is for the claim and the sentence."""
+    """{id, evidence: a sentence, claim, label}. The label belongs to the claim together with the sentence."""
     gold = gold_label(record, "healthver")
     sentence, claim = text_field(record, "evidence"), text_field(record, "claim")
     return Item(
@@ -352,7 +372,7 @@ def healthver(record: Record) -> Item:
 
 
 def pubmedqa(record: Record) -> Item:
-    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in lower case."""
+    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in lower case, with a field pubid."""
     gold = gold_label(record, "pubmedqa", "final_decision")
     pmid = optional_field(record, "id", "pubid")
     return Item(

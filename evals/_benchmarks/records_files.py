@@ -1,6 +1,6 @@
 """Records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
 
-The contents of a file are not trusted: sizes are limited, and unreadable data is an error that names its place.
+The contents of a file are not trusted: sizes are limited, and unreadable data raises an error that names its place.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from moot.core.lazy import imported
 from moot.evals._benchmarks.records import InvalidRecord, Record
 
 LARGEST_FILE = 512 * 2**20
-"""Maximum size in bytes; of a Parquet file also its unpacked size."""
+"""Maximum size of a file in bytes; for a Parquet file, also maximum size of its unpacked data."""
 MOST_RECORDS = 1_000_000
 """Maximum number of lines of JSON Lines, rows of Parquet or of the Hub, and records of a folder."""
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
-"""Splits an object of a file into its records: a SQuAD article has several."""
+"""Splits an object of a file into records: for example, a SQuAD article into its questions."""
 PlacedValue = tuple[Any, str]
-"""A value in a file, and its place: ``line 3``, or empty if it is the whole file."""
+"""A value in a file and its place, such as ``line 3``; the place is empty if the value is the whole file."""
 
 
 def invalid(where: str, problem: str) -> UserError:
@@ -33,16 +33,19 @@ def invalid(where: str, problem: str) -> UserError:
 
 
 def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Expand | None = None) -> list[Record]:
-    """Read the records of one file, in order. Their ids are the list in ``<stem>.ids.json``, if there is such a file.
+    """Read the records of one file, in order.
+
+    If there is a file ``<stem>.ids.json`` in the same folder, it lists the records' ids.
 
     Args:
-        file: ends in .jsonl, .json, .csv or .parquet.
-        name: its name in errors: the path within the given folder.
+        file: its name ends in .jsonl, .json, .csv or .parquet.
+        name: the file's name in errors: its path within the folder that the user named.
         columns: names of the columns of a CSV file without a header.
         expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: the file cannot be read, or contains something other than records (the error names the place).
+        UserError: the file has another ending, is too large, cannot be read, or contains anything but records (the
+            error names the place); its list of ids does not fit; or a package for Parquet is missing.
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -121,7 +124,7 @@ def _parse_lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
 
 
 def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
-    """Read a list of records, alone or in a field ``data``, an object with a record for each id, or JSON Lines."""
+    """Read a list of records (alone or in a field ``data``), or an object with a record for each id; or JSON Lines."""
     content = _decode(file.read_bytes(), name)
     try:
         value = json.loads(content, object_pairs_hook=_unique_keys)
@@ -153,7 +156,7 @@ def parse_json(content: str, where: str) -> Any:
     """Parse a JSON text.
 
     Raises:
-        UserError: it is not JSON, or an object has a key twice; the error names the place ``where``.
+        UserError: the text is not JSON, or an object has a key twice; the error names the place ``where``.
     """
     try:
         return json.loads(content, object_pairs_hook=_unique_keys)
@@ -219,7 +222,11 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """The names of numbered labels for each column, from the metadata that `datasets` writes into a Parquet file."""
+    """The label names of each column of numbered labels.
+
+    Args:
+        metadata: the metadata that `datasets` writes into a Parquet file.
+    """
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
     columns = features.items() if isinstance(features, dict) else ()
@@ -227,7 +234,10 @@ def label_names(metadata: Any) -> dict[str, list[str]]:
 
 
 def with_label_names(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Replace the numbers of labels in a row by their names; -1 (unlabelled) becomes None."""
+    """Replace the numbers of labels in a row by the labels' names; a number without a name becomes None.
+
+    The Hub uses the number -1 for unlabelled records.
+    """
     return {
         key: (names[key][value] if 0 <= value < len(names[key]) else None)
         if key in names and isinstance(value, int)

@@ -1,4 +1,4 @@
-"""Records from the Hugging Face Hub, read by the library `datasets`, which runs no code of a dataset."""
+"""Records from the Hugging Face Hub, read by the library `datasets`, which runs no code from datasets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from moot.evals._benchmarks.records_files import MOST_RECORDS, with_label_names
 class Hub:
     """A dataset on the Hub.
 
-    ``converted``: the dataset is a script, which `datasets` no longer runs; the Hub's own conversion to Parquet is
-    read.
-    ``gather``: makes records from rows, if a record spans several rows.
+    ``converted``: whether to read the Hub's own conversion to Parquet, because the dataset is a script, which
+    `datasets` no longer runs. ``gather``: makes records from rows, if a record spans several rows.
     """
 
     dataset: str
@@ -31,7 +30,7 @@ class Hub:
 
 
 class HubUnavailable(Exception):  # noqa: N818 - says why there are no records
-    """The Hub could not be read; the text says why."""
+    """The records could not be read from the Hub; the text says why."""
 
 
 def read_hub(hub: Hub) -> list[Record]:
@@ -56,7 +55,7 @@ def read_hub(hub: Hub) -> list[Record]:
         found = [with_label_names(row, names) for row in rows]
     except HubUnavailable:
         raise
-    except Exception as error:  # datasets raises many exceptions; the user can always give a file instead
+    except Exception as error:  # datasets raises many kinds of exceptions; the user can always give a file instead
         reason = str(error).splitlines() or [type(error).__name__]
         raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error
     return [

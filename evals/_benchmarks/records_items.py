@@ -1,4 +1,4 @@
-"""Items from records: checks of each item, and notes about records that are left out."""
+"""Items from records, with checks of each item, and notes about records that are left out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SHOWN = 3
 
 
 def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
-    """Convert all records to items, with notes on records that are left out and on duplicates.
+    """Convert records to items, with notes about records that are left out and about duplicates.
 
     Args:
         records: the records, in order.
         convert: converts a record to an item.
-        task: the name of moot's task.
+        task: a key of `moot.nodes._texts.task.TASKS`.
         title: the benchmark's title, for errors.
 
     Raises:
-        UserError: a record is broken (the error names its place), or two different records have one id.
+        UserError: a record is invalid (the error names its place), or two different items have the same id.
     """
     items: dict[str, Item] = {}
     left_out: dict[str, list[str]] = defaultdict(list)
@@ -57,16 +57,16 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
     if dropped_answers:
         notes.append(
             f"{count_with_noun(dropped_answers, 'accepted answer')} left out: repeated, or not a valid answer, "
-            f"such as a flag or a text of more than {LONGEST_ANSWER} characters"
+            f"such as a single symbol or a text of more than {LONGEST_ANSWER} characters"
         )
     found_items = tuple(items.values())
     return Reading(found_items, (*notes, *_duplicate_notes(found_items), *_date_notes(found_items)))
 
 
 def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
-    """An id for a record without one: its place in the file.
+    """An id for a record that has none: its index in its file.
 
-    If there are several files, it is the file's name, with the place if the file has several records.
+    If there are several files, the id is the file's name, followed by the index if the file has several records.
     """
     if len(sizes) == 1:
         return str(record.index)
@@ -74,11 +74,11 @@ def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
 
 
 def checked_item(item: Item, task_name: str) -> Item:
-    """Check that moot accepts an item; return it with only the gold answers that moot can read.
+    """Check that moot accepts an item, and return it with only the gold answers that moot can read.
 
     Raises:
-        SkippedRecord: too long for moot, or no gold answer that can be read.
-        InvalidRecord: no claim, or options or labels that the task does not accept.
+        SkippedRecord: the claim or an option is too long for moot, or no gold answer can be read.
+        InvalidRecord: the claim is empty, or the task does not accept the options or labels.
     """
     if len(item.claim) > LONGEST_CLAIM:
         raise SkippedRecord(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
@@ -122,8 +122,8 @@ def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
         task: the benchmark's task.
 
     Returns:
-        The share of items whose right answer is the most frequent one for their question. None if it is 1, if the
-        task's answers are neither labels nor letters, or if there are no items.
+        The share of items whose right answer is the most frequent right answer to their question. None if this share is
+        1, if the task's answers are neither labels nor letters, or if there is no item.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None
@@ -139,4 +139,4 @@ def _date_notes(items: Sequence[Item]) -> list[str]:
     missing = sum(item.published_before is None for item in items)
     if missing in (0, len(items)):
         return []
-    return [f"items without a date: {missing} of {len(items)}; later evidence is not left out for them"]
+    return [f"items without a date: {missing} of {len(items)}; for these, later evidence is not left out"]

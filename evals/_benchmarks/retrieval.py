@@ -1,7 +1,7 @@
-"""Sources measured on queries with relevance judgements: ``moot eval retrieval``.
+"""Measure sources on queries with relevance judgements, for ``moot eval retrieval``.
 
-A row is one qrels file with the passages to search. The passages are indexed under a name that contains
-their hash, so that changed data becomes a new corpus, and stored passages are skipped.
+A row is one qrels file with the passages to search. The passages are indexed as a corpus whose name contains their
+digest: changed passages become a new corpus, and a corpus that is already stored is not indexed again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAIN_MEASURE = "ndcg@10"
 """The measure that sources are compared by."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the current step, the number of its finished parts, and the number of all parts."""
+"""Called with the name of the current step, the number of its finished parts, and the number of all its parts."""
 
 
 class Estimate(NamedTuple):
@@ -49,12 +49,12 @@ class RowScores:
     row: Row
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     nothing_found: dict[str, int] = field(default_factory=dict)
-    """The number of queries for which each source found nothing; they count as zeros."""
+    """The number of queries for which each source found nothing; their values are 0."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A source's nDCG@10 minus its rival's, over the queries of one row or as a mean over rows."""
+    """The nDCG@10 of ``source`` minus that of ``against``, over the queries of one row or as a mean over rows."""
 
     source: str
     against: str
@@ -67,7 +67,7 @@ def check_sources(kinds: Iterable[str]) -> None:
     """Refuse sources that search no corpus, before anything is indexed.
 
     Raises:
-        UserError: a source searches no corpus.
+        UserError: a name is not in `SOURCES`.
     """
     for kind in kinds:
         if kind not in SOURCES:
@@ -78,10 +78,16 @@ def check_sources(kinds: Iterable[str]) -> None:
 
 
 async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[RowScores]:
-    """Index the passages of each row (stored ones are skipped), and run its queries on each source.
+    """Index the passages of each row, and run the row's queries on each source.
+
+    Args:
+        rows: the rows.
+        sources: kinds of sources, from `SOURCES`.
+        encoder: the encoder of the corpora and of the queries.
+        progress: called after each part of a step.
 
     Raises:
-        UserError: an unknown source, ranx is not installed, or an error of indexing.
+        UserError: a source is unknown, ranx is not installed, the passages cannot be indexed, or a corpus is damaged.
         WorldError: the encoder's endpoint failed.
     """
     check_sources(sources)
@@ -101,7 +107,7 @@ async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: s
 
 
 def corpus_name(row: Row, encoder: str) -> str:
-    """The corpus name of a row's passages: their files (or ``union``), and a hash of the passages and the encoder."""
+    """The corpus name of a row's passages: their files (or ``union``), and a digest of the passages and the encoder."""
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
         content.update(passage.model_dump_json().encode())
@@ -125,9 +131,13 @@ async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: s
 
 
 def gold_grades(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """The grades of a query's gold evidence by id.
+    """The grades of a query's gold passages, by the id of the passage as evidence.
 
-    Passages with the same source and text count once, with the best grade.
+    Passages with the same source and text are the same evidence, and have the best of their grades.
+
+    Args:
+        query: the query.
+        texts: the id as evidence of each passage, by the passage's id.
     """
     grades: dict[str, int] = {}
     for gold in query.gold:
@@ -155,7 +165,7 @@ def mean_interval(*samples: Sequence[float]) -> Estimate:
     """The mean of the samples' means with its 95% interval; each sample is resampled separately.
 
     Raises:
-        ValueError: no sample, or an empty one.
+        ValueError: there is no sample, or a sample is empty.
     """
     found = stratified_bootstrap(samples)
     if found.value is None or found.low is None or found.high is None:
@@ -164,7 +174,7 @@ def mean_interval(*samples: Sequence[float]) -> Estimate:
 
 
 def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
-    """Each of `MEASURES` with its interval, by source."""
+    """The mean of each of `MEASURES` over the queries, with its interval, by source."""
     return {
         source: {measure: mean_interval(values[measure]) for measure in MEASURES}
         for source, values in measured.values.items()
@@ -176,8 +186,11 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
     Args:
         rows: the measured rows.
-        against: the baseline of all other sources. None: ``hybrid`` is compared with the best of the others in each
-            row.
+        against: the source that all other sources are compared with. None: ``hybrid`` is compared with the best other
+            source of each row.
+
+    Returns:
+        The differences of each row, and the mean differences.
     """
     paired: list[tuple[RowScores, str, str, list[float]]] = []
     for measured in rows:
@@ -202,7 +215,7 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
 
 def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str]]:
-    """The sources to compare in a row, each with its rival."""
+    """The sources to compare in a row, each with the source that it is compared with."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
     means = {source: fmean(values[MAIN_MEASURE]) for source, values in measured.values.items()}

@@ -1,1 +1,1 @@
-"""The identity of a run: two runs with the same identity share their samples."""
+"""The identity of a run: an interrupted run is resumed only by a run with the same identity."""

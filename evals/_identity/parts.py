@@ -1,6 +1,6 @@
 """The parts that a run depends on besides its settings, such as items, corpora, prompts and the system's version.
 
-If any of these differs, it is another run even with the same settings, and the samples of the two runs are never mixed.
+If any part differs between two runs, their samples are never mixed, even if their settings are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moot.retrievers._search import contents
 __all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
 Parts = Mapping[str, Any]
-"""The parts that a run depends on, as plain JSON of digests and names."""
+"""The parts that a run depends on: digests and names, as plain JSON."""
 PART_NAMES = {
     "behaviour": "the system's version",
     "corpora": "the content of the corpus {}",
@@ -40,11 +40,11 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The parts that a system with these settings depends on. Blocking.
 
     Args:
-        graph: the system.
+        graph: the name of the system's graph.
         chosen: the settings that differ from the defaults.
 
     Raises:
-        UserError: an unknown setting, or an invalid corpus or endpoint.
+        UserError: a setting, source or corpus is unknown or invalid, a corpus is damaged, or an endpoint is invalid.
     """
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen, graph)
@@ -60,18 +60,18 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(graph: str, settings: Settings) -> str:
-    """The version of a system; if it runs another debate system, the versions of both."""
+    """The version of a system; if its settings choose an inner debate system, the versions of both."""
     debate = getattr(settings, "debate", None) if settings.inner_settings() else None
     return single_version(graph) + (f"+{single_version(debate)}" if debate else "")
 
 
 def single_version(graph: str) -> str:
-    """The version of one of moot's systems, or of the package that declares the system."""
+    """The version of one of moot's systems; for an installed system, the version of its package."""
     return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The addresses of the providers of all called models, without user names, by provider."""
+    """The addresses of the providers of all models that a system calls, by provider."""
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -79,14 +79,17 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 
 
 def endpoints(*models: str) -> dict[str, str]:
-    """The addresses of the models' providers, by provider; models that run in this process have none."""
+    """The addresses of models' providers, by provider, without user names and passwords.
+
+    Models that run in this process have no address.
+    """
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     known = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
     return known | {provider: vendor_endpoint(provider).display_url for provider in providers if provider in VENDORS}
 
 
 def differences(before: Parts, now: Parts) -> list[str]:
-    """The differences between the parts of two runs, in words."""
+    """The names of the parts in which two runs differ, for messages."""
     return list(_differences(before, now))
 
 

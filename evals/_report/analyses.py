@@ -1,4 +1,4 @@
-"""Tables of the papers' own analyses: scores and right answers, agents and rounds, weights of confidences."""
+"""Tables of the papers' own analyses: scores and right answers, agents and rounds, the weight of votes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POOLED = "All runs are pooled."
 
 
 def debate_figures(system: System) -> list[DebateFigures]:
-    """The figures of all debates whose items are not missing."""
+    """The figures of the debates on all items that are not missing."""
     return [observation.debate_figures for observation in system.answered if observation.debate_figures is not None]
 
 
@@ -45,8 +45,8 @@ def score_gaps_table(study: Study) -> Table | None:
     return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which are "
-        f"right. The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
+        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which answers "
+        f"are right. The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
@@ -64,7 +64,7 @@ def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
 
 
 def judge_follows_table(study: Study) -> Table | None:
-    """Whether the judge takes the answer that scored higher, and whether that is the right one (S0, figure 4)."""
+    """Whether the judge takes the answer with the higher score, and whether that answer is right (S0, figure 4)."""
     heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates counted")]
     heads += columns(
         "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
@@ -80,8 +80,8 @@ def judge_follows_table(study: Study) -> Table | None:
         "judge_follows",
         "Does the judge follow the higher score?",
         "Debates count if a judge, who sees the debaters' average scores, decided between two debaters with different "
-        "scores and different last answers. 95% intervals: Wilson's. If the judge takes the higher score, the score "
-        f"need not be the reason. {POOLED}",
+        "scores and different last answers. 95% intervals: Wilson's. If the judge takes the answer with the higher "
+        f"score, the score need not be the reason. {POOLED}",
         heads,
         rows,
     )
@@ -92,8 +92,8 @@ def judge_follows_table(study: Study) -> Table | None:
 
 def consensus_rounds_table(study: Study) -> Table | None:
     """The share of debates in consensus after each round (S3, table 8)."""
-    heads = [SYSTEM, Column("round", "after round"), *columns("count", held="debates in it")]
-    heads += columns("share", consensus="in consensus", consensus_held="in consensus, of these")
+    heads = [SYSTEM, Column("round", "after round"), *columns("count", held="debates in the round")]
+    heads += columns("share", consensus="in consensus", consensus_held="in consensus, of the debates in the round")
     rows: list[list[Cell]] = []
     for system in study.measured:
         agreements = [debate.agreed for debate in debate_figures(system) if debate.agreed]
@@ -106,15 +106,15 @@ def consensus_rounds_table(study: Study) -> Table | None:
         "consensus_rounds",
         "Consensus by round",
         "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: the "
-        "share of all debates of several agents; debates that have ended keep their last state. The score by round is "
-        f"in the table of rounds. {POOLED}",
+        "share of all debates in which several agents voted; debates that have ended keep their last state. The score "
+        f"by round is in the table of rounds. {POOLED}",
         heads,
         rows,
     )
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's accuracy in its first and last answer, its Avg-DN, and its prompt length (S3, tables 3, 4, 7)."""
+    """Each agent's accuracy in its first and last answers, Avg-DN, and prompt length (S3, tables 3, 4, 7)."""
     title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
@@ -135,8 +135,8 @@ def agents_table(study: Study) -> Table | None:
     return make_table(
         "agents",
         "Agents",
-        "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as another's opponent, per "
-        "item. Context: the mean length of an agent's prompts for an answer. 95% intervals: Wilson's, of all "
+        "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as another agent's opponent, "
+        "per item. Context: the mean length of an agent's prompts for an answer. 95% intervals: Wilson's, of all "
         "runs together.",
         heads,
         rows,
@@ -144,7 +144,7 @@ def agents_table(study: Study) -> Table | None:
 
 
 def viewpoints_table(study: Study) -> Table | None:
-    """Colliding viewpoints (DVC) and correct revisions (CVR) per item (S3, table 3), and the context (tables 6, 7)."""
+    """Colliding viewpoints (DVC), correct revisions (CVR) and prompt lengths per item (S3, tables 3, 6 and 7)."""
     heads = [SYSTEM, *columns("count", items="", debates="sparse debates"), *columns("number", dvc="DVC", cvr="CVR")]
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
@@ -162,7 +162,7 @@ def viewpoints_table(study: Study) -> Table | None:
         "viewpoints",
         "Different views and context",
         "Per item. DVC: kept edges whose two answers differ. CVR: kept edges whose reader was wrong before, and then "
-        "gives the right answer that it read. Items that ended without a round of debate have neither. Context: the "
+        "gives the right answer that it read. Items that ended without a round of debate count as 0. Context: the "
         f"mean length of the prompts for answers, in tokens. {POOLED}",
         heads,
         rows,
@@ -175,7 +175,7 @@ def viewpoints_table(study: Study) -> Table | None:
 def weights_table(study: Study) -> Table | None:
     """The calibration error of trials by the weight of votes, and with a weight chosen on other items (S2, table 11).
 
-    Items without a verdict are left out, as they have no confidence.
+    Items without a verdict have no confidence, and are left out.
     """
     heads = [SYSTEM, Column("weight", "weight of votes"), *columns("count", items=""), *columns("share", ece="ECE")]
     heads += columns("text", folds="best weight without each fold")
@@ -192,8 +192,8 @@ def weights_table(study: Study) -> Table | None:
     return make_table(
         "weights",
         "Weight of votes in the confidence of trials",
-        "Expected calibration error of the confidence with each weight. In the last row of a system the weight of "
-        f"each item is chosen on other items ({FOLDS} random folds); the smallest error in the rows above it is too "
+        "Expected calibration error of the confidence with each weight. In the last row of a system, the weight for "
+        f"each item is chosen on other items ({FOLDS} random folds); the smallest error in the rows above is too "
         f"optimistic. The setting is `consensus_weight`. {POOLED}",
         heads,
         rows,
@@ -221,4 +221,4 @@ TABLES: Sequence[Callable[[Study], Any]] = (
     viewpoints_table,
     weights_table,
 )
-"""All functions that make these tables, in the order of a report."""
+"""The functions that make these tables, in the order of a report."""

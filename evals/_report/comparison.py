@@ -1,7 +1,7 @@
-"""Systems that were measured on one benchmark with one model, and the pairs that are compared.
+"""Systems that were measured on one benchmark with one model, and the pairs of systems to compare.
 
-All rows of a comparison have one type (`System`): a debate system, a control that ran with it, or a control that is
-derived without any call. Each contains the observations of its items, run by run.
+Each row of a comparison is a `System`: a debate system, a control that was run, or a control that is derived from logs
+without any call. A `System` contains the observations of its items, run by run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
-"""The second measure for each first measure; it is compared, too, if the benchmark has it."""
+"""The second measure to compare, for each first measure, if the benchmark has this second measure."""
 FIRST_ROUND, PRIOR, ALWAYS_OPEN = "first-round majority", "label prior", "always"
 
 Items = Mapping[str, Observation]
@@ -36,11 +36,11 @@ class System:
     """A system in a comparison: a debate system or a control.
 
     Attributes:
-        label: its name, which is unique in a study.
-        items: for each run the observations by the item's id.
-        runs: the logs, in the same order; none for a derived control.
-        control: the kind of control; None for a system that is not a control.
-        of: for a control, the label of the system that it is compared with.
+        label: the system's name, which is unique in a study.
+        items: for each run, the observations by the item's id.
+        runs: the logs of the runs, in the same order; empty for a derived control.
+        control: the kind of control, retrieval variant or attack; None for any other system.
+        of: the label of the system that a control is compared with; None for any other system, and for constant labels.
     """
 
     label: str
@@ -56,12 +56,12 @@ class System:
 
     @cached_property
     def answered(self) -> list[Observation]:
-        """The observations whose item is not missing."""
+        """The observations with an outcome."""
         return [observation for observation in self.observations if observation.outcome is not None]
 
     @property
     def errors(self) -> int:
-        """The number of items that failed, counted in each run."""
+        """The number of observations without an outcome: an item that failed in several runs counts several times."""
         return len(self.observations) - len(self.answered)
 
     @property
@@ -84,7 +84,7 @@ class System:
 def same_items(systems: Sequence[System]) -> frozenset[str]:
     """The items for which every system has an outcome, with the same right answers.
 
-    Systems without any outcome are ignored, as they cannot be compared.
+    Systems without any outcome are ignored, because they cannot be compared.
     """
     answered = [s for s in systems if s.answered]
     known = [{observation.id for observation in system.answered} for system in answered]
@@ -94,14 +94,14 @@ def same_items(systems: Sequence[System]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Study:
-    """A benchmark with a model, and the systems in display order: each before its controls."""
+    """A benchmark with a model, and the systems in display order: each system comes before its controls."""
 
     benchmark: Benchmark
     model: str | None
     systems: tuple[System, ...]
     notes: tuple[str, ...] = ()
     data: str = ""
-    """The items and judge of the study, if other studies have the same benchmark and model."""
+    """The name of the study's items and judge, if other studies have the same benchmark and model; else empty."""
 
     @property
     def title(self) -> str:
@@ -111,7 +111,7 @@ class Study:
 
     @property
     def first_measure(self) -> str:
-        """The measure for ranking and tests; each item is right or wrong by it."""
+        """The measure for ranking and tests, which decides whether an item is right."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
@@ -134,14 +134,14 @@ class Study:
 # --- studies ----------------------------------------------------------------------------------------------------------
 
 Group = list[LoggedRun]
-"""Runs that differ in nothing but their seed."""
+"""Runs of one system, which may differ only in their seeds and endpoints."""
 
 
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
-    """One study for each benchmark and model, in the order of their plans, then by time.
+    """Make a study for each benchmark and model, in the order of the plans, then by time.
 
-    If a system was run on several sets of items of a benchmark, or several models judged its answers, there is a study
-    for each set of items and judge.
+    If a system was run on several sets of items of a benchmark, or if several models judged its answers, there is a
+    study for each set of items and each judge.
     """
     together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
@@ -160,7 +160,7 @@ def _split_by_data(runs: Sequence[LoggedRun]) -> list[Study]:
 
 
 def _data_key(run: LoggedRun) -> tuple[str, str | None]:
-    """The data that a run's scores are based on: its items, and the judge of answers in words."""
+    """The data that a run's scores are based on: its items, and the judge of free-text answers."""
     return run.items, run.judge if "judged" in run.benchmark.metrics else None
 
 
@@ -200,7 +200,12 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
 
 
 def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
-    """Systems, controls with the system of each, and notes about controls whose system is unknown."""
+    """Group runs by system.
+
+    Returns:
+        The runs of each system; the runs of each control, with those of its system; and notes about controls whose
+        system is unknown, which are among the systems.
+    """
     roots: dict[str, Group] = defaultdict(list)
     for run in (run for run in runs if run.of is None):
         roots[_system_key(run)].append(run)
@@ -224,9 +229,10 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
 
 
 def _system_key(run: LoggedRun) -> str:
-    """A key of everything that the runs of a system share; the label is part of it only if the log names no graph.
+    """A key that the runs of a system share: its graph, control, settings and parts.
 
-    The seed and the endpoints are not part of it: runs of one system may differ in them.
+    If the log names no graph, the label replaces it. The seed and the endpoints are not in the key, because runs of one
+    system may differ in them.
     """
     parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
@@ -235,10 +241,10 @@ def _system_key(run: LoggedRun) -> str:
 
 
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
-    """Make a system with its newest label; equal labels of several systems are numbered.
+    """Make a system with the label of its newest log; if several systems have the same label, the labels get numbers.
 
-    If several logs have one seed, for example because the items were read from different places, the newest successful
-    log is used, or else the newest.
+    If several logs have the same seed, for example because the items were read from different places, the newest
+    successful log is used; if no log is successful, the newest log.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
@@ -259,7 +265,7 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
 
 
 def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
-    """The control with the answers of a debate's first round, if they can differ from its final answers."""
+    """The control with the majority answers of a debate's first round, if they can differ from its final answers."""
     if not first_rounds_can_differ(system.observations):
         return []
     items = tuple(
@@ -270,7 +276,7 @@ def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """Controls that always give the most frequent right label and, if it differs, the label for open claims."""
+    """Controls with a constant answer: the most frequent right label and, if it differs, the label for open claims."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: observation for system in reversed(systems) for run in system.items for id, observation in run.items()}
@@ -288,7 +294,7 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """Copy an observation with another outcome, without the figures that belong to the old one."""
+    """Copy an observation with another outcome, without the figures that belong to the old outcome."""
     scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
     return Observation(
@@ -316,8 +322,9 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
 
     Args:
         study: the study with all systems.
-        against: a system's label, or a kind of control: each system is compared with its own control of that kind, or
-            all with a control that belongs to no system. By default each system is compared with all its own
+        against: the baseline. If it is a system's label, all other systems are compared with this system. If it is a
+            kind of control, each system is compared with its own control of that kind; a control with a constant answer
+            belongs to no system, and all systems are compared with it. None: each system is compared with all its own
             controls, and with the first system.
     """
     systems = study.systems

@@ -1,4 +1,4 @@
-"""Tables of the calibration of systems' confidences, and of thresholds for scores of answers."""
+"""Tables about the calibration of systems' confidences, and about thresholds for scores of answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from moot.evals._stats.calibration import BINS, accuracy_at, brier_score, ece, r
 from moot.evals._stats.observations import THRESHOLD_SCORES, Observation, is_right_answer
 
 THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
-"""Thresholds for scores of answers; only answers with a negative answer relevance do not pass 0."""
+"""Thresholds for scores of answers. All answers pass 0, except those with a negative answer relevance."""
 
 
 CONFIDENCE = "confidence"
 PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "stated": "as stated by the winners"}
-"""Parts of a confidence that can be used as a confidence alone."""
+"""Parts of a confidence that can also serve as a confidence by themselves, with their names in tables."""
 
 
 def confidences_of(
@@ -27,7 +27,7 @@ def confidences_of(
     Args:
         system: the system.
         study: the system's study.
-        part: the confidence of the documents, or one of `PARTS`.
+        part: `CONFIDENCE` for the confidence in the result documents, or one of `PARTS`.
     """
     observations = system.observations
     return [confidence_in(observation, part) if observation.outcome else None for observation in observations], [
@@ -42,7 +42,7 @@ def confidence_in(observation: Observation, part: str) -> float | None:
 
 
 def confidence_kind(system: System) -> str:
-    """The kind of confidence in most of a system's documents; if there is none, the reason."""
+    """The kind of confidence that most of a system's documents have; if none has a confidence, the reason."""
     documents = [observation.document for observation in system.answered if observation.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in documents if d["confidence"] is not None)
     if not parts:
@@ -53,7 +53,7 @@ def confidence_kind(system: System) -> str:
 
 
 def calibration_table(study: Study) -> Table | None:
-    """The calibration of confidences and of their parts; for systems without confidences, the reason."""
+    """The calibration of each system's confidence and of its parts; for a system without a confidence, the reason."""
     heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"
@@ -100,7 +100,7 @@ def reliability_table(study: Study) -> Table | None:
 
 
 def thresholds_table(study: Study) -> Table | None:
-    """The share of answers that reach each threshold of a score, and the share of these that is right."""
+    """The share of answers that reach each threshold of a score, and the share of right answers among them."""
     heads = [SYSTEM, Column("score", "score"), *columns("count", answers="scored answers", unknown="score unknown")]
     heads += [*columns("ratio", threshold=""), *columns("count", passed="")]
     heads += columns("share", share="share that passes", right="right among them")
@@ -121,12 +121,13 @@ def thresholds_table(study: Study) -> Table | None:
     return make_table(
         "thresholds",
         "Thresholds of scores",
-        "The number and share of scored answers within debates that reach each threshold, and the share of these that "
-        "is right by the first measure. Only a negative answer relevance is below threshold 0. Answers with an unknown "
-        "score are left out. Some answers need not follow from evidence: their writer has no source, or the task is "
-        "multiple choice, a number or an expression, and the answer uses no evidence. They have no faithfulness, and "
-        "count only under answer relevance. A threshold of answer relevance belongs to the encoder that it was chosen "
-        "with. Answers of one debate are not independent: small differences mean nothing. All runs are pooled.",
+        "The number and share of scored answers within debates that reach each threshold, and the share of right "
+        "answers among them by the first measure. Only a negative answer relevance is below threshold 0. Answers with "
+        "an unknown score are left out. Some answers need not follow from evidence: their writer has no source, or the "
+        "task is multiple choice, a number or an expression, and the answer uses no evidence. They have no "
+        "faithfulness, and count only under answer relevance. A threshold of answer relevance is valid only for the "
+        "encoder that it was chosen with. Answers of one debate are not independent, so small differences may be due "
+        "to chance. All runs are pooled.",
         heads,
         rows,
     )

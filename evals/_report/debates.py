@@ -33,7 +33,7 @@ from moot.evals._stats.panel_measures import (
 from moot.nodes._steps.score import average
 
 VERDICT = "verdict"
-"""The value for the system's own verdict in the column of rounds."""
+"""The value in the column of rounds for a system's own verdict."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 POOLED = "All runs are pooled."
 INTERVALS = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
@@ -52,7 +52,7 @@ def finished_documents(system: System) -> list[Document]:
 
 
 def stops_table(study: Study) -> Table | None:
-    """The first measure by stop reason."""
+    """The score by the first measure, for each stop reason."""
     heads = [SYSTEM, Column("stop_reason", "stopped by"), *columns("count", items="", errors="errors in all")]
     heads += [*columns("share", share="", score=TITLES[study.first_measure]), *columns("number", rounds="mean rounds")]
     rows: list[list[Cell]] = []
@@ -72,9 +72,9 @@ def stops_table(study: Study) -> Table | None:
 
 
 def rounds_table(study: Study) -> Table | None:
-    """The first measure of each round's majority answer, for systems with several rounds."""
+    """The score of each round's majority answer by the first measure, for systems with several rounds."""
     title = TITLES[study.first_measure]
-    heads = [SYSTEM, Column("round", "round"), *columns("count", held="debates in it", errors="")]
+    heads = [SYSTEM, Column("round", "round"), *columns("count", held="debates in the round", errors="")]
     heads += columns("share", score_held=f"{title} in these", score=f"{title} of all, stopped here")
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -98,16 +98,16 @@ def rounds_table(study: Study) -> Table | None:
     return make_table(
         "rounds",
         "By round",
-        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: the "
-        "score if all debates stopped after this round, so that rounds can be compared; debates that ended before keep "
-        f"their last answer. The verdict is the system's own. {INTERVALS}",
+        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: the score if all "
+        "debates stopped after this round, so that rounds can be compared; debates that ended earlier keep their last "
+        f"answer. The verdict is the system's own. {INTERVALS}",
         heads,
         rows,
     )
 
 
 def _score_after(observation: Observation, number: int, study: Study) -> float | None:
-    """The score of the majority answer in the last round up to this one, or in the first round if all are later."""
+    """The score of the majority answer in the last round up to ``number``; in the first round if all are later."""
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]
@@ -115,7 +115,7 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
 
 
 def consistency_table(study: Study) -> Table | None:
-    """Shares of debates that end in consensus, and in a right consensus, for systems in which several speakers vote."""
+    """The shares of debates that end in consensus, and in right consensus, for systems with several voters."""
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -185,7 +185,7 @@ def judges_table(study: Study) -> Table | None:
 
 def trial_rounds_table(study: Study) -> Table | None:
     """Novelty and reflection by round, for both debates of trials."""
-    heads = [SYSTEM, Column("debate", "debate"), *columns("count", round="", held="debates in it")]
+    heads = [SYSTEM, Column("debate", "debate"), *columns("count", round="", held="debates in the round")]
     heads += columns("share", novelty="", reflection="", ks="KS to the last round")
     rows: list[list[Cell]] = []
     for system in _systems_with_trials(study):
@@ -214,7 +214,7 @@ def trial_rounds_table(study: Study) -> Table | None:
 
 
 def evidence_count_table(study: Study) -> Table | None:
-    """The amount of each system's evidence; None if no system has evidence, searches or failed sources."""
+    """The amount of each system's evidence; None if no debate has evidence, a failed source or a fallback source."""
     heads = [SYSTEM, *columns("number", pieces="mean pieces", searches="mean searches")]
     heads += columns(
         "count",
@@ -242,14 +242,14 @@ def evidence_count_table(study: Study) -> Table | None:
         "found",
         "Amount of evidence",
         "Items that are not missing. Searches are queries with results. Systems that differ here had unequal "
-        "evidence: a source may have failed for one and not for the other.",
+        "evidence: a source may have failed for one system and not for another.",
         heads,
         rows,
     )
 
 
 def evidence_table(study: Study) -> Table | None:
-    """Citations, and the share of gold evidence that was found."""
+    """Citations, the share of gold evidence that was found, and official scores that require evidence."""
     heads = [SYSTEM, *columns("count", items="", errors="", citations="", verified="", fabricated="")]
     heads += [
         *columns("share", citation_precision=TITLES["citation_precision"]),
@@ -272,9 +272,9 @@ def evidence_table(study: Study) -> Table | None:
     return make_table(
         "evidence",
         "Citations and evidence",
-        "A verified citation quotes words of the evidence that it names; a fabricated one names evidence that was not "
-        "shown. Precision is verified / all citations, the mean over items with citations. Gold recall and official "
-        f"scores are those in the logs, over the items for which they are defined. {POOLED}",
+        "A verified citation quotes words of the evidence that it names; a fabricated citation names evidence that was "
+        "not shown. Precision is verified / all citations, as the mean over items with citations. Gold recall and "
+        f"official scores are those in the logs, over the items for which they are defined. {POOLED}",
         heads,
         rows,
     )
@@ -297,4 +297,4 @@ TABLES: Sequence[Callable[[Study], Any]] = (
     evidence_count_table,
     evidence_table,
 )
-"""All functions that make these tables, in the order of a report."""
+"""The functions that make these tables, in the order of a report."""

@@ -1,8 +1,8 @@
 """Functions to draw a report's pictures: figures, styles of lines and markers, and panels.
 
-Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are a grey with a
-contrast of 4.5 : 1 to white and to black, and colours are safe for the colour-blind. A marker, a line or a label always
-carries the same information as a colour.
+Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are of a grey with
+a contrast of 4.5 : 1 to white and to black, and the colours are safe for the colour-blind. A marker, a line or a label
+always shows the same information as a colour.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 """Okabe and Ito's colours with a contrast of at least 3 : 1 to white and black."""
 MARKERS = "os^DvPX*p<>hd"
 LONGEST_NAME, LONGEST_TITLE = 44, 26
-"""Maximum number of characters of a name beside an axis, and above a panel."""
+"""Maximum number of characters of a name beside an axis, and of a name above a panel."""
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 WIDTH = 7.2
 """Width of a figure in inches."""
@@ -47,7 +47,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture; ``table_key`` is the key of the table with its numbers, and ``alt`` a description in words."""
+    """A picture; ``table_key`` is the key of the table with its numbers, and ``alt`` its description as text."""
 
     key: str
     table_key: str
@@ -63,7 +63,10 @@ class Picture:
 
 @contextmanager
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """Yield a figure to draw on, and a list that then gets its files: SVG, PNG, and PDF (black in place of grey)."""
+    """Context manager: yield a figure to draw on, and an empty list for its files.
+
+    When the context ends, the files are added to the list: SVG, PNG, and PDF (with black instead of grey).
+    """
     matplotlib = load_extra("matplotlib")
     figure_module = load_extra("matplotlib.figure")
     files: list[bytes] = []
@@ -75,7 +78,7 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
             out = BytesIO()
             figure.savefig(out, format=form, transparent=True, dpi=200, metadata=metadata)
             files.append(out.getvalue())
-            figure.set_layout_engine(None)  # laid out once, not for each file
+            figure.set_layout_engine(None)  # compute the layout only once, not for each file
         out = BytesIO()
         _make_black(figure)
         figure.savefig(out, format="pdf", metadata={"CreationDate": None})
@@ -83,7 +86,7 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
 
 
 def _make_black(figure: Any) -> None:
-    """Make the grey parts of a figure black; they are grey for dark screens."""
+    """Make the grey parts of a figure black; the grey is only for dark screens."""
     same = load_extra("matplotlib.colors").same_color
     for artist in figure.findobj():
         for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
@@ -101,7 +104,7 @@ def make_picture(key: str, title: str, alt: str, files: Sequence[bytes], table: 
 
 
 def with_theme_colours(svg: str) -> str:
-    """Make the grey of an SVG dark on a light page, and light on a dark page."""
+    """Change an SVG so that its grey becomes dark on a light page, and light on a dark page."""
     style = (
         "<style>:root{color-scheme:light dark;color:#767676}@media(prefers-color-scheme:light){:root{color:#333}}"
         "@media(prefers-color-scheme:dark){:root{color:#ddd}}</style>"
@@ -116,7 +119,7 @@ def shorten(name: object, most: int = LONGEST_NAME) -> str:
 
 
 def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
-    """The i-th colour, and the i-th marker or, if given, that with the number ``marker``; hollow if requested."""
+    """The style with the i-th colour and marker; ``marker`` is the index of another marker."""
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
     return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
@@ -140,18 +143,18 @@ def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequ
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
-    """The lengths of intervals below and above their values; 0 if unknown."""
+    """The lengths of intervals below and above their values, as matplotlib reads them; 0 if an end is unknown."""
     known = [(i.value or 0.0, i.low, i.high) for i in intervals]
     below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
 
 def system_styles(table: Table) -> list[dict[str, Any]]:
-    """The style of each system of a table: a control has its system's colour, and a hollow marker for its kind.
+    """The style of each row of a table: a control has its system's colour, and a hollow marker for its kind.
 
     If there are more systems than colours, markers distinguish the controls of systems with the same colour.
     """
-    kinds_by_row: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
+    kinds_by_row: list[tuple[int, str | None]] = []  # for each row the index of its system, and the kind of control
     system, number = "", -1
     for name in table.column("system"):
         if isinstance(name, Nested) and number >= 0:
@@ -169,7 +172,7 @@ def system_styles(table: Table) -> list[dict[str, Any]]:
 
 
 def set_scale(axes: Any, values: Sequence[float]) -> None:
-    """Set the x axis's scale, with plain numbers: logarithmic for positive values that differ more than 20-fold."""
+    """Set the scale of the x axis: logarithmic if values are positive and the largest is over 20 times the smallest."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
         ticker = load_extra("matplotlib.ticker")

@@ -1,4 +1,4 @@
-"""The beginning of a report: findings that claim no more than the tests show, and gaps in the measurement."""
+"""The beginning of a report: findings that claim no more than the tests show, and a list of what was not measured."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from moot.evals._stats.sample_size import ALPHA, POWER
 from moot.evals._stats.significance import Family
 
 TestsByStudy = Sequence[tuple[Study, Sequence[Comparison]]]
-"""The tests of each study."""
+"""Studies, each with its tests."""
 MOST_FINDINGS = 6
-"""Maximum number of findings that are listed singly."""
+"""Maximum number of significant differences with a sentence of their own."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The headline, the sentences below it, and the gaps in the measurement, each with a description."""
+    """The headline, the sentences below it, and the gaps in the measurement.
+
+    ``not_measured``: for each gap a name and a description.
+    """
 
     headline: str
     sentences: tuple[str, ...]
@@ -39,7 +42,7 @@ def findings_of(compared: TestsByStudy, family: Family) -> Findings:
 
     Args:
         compared: studies, each with its tests.
-        family: the tests that were corrected together.
+        family: which tests Holm's correction covers together.
     """
     tested = [(study, comparison) for study, tests in compared for comparison in tests if comparison.p_holm is not None]
     significant = [
@@ -149,16 +152,16 @@ def _insignificant_sentences(
     if undetectable := len(not_significant) - len(least):
         beginning = "Not" if undetectable == len(not_significant) else f"In {undetectable} of these tests not"
         chance = f"would be found with a chance of {POWER:.0%}"
-        yield f"{beginning} even the largest difference {chance}: too few items tell the systems apart."
+        yield f"{beginning} even the largest difference {chance}: there are too few items."
 
 
 def per_100_items(share: float | None) -> str:
-    """A difference of shares in words."""
+    """A difference of shares as text, without its sign: ``5.0 items in 100``."""
     return f"{abs(share or 0) * 100:.1f} items in 100"
 
 
 def p_text(p: float | None) -> str:
-    """A p-value in a sentence."""
+    """A p-value as text that follows the letter p: ``= 0.012``."""
     return "unknown" if p is None else "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
@@ -212,7 +215,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
 
 
 def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
-    """The number of missing answers, and how many differences would be reversed or 0 if these counted as wrong."""
+    """The number of missing answers, and the number of differences that reverse or vanish if these count as wrong."""
     systems = [system for study, _ in compared for system in study.measured]
     missing = sum(system.errors + system.not_run for system in systems)
     if not missing:

@@ -1,6 +1,6 @@
-"""A report as one HTML page that works offline: styles and pictures are embedded, and nothing is loaded.
+"""A report as one HTML page that works offline: styles and pictures are embedded, and the page loads nothing.
 
-The template engine escapes everything that comes from logs.
+The template engine escapes all texts that come from logs.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from moot.evals._report.write import Report
 
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
-"""Edges of the chart of costs, in its own units."""
+"""Edges of the chart of costs, in the units of its SVG."""
 LABEL_DISTANCE, LETTER_WIDTH = 15, 6.2
-"""Distance between a label and its point, and the largest average width of a letter."""
+"""Vertical distance between a label and its point, and upper estimate of a letter's average width, in these units."""
 HIDDEN_COLUMNS = ("tokens", "seconds")
-"""Columns of the overview that the page leaves out; it shows the cost and the calls of an item."""
+"""Columns of the overview that the page leaves out; cost and calls are enough there."""
 LONGEST_LABEL = 30
 """Maximum number of characters of a point's label."""
 
 
 def html_page(report: Report) -> str:
-    """Render the page.
+    """Render a report as an HTML page.
 
     Raises:
         UserError: Jinja2 is not installed.
@@ -75,7 +75,7 @@ def data_url(picture: Picture) -> str:
 
 
 def report_subject(report: Report) -> str:
-    """The models, the number of benchmarks, the date and moot's version, on one line."""
+    """The models, the number of benchmarks, the date, and moot's version, in one line of text."""
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
     count = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
@@ -87,7 +87,7 @@ def report_subject(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a column of intervals: its ends, multiples of 0.1; both are None if there is no interval."""
+    """The scale of a column of intervals. Its ends are multiples of 0.1; both are None if there is no interval."""
 
     low: float | None
     high: float | None
@@ -110,7 +110,7 @@ def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
 
 
 def best_scores(table: Table | None) -> dict[str, float | None]:
-    """The highest score of each column, by the column's key; None for a column without scores."""
+    """The highest score in each column, by the column's key; None for a column without scores."""
     found: dict[str, float | None] = {}
     for column in table.columns if table else ():
         values = [cell.value for cell in (table.column(column.key) if table else ()) if isinstance(cell, Interval)]
@@ -119,7 +119,7 @@ def best_scores(table: Table | None) -> dict[str, float | None]:
 
 
 def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The title of each study and its paired differences by the first measure; no title if there is one study."""
+    """For each study its title and its paired differences by the first measure; a single study has an empty title."""
     studies = []
     for section in report.sections:
         table = next((candidate for candidate in section.tables if candidate.key == "differences"), None)
@@ -148,7 +148,10 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def cost_chart(table: Table | None) -> dict[str, Any] | None:
-    """Score against the cost of an item, or its tokens if a cost is unknown; None if fewer than 2 systems have both."""
+    """The data of a chart of scores against costs; None if fewer than two systems have a score and a cost.
+
+    If the cost in USD of some system is unknown, the chart shows tokens instead.
+    """
     if table is None:
         return None
     scores = [column for column in table.columns if column.key.startswith("score_")]
@@ -192,9 +195,9 @@ def _all_known(table: Table, key: str) -> bool:
 
 
 def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """A function from a value to its horizontal position, and at most six ticks, at 1, 2 or 5 times a power of ten.
+    """A function from a value to its horizontal position, and at most six ticks, each with its position and label.
 
-    If none of these is on the axis, the ticks are the ends.
+    Ticks are at 1, 2 or 5 times a power of ten. If no such value is on the axis, the ticks are at its ends.
     """
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
@@ -209,7 +212,7 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
 
 
 def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """A function from a score to its vertical position, and the grid's lines, each with its position and label."""
+    """A function from a score to its vertical position, and the lines of the grid, each with its position and label."""
     room = max((high - low) * 0.12, 0.01)
     start, end = low - room, high + room
 
@@ -222,10 +225,10 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
 
 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the places of labels to points. A label overlaps no point and no other label if there is such a place.
+    """Add the place of its label to each point.
 
-    The line of the front goes to the right of its points and up, so the first choices for their labels are above on the
-    left, and below.
+    If possible, a label overlaps no point and no other label. From a point on the front, the line of the front goes to
+    the right and then up. So the first choices for the label of such a point are above on the left, and below.
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
@@ -265,7 +268,7 @@ def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
 
 
 def _front_line(best: Sequence[tuple[float, float]]) -> str:
-    """The front as an SVG path: from each point to the right at its score, then up to the next point."""
+    """The front as an SVG path: from each point to the right, then up to the next point."""
     (x, y), *more = best
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
 
@@ -274,7 +277,7 @@ def _front_line(best: Sequence[tuple[float, float]]) -> str:
 
 
 def ratios_table(report: Report) -> Table | None:
-    """The cost of controls relative to that of their systems; None if there is no such control."""
+    """The cost of controls relative to that of their systems; None if there is no control of a system."""
     rows = []
     heads = [*columns("text", system="control", benchmark="")]
     keys = {"relative": "tokens", "relative_cost": "USD", "relative_seconds": "seconds"}

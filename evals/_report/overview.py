@@ -1,4 +1,4 @@
-"""Systems side by side over all benchmarks of a report: the main table of a paper."""
+"""The main table of a report: systems in rows, and benchmarks in columns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from moot.evals._stats.significance import Interval
 from moot.nodes._steps.score import average
 
 CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
-"""Names for constant answers whose label differs between benchmarks."""
+"""Names of controls with a constant answer whose label differs between benchmarks."""
 
 
 @dataclass
 class Line:
-    """A row of the overview: the figures of a system, by the place of the benchmark among the columns."""
+    """A row of the overview: a system with a model. A benchmark's place is its index among the columns, from 0."""
 
     name: str
     nested: bool
@@ -29,12 +29,17 @@ class Line:
 
 
 def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
-    """The first measure on these items: with Wilson's interval for one run, the bootstrap's for several."""
+    """A system's score on items by the first measure; the interval is Wilson's for one run, else the bootstrap's."""
     return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.first_measure, ids)
 
 
 def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
-    """The benchmarks, each with the number of compared items for each model, and a line for each system and model."""
+    """The columns and lines of the overview.
+
+    Returns:
+        The title of each benchmark, with the number of compared items in each of its studies; and a line for each
+        system and model.
+    """
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}
@@ -54,7 +59,7 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
 
 
 def overview_table(studies: Sequence[Study]) -> Table | None:
-    """Systems x benchmarks with averages; None if there is no study."""
+    """The scores of systems on benchmarks, with averages and costs; None if there is no study."""
     benchmarks, lines = overview_lines(studies)
     many_models = len({line.model for line in lines}) > 1
     heads = [SYSTEM, *columns("text", model="")]
@@ -72,11 +77,11 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
         "Systems and benchmarks",
         f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
         "for several, both over groups of items. On each benchmark, all systems are compared on the same items: those "
-        "on which every system has an answer or an abstention, with the same right answers. The average gives each "
-        "benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system that "
-        "was not run on all benchmarks has no average. Tokens, calls, seconds and USD are means over the benchmarks' "
-        "means. Missing answers are those of failed debates. Items with less evidence are those for which a source "
-        "failed, a fallback was used, or nothing was found.",
+        "for which every system has an answer or an abstention, and all logs the same right answers. The average gives "
+        "each benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system "
+        "that was not run on all benchmarks has no average. Tokens, calls, seconds and USD are means over the "
+        "benchmarks' means. Missing answers are those of failed debates. Items with less evidence are items for which "
+        "a source failed, a fallback was used, or nothing was found.",
         heads,
         rows,
     )

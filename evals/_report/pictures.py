@@ -31,10 +31,10 @@ from moot.evals._stats.significance import Interval
 
 
 def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
-    """Draw the pictures of tables.
+    """Draw the pictures of a report's tables.
 
     Args:
-        tables: the tables by their keys.
+        tables: the tables by their keys; tables without a picture are ignored.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -46,7 +46,7 @@ def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
 
 
 def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
-    """Every system's scores with their intervals."""
+    """Draw every system's scores with their intervals."""
     table = tables["systems"]
     shares = [c for c in table.columns if c.kind == "share" and c.key != "wilson"]
     if not shares:
@@ -70,7 +70,7 @@ def _known_intervals(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[s
 
 
 def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
-    """The difference between every system and its baseline."""
+    """Draw the difference between every system and its baseline."""
     table = tables["differences"]
     shown = [column for column in table.columns if column.kind == "signed"]
     if not shown:
@@ -91,7 +91,7 @@ def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
-    """Score by the cost of an item or, if a system's cost is unknown, by its tokens."""
+    """Draw the score by the cost of an item or, if some system's cost is unknown, by the tokens of an item."""
     table = tables["costs"]
     priced = table.has("cost") and None not in table.column("cost")
     by, unit = ("cost", "USD per item") if priced else ("tokens", "tokens per item")
@@ -105,7 +105,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
         drawn_at = Counter[tuple[float, float]]()
         for (name, x, y), style, drawn in zip(places, system_styles(table), known, strict=True):
-            if drawn:  # a larger marker surrounds points in the same place
+            if drawn:  # if points are in the same place, each further marker is larger, so that all are visible
                 axes.plot([x], [y], markersize=8 + 5 * drawn_at[x, y], label=name, **style)
                 drawn_at[x, y] += 1
         set_scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
@@ -129,7 +129,7 @@ def column_title(table: Table, key: str) -> str:
 
 
 def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
-    """The share of right answers by confidence; the larger a dot, the more items."""
+    """Draw the share of right answers by confidence; the larger a dot, the more items."""
     table = tables["reliability"]
 
     def draw(axes: Any, rows: Rows) -> None:
@@ -147,7 +147,7 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
-    """The score of each round's majority, and of the verdict."""
+    """Draw the score of each round's majority answer, and of the verdict."""
     table = tables["rounds"]
 
     def draw(axes: Any, rows: Rows) -> None:
@@ -174,7 +174,7 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Novelty and reflection by round; lines are solid for the primary debate, dashed for that with sides switched."""
+    """Draw novelty and reflection by round, with solid lines for the primary debate and dashed for the switched one."""
     table = tables["trial_rounds"]
     groups = by_system(table)
     shown = [name for name in ("novelty", "reflection") if table.has(name)]
@@ -207,7 +207,7 @@ def _draw_both_debates(axes: Any, rows: Rows, name: str) -> None:
 
 
 def draw_stops(tables: Mapping[str, Table]) -> Picture | None:
-    """The score by stop reason."""
+    """Draw the score by stop reason."""
     table = tables["stops"]
     rows = zip(table.column("system"), table.column("stop_reason"), table.column("items"), strict=True)
     names = [f"{shorten(system)}: {str(reason).replace('_', ' ')} ({items})" for system, reason, items in rows]
@@ -216,7 +216,7 @@ def draw_stops(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
-    """Kappa of every pair of judges."""
+    """Draw the kappa of every pair of judges."""
     table = tables["judges"]
     if not table.has("kappa"):
         return None
@@ -228,7 +228,7 @@ def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
 def _row_picture(
     key: str, title: str, table: Table, names: Sequence[str], column: str, alt: str, least: float
 ) -> Picture:
-    """Draw a dot in each row, in one style for each system, on a scale from the least value to 1."""
+    """Draw a dot in each row, in one style for each system, on a scale from ``least`` to 1."""
     systems = list(dict.fromkeys(map(str, table.column("system"))))
     styles = [line_style(systems.index(str(name))) for name in table.column("system")]
     with open_figure(key, 1 + 0.28 * len(names)) as (figure, files):

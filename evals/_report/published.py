@@ -1,8 +1,8 @@
 """Figures that the papers published for the same systems on the same benchmarks, next to ours.
 
-The figures are printed in the papers' tables; ``published.jsonl`` names each table. Figures with another measure or
-other items than the benchmark has here are left out: S3's on GPQA, LongBench and SQuAD, those on MedQA, whose number of
-options the papers do not state, and PROClaim's on FEVEROUS, which has two labels there.
+The figures are printed in the papers' tables; ``published.jsonl`` names each table. A figure is left out if its measure
+or its items are not those of the benchmark here: S3's figures on GPQA, LongBench and SQuAD; all figures on MedQA,
+because the papers do not state the number of options; and PROClaim's on FEVEROUS, because they are for two labels.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class PublishedFigure(NamedTuple):
     Attributes:
         source: the paper.
         where: the table in the paper.
-        benchmark: a key of the catalogue.
+        benchmark: the name of the benchmark in the catalogue.
         graph: our name of the system.
         model: the paper's name of the model.
         measure: "first" for the benchmark's first measure, else the key of a measure.
         value: in [0, 1].
         n: the number of items.
         low: the lower end of the interval; None if no interval is printed.
-        high: the upper end, or None.
+        high: the upper end of the interval; None if no interval is printed.
     """
 
     source: str
@@ -56,9 +56,9 @@ def published_figures() -> tuple[PublishedFigure, ...]:
 
 
 def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
-    """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of items.
+    """The interval of a paper's figure, and a text about its origin.
 
-    An F1 whose interval is not printed has none.
+    If the paper prints no interval, Wilson's is computed from the value and the number of items, but not for an F1.
     """
     if figure.low is not None and figure.high is not None:
         return Interval(figure.value, figure.low, figure.high, figure.n), "theirs, as printed"
@@ -70,7 +70,7 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Our figures of systems next to the papers' figures of the same systems; None if no paper has any."""
+    """Our figures next to the papers' figures of the same systems; None if no paper has a figure of these systems."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),

@@ -1,4 +1,4 @@
-"""Tables about runs: logs, settings, errors and warnings; and notes for the reader."""
+"""Tables about runs (logs, settings, errors and warnings), and notes for the reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.nodes._steps.score import average
 from moot.retrievers._evidence import clean
 
 LONGEST_SETTINGS = 2000
-"""Maximum number of characters shown of settings."""
+"""Maximum number of characters of settings that are shown."""
 
 
 def runs_table(study: Study) -> Table | None:
@@ -61,7 +61,7 @@ def errors_table(study: Study) -> Table | None:
 
 
 def warnings_table(study: Study) -> Table | None:
-    """Warnings: problems that did not end debates."""
+    """The numbers of warnings, which are problems that did not end debates."""
     heads = [SYSTEM, *columns("text", warning=""), *columns("count", items="", times="")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -89,7 +89,7 @@ def study_notes(study: Study) -> list[str]:
 
 
 def _item_notes(study: Study) -> Iterator[str]:
-    """Notes on items and judges that differ between systems or logs."""
+    """Notes about items and judges that differ between systems or logs."""
     sets = {system.label: set(system.gold) for system in study.measured}
     everywhere, anywhere = set.intersection(*sets.values()), set.union(*sets.values())
     if len(everywhere) < len(anywhere):
@@ -97,7 +97,7 @@ def _item_notes(study: Study) -> Iterator[str]:
         yield (
             f"The systems were not measured on the same items: {len(everywhere)} of {len(anywhere)} are common to all "
             f"({counts}). Scores of systems are over the common items with an outcome, paired tests over the items "
-            "that both systems have, and details over all items of a system."
+            "that both systems have, and the other tables over all items of a system."
         )
     golds: dict[str, set[tuple[str, ...]]] = {}
     for system in study.measured:
@@ -111,11 +111,11 @@ def _item_notes(study: Study) -> Iterator[str]:
     if len(versions := {run.items for run in _all_runs(study)}) > 1:
         yield f"The logs have {len(versions)} different sets of items, according to their tasks' versions."
     if len(judges := {str(run.judge) for run in _all_runs(study)}) > 1:
-        yield f"Answers in words were judged by different models: {', '.join(sorted(judges))}."
+        yield f"Free-text answers were judged by different models: {', '.join(sorted(judges))}."
 
 
 def _run_notes(study: Study) -> Iterator[str]:
-    """Notes on incomplete runs and on costs, and the notes in logs."""
+    """Notes about incomplete runs and about costs, and the notes in the logs."""
     runs = _all_runs(study)
     files_by_note: dict[str, list[str]] = {}
     for run in runs:
@@ -145,7 +145,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models without a known price: items with calls to them have a number of tokens, but never a cost."""
+    """Models without a known price: every item with counted tokens that called such a model has an unknown cost."""
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

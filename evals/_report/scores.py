@@ -39,7 +39,7 @@ TITLES = {
     "citation_precision": "citation precision",
     "gold_recall": "gold recall",
 }
-"""Names of measures."""
+"""Names of measures in reports."""
 FIGURES = ("calls", "depth", "rounds", "seconds")
 """Figures of result documents whose means are shown."""
 
@@ -61,7 +61,7 @@ BEST_POSSIBLE_NOTE = (
 
 
 def count_less_evidence(system: System) -> int:
-    """The number of items with less or other evidence than they should have, over all runs."""
+    """The number of observations with a warning in `LESS_EVIDENCE`."""
     return sum(not observation.warnings.keys().isdisjoint(LESS_EVIDENCE) for observation in system.observations)
 
 
@@ -80,7 +80,7 @@ def is_right(observation: Observation, study: Study) -> bool | None:
 
 
 def systems_table(study: Study) -> Table | None:
-    """Every system with its scores, and the numbers of items that the scores do not cover."""
+    """Every system with its scores, and the numbers of items that the scores cover or leave out."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
@@ -95,8 +95,9 @@ def systems_table(study: Study) -> Table | None:
         f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
         f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
-        "answers. Abstentions and replies that could not be used are not right; see the policies. With less evidence: "
-        "a source failed, a fallback was used, or nothing was found; see the warnings. In brackets: 95% percentile "
+        "answers. Abstentions and replies that could not be used are not right; the table of policies shows other ways "
+        "to count them. With less evidence: a source failed, a fallback was used, or nothing was found; see the "
+        "warnings. In brackets: 95% percentile "
         f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the score is their "
         "mean. Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior "
         "is chosen on these same items, so no constant answer does better."
@@ -129,7 +130,7 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
     Args:
         system: a system with a single run.
         study: the system's study.
-        ids: the items; by default all.
+        ids: the ids of the items to use; by default all.
     """
     observations = [observation for observation in system.observations if ids is None or observation.id in ids]
     correct = [is_right(observation, study) for observation in observations]
@@ -142,7 +143,7 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
 
 
 def _labels_of(study: Study) -> list[str]:
-    """The labels of a study's task, in order, and of its items; empty if answers are not labels."""
+    """The labels of a study's task, then other labels of its items; empty if the answers are not labels or letters."""
     task = TASKS[study.benchmark.task]
     if task.kind not in ("labels", "choice"):
         return []
@@ -152,7 +153,7 @@ def _labels_of(study: Study) -> list[str]:
 
 
 def confusion_table(study: Study) -> Table | None:
-    """The counts of each answer for each right label, with missing answers in a separate column."""
+    """The number of items with each right label that got each answer, with missing answers in a separate column."""
     labels = _labels_of(study)
     heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
     heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
@@ -180,7 +181,7 @@ def confusion_table(study: Study) -> Table | None:
 def labels_table(study: Study) -> Table | None:
     """Precision, recall and F1 of each label."""
     labels = _labels_of(study)
-    heads = [SYSTEM, Column("label", "label"), *columns("count", right="have it", given="were given it")]
+    heads = [SYSTEM, Column("label", "label"), *columns("count", right="items with it", given="answered with it")]
     heads += [*columns("share", precision="", recall="", f1="F1"), *columns("count", errors="missing items")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -195,16 +196,16 @@ def labels_table(study: Study) -> Table | None:
     return make_table(
         "labels",
         "By label",
-        "All runs are pooled; missing items are left out. An item without an answer was given no label. A dash: the "
-        "figure cannot be computed, for example the precision of a label that was never given, or the recall of a "
-        "label that no item has.",
+        "All runs are pooled; missing items are left out. An item without an answer counts as answered with no label. "
+        "A dash: the figure cannot be computed, for example the precision of a label that was never given, or the "
+        "recall of a label that no item has.",
         heads,
         rows,
     )
 
 
 def strata_table(study: Study) -> Table | None:
-    """The first measure by class of items, if the benchmark has classes."""
+    """The score by the first measure for each class of items, if the benchmark has several classes."""
     strata = sorted({observation.stratum for system in study.measured for observation in system.observations})
     heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
     rows: list[list[Cell]] = []
@@ -227,7 +228,7 @@ def strata_table(study: Study) -> Table | None:
 
 
 class ScoreAndCost(NamedTuple):
-    """A system's score, and the average tokens and USD of an item; each is None if unknown."""
+    """A system's score, and the average tokens and cost (USD) of an item; each is None if it is unknown."""
 
     score: float | None
     tokens: float | None
@@ -235,11 +236,11 @@ class ScoreAndCost(NamedTuple):
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
-"""Measures of a control's cost relative to its system's; each key is the ending of a column's key."""
+"""Units in which a control's cost is compared with its system's; each key is the ending of a column's key."""
 
 
 def costs_table(study: Study) -> Table | None:
-    """The cost of an item, and the systems that no other system beats in both cost and score."""
+    """The average cost of an item for each system, and which systems no other system beats in both cost and score."""
     spent = {system.label: _score_and_cost(system, study) for system in study.measured}
     fronts = {
         "front_cost": is_on_front([(other.cost, other.score) for other in spent.values()]),
@@ -264,8 +265,8 @@ def costs_table(study: Study) -> Table | None:
     return make_table(
         "costs",
         "Cost of an item",
-        "Means over items with an outcome and a known figure; scores are of the same items, as in the systems' table. "
-        "Costs use the table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. "
+        "Means over items with an outcome and a known figure; scores are those in the table of systems. Costs use the "
+        "table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. "
         "The cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
         "result document, for example because Inspect's time limit ended the sample. Depth is the longest chain of "
         "calls that wait for each other. "
@@ -308,7 +309,7 @@ def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum of the first values divided by the sum of the second ones, over pairs whose values are both known.
+    """The sum of the first values divided by the sum of the second values, over pairs in which both are known.
 
     None if the divisor is 0.
 
@@ -321,16 +322,17 @@ def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float |
 
 
 def total_cost(system: System) -> float | None:
-    """The total cost of all samples; None if a sample's cost is unknown, for example because it has no document."""
+    """The total cost (USD) of all samples; None if a sample's cost is unknown, for example without a document."""
     costs = [observation.cost for observation in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
 
 
 def is_on_front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
-    """Whether each (cost, score) point is on the front: no other is as cheap and better, or as good and cheaper.
+    """Whether each (cost, score) point is on the Pareto front.
 
-    A point with an unknown cost or score is not on the front, and dominates no other.
+    A point is on the front if no other point is as cheap and better, or as good and cheaper. A point with an unknown
+    cost or score is not on the front, and dominates no other point.
     """
     known = [(cost, score) for cost, score in points if cost is not None and score is not None]
 
@@ -356,8 +358,8 @@ def seeds_table(study: Study) -> Table | None:
         "Several runs",
         f"{TITLES[study.first_measure].capitalize()} of each run; standard deviation and variance over runs (n - 1). "
         "The majority takes each item's most frequent answer; in a tie, the earliest run's. The oracle takes a run "
-        "that was right, if there is one; no real system can know which. Items that missing runs could change are left "
-        "out of both.",
+        "that was right, if there is one; no real system can know which. Items whose result depends on missing "
+        "runs are left out of both.",
         heads,
         rows,
     )
@@ -381,7 +383,7 @@ def _seed_cells(system: System, study: Study) -> list[Cell]:
 
 
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
-    """The score of the majority of runs, and of an oracle that picks the run."""
+    """The score of the majority of runs, and of an oracle that chooses a right run for each item, if there is one."""
     task = study.benchmark.task
     full_task = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 

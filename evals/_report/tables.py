@@ -1,4 +1,4 @@
-"""Tables of a report: typed cells, and their formats on a screen, in Markdown and in CSV files."""
+"""Tables of a report: typed cells, and their formats on a screen, in CSV, JSON, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Literal
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
-"""``share``: a share, or a figure of that size such as kappa; ``signed``: a difference of shares; ``number``: any other
-number, shown with one decimal."""
+"""Kinds of cells. ``share``: a share, or another figure between -1 and 1, such as kappa; ``signed``: a difference of
+shares; ``number``: any other number, shown with one decimal."""
 
 
 @dataclass(frozen=True)
 class Nested:
-    """The name of a row that belongs to the row above it."""
+    """The name of a row that belongs to the last row above it whose name is not nested."""
 
     text: str
 
@@ -37,7 +37,7 @@ class Column:
 
 
 def columns(kind: Kind, **titles: str) -> list[Column]:
-    """Columns of one kind, by their keys; without a title the key is the title."""
+    """Columns of one kind, from their keys and titles; if a title is empty, it is the key with spaces."""
     return [Column(key, title or key.replace("_", " "), kind) for key, title in titles.items()]
 
 
@@ -89,7 +89,7 @@ def _is_blank(cell: Cell) -> bool:
 
 
 def format_cell(cell: Cell, kind: Kind) -> str:
-    """A cell in readable form."""
+    """A cell as text for readers."""
     if isinstance(cell, Nested):
         return cell.text
     if isinstance(cell, Interval):
@@ -129,9 +129,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(table: Table) -> str:
-    """A table as a CSV file: numbers are not rounded, an interval has three columns, an unknown value is empty.
+    """A table as CSV: numbers are not rounded, an interval has three columns, and unknown values are empty.
 
-    A text that a spreadsheet would treat as a formula gets an apostrophe in front.
+    A text that a spreadsheet would treat as a formula gets a leading apostrophe.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -207,13 +207,13 @@ LATEX = str.maketrans(
         "]": "{]}",
     }
 )
-"""LaTeX's special characters with their escapes; a bracket at the start of a row would be read as an argument."""
+"""LaTeX's special characters with their escapes. A bracket at the start of a row would be read as an argument."""
 WIDE_TABLE = 7
-"""Number of columns from which a LaTeX table is scaled to the width of the page."""
+"""Minimum number of columns with which a LaTeX table is scaled to the width of the page."""
 
 
 def as_latex(table: Table, label: str) -> str:
-    """A table for a paper in LaTeX, in the style of booktabs, with its caption."""
+    """A table with its caption in LaTeX, for a paper, with the package booktabs."""
     signs = "".join("r" if is_number(column) else "l" for column in table.columns)
     heads = " & ".join(_escape_latex(column.title) for column in table.columns)
     rows = [
@@ -239,6 +239,6 @@ def _latex_cell(cell: Cell, kind: Kind) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a text for Markdown and HTML, on one line."""
+    """Escape a text for Markdown and HTML, and put it on one line."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", plain)

@@ -1,4 +1,4 @@
-"""Tables of the significance of differences, and of scores under each policy for abstentions."""
+"""Tests of differences between systems, and tables of differences and of scores under each policy for abstentions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Comparison:
         first: the system.
         second: its baseline.
         test: the test by the study's first measure.
-        detectable: the smallest difference that these items show; "none" if there is no such difference; None if it is
-            not computable.
-        p_holm: the p-value, adjusted within its family; None if there is none.
-        family: the number of tests in the family.
+        detectable: the smallest difference that the test finds significant with a power of `POWER`; "none" if there is
+            no such difference; None if it cannot be computed.
+        p_holm: the p-value by Holm's correction; None if there is no p-value.
+        family: the number of tests that are corrected together.
         difference: the system's score minus its baseline's, by the study's first measure.
     """
 
@@ -51,15 +51,18 @@ class Comparison:
 def comparisons_of(
     studies: Sequence[Study], against: str | None = None, family: Family = "report"
 ) -> list[list[Comparison]]:
-    """Every test of each study, with Holm's correction for the tests of its family.
+    """Make every test of each study, with Holm's correction.
 
-    Detectable differences are for a p-value of at most `ALPHA` / the number of tests in the family, as Holm requires of
-    the smallest p-value.
+    Detectable differences are for a p-value of at most `ALPHA` / the number of tests in the family, which is Holm's
+    limit for the smallest p-value.
 
     Args:
         studies: the studies of a report.
         against: the baseline, as for `pairs_of`.
-        family: whether all tests of a report are one family, or the tests of each study.
+        family: the tests that are corrected together: all tests of the report, or those of each study.
+
+    Returns:
+        For each study, its comparisons.
     """
     tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
@@ -85,8 +88,9 @@ def differences_table(
     Args:
         study: the study with the systems.
         against: the baseline, as for `pairs_of`.
-        compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
-        family: a description of the tests in the family, and where this choice comes from.
+        compared: the study's comparisons from `comparisons_of`; by default only the study's own tests are corrected
+            together.
+        family: a description of the tests that are corrected together, for the caption.
     """
     names = [study.first_measure, *([study.second_measure] if study.second_measure else [])]
     second_measures = names[1:]
@@ -104,7 +108,7 @@ def differences_table(
     return make_table(
         "differences",
         "Paired differences",
-        "Both systems are compared on the items on which both have an outcome; the others are missing. In brackets: "
+        "Both systems are compared on the items for which both have an outcome; other items are missing. In brackets: "
         "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several "
         "runs, scores and intervals are of the mean over runs. Better and worse: the number of items on which the "
         "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items "
@@ -151,7 +155,7 @@ def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
 
 
 def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The smallest difference that a test of two systems detects."""
+    """The smallest difference that a test of two systems finds significant with a power of `POWER`."""
     ids = common_items(first, second)
     if _can_use_mcnemar(first, second, ids):
         return mcnemar_detectable_difference(test, alpha)
@@ -161,28 +165,32 @@ def detectable_by_test(study: Study, first: System, second: System, test: Paired
 
 
 def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The smallest difference that the items of a McNemar test show, with the observed number of discordant items.
+    """The smallest difference that a McNemar test of this many items finds significant with a power of `POWER`.
+
+    The share of discordant items is the observed share.
 
     Returns:
-        "none" if these items show no difference; None if there is no item.
+        "none" if no difference reaches this power; None if there is no item.
     """
     if not test.n:
         return None
     share = (test.better + test.worse) / test.n
-    # the accuracy only limits the effect; this accuracy allows the most discordant items
+    # the accuracy only limits the effect: with this accuracy, the effect can be as large as the share allows
     least = minimum_detectable_effect(share / 2, test.n, share, alpha=alpha) if share else None
     return "none" if least is None else least
 
 
 def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
-    """The smallest mean difference that this number of groups shows, if the spread of differences stays the same.
+    """The smallest mean difference that a t-test of this many groups finds significant with a power of `POWER`.
+
+    The spread of the differences is the observed spread.
 
     Args:
         groups: the differences of each group's items.
         alpha: the level of significance.
 
     Returns:
-        "none" if these groups show no difference; None if the spread is not computable.
+        "none" if no difference reaches this power or all differences are equal; None if the spread cannot be computed.
     """
     mean = clustered_mean(groups)
     if mean.se is None:
@@ -196,7 +204,7 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
 
 
 def policies_table(study: Study) -> Table | None:
-    """The first measure, and macro-F1, under every policy for abstentions."""
+    """The score by the first measure, and macro-F1, under every policy for abstentions."""
     measures: dict[str, LabelScore] = {study.first_measure: accuracy}
     measures |= {"macro_f1": macro_f1} if "macro_f1" in study.benchmark.metrics else {}
     open_label, supported = policy_labels(study.benchmark.task)
@@ -223,10 +231,10 @@ def policies_table(study: Study) -> Table | None:
         "Scores by the policy for items without an answer",
         "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
         "all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable reply: "
-        "the system's models answered, but the answer could not be used, even when asked again; it is wrong under "
-        "every policy but the one that counts it as missing. Missing items failed in an outage or were not run. They "
-        f"count in two scores only: as wrong, and as right. The {first} of all items, with abstentions as wrong, lies "
-        "between these two.",
+        "the system's models replied, but the reply could not be used, even after another request; this is wrong under "
+        "every policy, except in the column that counts it as missing. Missing items failed in an outage or were not "
+        f"run. They count in two scores only: as wrong, and as right. The {first} of all items, with abstentions as "
+        "wrong, lies between these two.",
         heads,
         rows,
     )
@@ -245,7 +253,10 @@ def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run
 
 
 def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
-    """The right labels and the outcomes; answers that are not labels are mapped to right or wrong."""
+    """The right labels and the outcomes of observations.
+
+    If the answers are not labels or letters, every right label is "right", and an answer is "right" or "wrong".
+    """
     if TASKS[study.benchmark.task].kind in ("labels", "choice"):
         return [observation.gold[0] for observation in observations], [
             observation.unmapped for observation in observations

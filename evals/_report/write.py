@@ -1,4 +1,4 @@
-"""A report of a comparison: its studies with their tables, notes and pictures, and its files."""
+"""A report that compares systems: its studies with their tables, notes and pictures, and its files."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Report:
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
-    """Compare the systems in logs.
+    """Compare the systems in logs. Blocking.
 
     Args:
         paths: logs and folders of logs.
-        against: the baseline of systems, as for `moot.evals._report.comparison.pairs_of`.
-        prices: a file of prices that overrides moot's own.
+        against: the baseline, as for `moot.evals._report.comparison.pairs_of`.
+        prices: a file of prices that override moot's own prices.
 
     Raises:
         UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_baseline`; or a package is missing.
@@ -93,7 +93,11 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
 
 
 def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
-    """The family of tests for Holm's correction, its description, and a note if the plans state different families."""
+    """Which tests Holm's correction covers together, from the runs' plans.
+
+    Returns:
+        The family, its description, and a note if the plans state different families.
+    """
     stated = {run.family for run in runs}
     benchmark_tests = "those of its benchmark with its model"
     if stated == {"benchmark"}:
@@ -136,7 +140,7 @@ def with_pictures(section: Section) -> Section:
 
 
 def report_tables(report: Report) -> list[Table]:
-    """The tables over all studies of a report."""
+    """The tables of a report that cover all its studies."""
     return [table for table in (report.overview, report.published) if table]
 
 
@@ -184,11 +188,11 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     """Write ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files.
 
     Returns:
-        The paths of the two reports.
+        The paths of ``report.md`` and ``report.html``.
 
     Raises:
         UserError: a package is missing, or a file cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails.
     """
     create_folders(folder)
     sections = tuple(map(with_pictures, report.sections))

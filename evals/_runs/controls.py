@@ -1,19 +1,19 @@
 """Controls: the baselines that a debate must beat to be worth its cost.
 
-They run after a debate on the same samples, and read figures from its log (`moot.evals._runs.reference`):
+The controls run after a debate on the same samples, and read figures from its log (`moot.evals._runs.reference`):
 
 - `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate used on the same
   sample;
-- `self_correction`: one agent alone that revises its answer for as many rounds as the debate had;
-- `single_call`: one call that reads the evidence that the debate ended with;
-- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
-  debate does not win only because of its evidence.
+- `self_correction`: a single agent that revises its answer for as many rounds as the debate had;
+- `single_call`: one call that reads the evidence in the debate's result;
+- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two controls with this evidence, to
+  show whether a debate wins only because of its evidence.
 
-If a debate has no outcome on a sample, the samples of its controls are missing data; so are those of self-consistency
-if the debate's cost in the unit of their budget is unknown or 0.
+If a debate has no outcome on a sample, the samples of its controls are missing data. If the debate's cost in the unit
+of the budget is unknown or 0, the samples of the self-consistency controls are missing data, too.
 
-Retrieval variants are the same system with another setting. Controls derived from a debate or the labels need no call
-(`moot.evals._stats.derived`).
+Retrieval variants are the same system with another setting of retrieval. Other controls are derived from logs, and need
+no call (`moot.evals._stats.derived`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ Control = Literal[
 
 @dataclass(frozen=True)
 class MatchedControl:
-    """A control: its graph, and its settings for one sample.
+    """A control: its graph, and a function that computes its settings for one sample.
 
-    ``reads_evidence``: whether it reads the debate's evidence. ``at_equal_cost``: whether the debate's cost is its
-    budget.
+    ``reads_evidence``: whether the control reads the debate's evidence. ``at_equal_cost``: whether the control's budget
+    is the debate's cost.
     """
 
     graph: str
@@ -74,12 +74,12 @@ CONTROLS: dict[Control, MatchedControl] = {
 
 
 def is_debate(system: type[Settings]) -> bool:
-    """Whether a system has rounds; a system that answers once is a control itself."""
+    """Whether a system has a setting for its number of rounds; other systems are themselves controls."""
     return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
 
 
 def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
-    """The controls of a system; none if it is not a debate.
+    """The names of a system's controls; none if the system is not a debate.
 
     Controls that read evidence are included only if the debate retrieves evidence.
     """
@@ -91,9 +91,10 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings by variant: one for each retrieval mode of the system (none, once, every round) but the chosen one.
+    """The settings of each retrieval variant of a system, by the variant's name.
 
-    The mode ``later`` is left out: it retrieves in every round but the first.
+    There is a variant for each retrieval mode of the system (none, once, every round), except the chosen mode. The mode
+    ``later``, which retrieves in every round but the first, has no variant.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]
@@ -114,13 +115,14 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
     Args:
         name: the control's name.
         logs: the folder with the debate's log.
-        of: the debate's key (`moot.evals._runs.run.log_key`).
+        of: the key of the debate's log (`moot.evals._runs.run.log_key`).
         run: as for `moot.evals._runs.solver.debate`.
-        equal: the unit of its budget (tokens, usd or calls), if its budget is the debate's cost.
+        equal: the unit of the budget (tokens, usd or calls); only for controls whose budget is the debate's cost.
         settings: settings of the control's graph.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, no log of the debate, or prices that cannot be read.
+        UserError: a setting is unknown, a value is out of its range, there is no log of the debate, or prices cannot be
+            read.
     """
     matched = CONTROLS[name]
     system = load_graph(matched.graph)

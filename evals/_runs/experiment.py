@@ -1,7 +1,7 @@
-"""An evaluation's log as an experiment in LangSmith, next to others on the same items.
+"""Send an evaluation's log to LangSmith as an experiment.
 
-LangSmith accepts whole experiments that ran elsewhere, with their items, and shows experiments with the same
-dataset name side by side. API keys in a log are never sent; see `moot.core.redaction`.
+LangSmith accepts whole experiments that ran elsewhere, with their items, and shows experiments with the same dataset
+name side by side. API keys and other secrets in a log are hidden before it is sent (`moot.core.redaction`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from moot.nodes._runtime.tracing import scores_of
 
 ENDPOINT = "/datasets/upload-experiment"
 OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "depth", "seconds", "usage")
-"""Parts of a result document that are an item's outputs."""
+"""Fields of a result document that become an item's outputs."""
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """Convert a log to an experiment in LangSmith's format: a row for each sample, with its known scores. Blocking.
+    """Convert a log to an experiment in LangSmith's format, with a row for each sample. Blocking.
 
     Raises:
         UserError: the file is not a log, or has no sample.
@@ -57,7 +57,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
 
 
 def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
-    """Make a row from a sample; the id of an item of a dataset is the same in every experiment."""
+    """Make a row from a sample; an item of a dataset has the same row id in every experiment."""
     document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {
@@ -78,7 +78,7 @@ def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
 
 
 def sample_scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
-    """The scorers' results for a sample, and the debate's own scores: key, score, comment."""
+    """Yield a sample's numeric scores, then the scores within the debate, each as (key, score, comment)."""
     for key, score in (sample.scores or {}).items():
         if isinstance(score.value, int | float) and isfinite(score.value):
             yield key, score.value, None

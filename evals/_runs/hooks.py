@@ -1,4 +1,4 @@
-"""Inspect hooks: report every sample that ends, and close connections at the end of a run."""
+"""Inspect hooks that report every ended sample, and close connections at the end of a run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _watches: list[Watch] = []
 
 @hooks(name="debates", description="Closes the connections that debates opened, when a run ends.")
 class DebateHooks(Hooks):
-    """Hooks for debates in Inspect. Connections belong to an event loop, and each run of Inspect has its own loop."""
+    """Hooks for debates in Inspect. Connections belong to an event loop, and each run of Inspect has a new loop."""
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        """Call all watchers."""
+        """Call the callbacks of `watch_samples`."""
         for watch in _watches:
             watch(data.sample)
 

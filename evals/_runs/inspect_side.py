@@ -1,7 +1,7 @@
 """A debate in Inspect's terms: Inspect's model is the model of the debate, turns are messages, calls are model events.
 
-Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
-Inspect that moot has no provider for is refused, so that no log names a model that was never called. Each of moot's
+Inspect's own clients are not used: calls go through moot's nodes, with moot's retries, limits and ledger. If moot
+cannot call Inspect's model, the model is refused, so that no log names a model that was never called. Each of moot's
 models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--model-role grader=moot/vllm:NAME``.
 """
 
@@ -46,19 +46,19 @@ from moot.transcript.document import ending, lines
 from moot.transcript.line import Line
 
 GRADER = "grader"
-"""Inspect's role of the model that judges answers."""
+"""Inspect's role for the model that judges answers."""
 SHARED_OPTIONS = ("temperature", "max_tokens", "seed")
-"""Values that both Inspect's options and a debate's settings can set."""
+"""Options of Inspect's models that are also settings of debates, besides the model."""
 MODEL_USAGE = (sample_model_usage_context_var, model_usage_context_var)
 ROLE_USAGE = (sample_role_usage_context_var, role_usage_context_var)
 NO_OPTIONS = GenerateConfig()
-"""The config of calls that Inspect did not make. All events share it, as creating it takes longer than creating the
-event."""
+"""The config in the events of moot's calls. All events share it, because creating a config takes longer than creating
+an event."""
 
 
 @contextmanager
 def without_inspects_clients() -> Iterator[None]:
-    """Within this context, samples do not import the packages of Inspect's own clients, to save two seconds."""
+    """Within this context, Inspect does not import the packages of its own clients, which saves two seconds."""
     before = clients._HAS_OPENAI, clients._HAS_ANTHROPIC
     clients._HAS_OPENAI = clients._HAS_ANTHROPIC = False
     try:
@@ -76,7 +76,8 @@ class MootModel(ModelAPI):
         """Make one call, without tools.
 
         Raises:
-            UserError, WorldError: there are tools, or the call failed.
+            UserError: there are tools, or the model cannot be called with these options.
+            WorldError: the call failed.
         """
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
@@ -91,7 +92,7 @@ class MootModel(ModelAPI):
 
 @modelapi(name="moot")
 def moot_models() -> type[ModelAPI]:
-    """The Inspect provider ``moot``: models by moot's names."""
+    """The Inspect provider ``moot``, for models by their names in moot."""
     return MootModel
 
 
@@ -105,7 +106,8 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         settings: the settings that differ from the defaults.
 
     Raises:
-        UserError: Inspect and the settings name different models or options, or moot cannot call Inspect's model.
+        UserError: Inspect and the settings have different values for the model or an option, or moot cannot call
+            Inspect's model.
     """
     model = active_model()
     name = None if model is None else moot_name(model)
@@ -126,10 +128,10 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_grader(model: str | None) -> str | None:
-    """The model that judges answers: the named one, or Inspect's for the role ``grader``; None if there is neither.
+    """The model that judges answers: ``model``, or Inspect's model for the role ``grader``; None if both are missing.
 
     Raises:
-        UserError: the two differ, or moot cannot call Inspect's model.
+        UserError: the two models differ, or moot cannot call Inspect's model.
     """
     given = moot_name(grader) if (grader := model_roles().get(GRADER)) else None
     if model and given:
@@ -138,7 +140,13 @@ def choose_grader(model: str | None) -> str | None:
 
 
 def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
-    """Refuse two different values for one setting.
+    """Check that Inspect and the debate have the same value for a setting.
+
+    Args:
+        theirs: Inspect's name of the setting, for the error.
+        value: Inspect's value.
+        ours: moot's name of the setting, for the error.
+        other: the debate's value.
 
     Raises:
         UserError: the values differ.
@@ -150,10 +158,10 @@ def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
 
 
 def moot_name(model: Model | list[Model]) -> str | None:
-    """The name of Inspect's model in moot, provider:name; None for ``none``.
+    """The name of Inspect's model in moot, as provider:name; None for Inspect's model ``none``.
 
     Raises:
-        UserError: several models, a model that moot cannot call, or a model at another address than moot would call.
+        UserError: there are several models, moot cannot call the model, or moot would call it at another address.
     """
     if isinstance(model, list):
         raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")
@@ -184,7 +192,7 @@ def moot_name(model: Model | list[Model]) -> str | None:
 
 
 def messages_of(document: Document) -> list[ChatMessage]:
-    """A debate's turns as messages, in order, each with speaker and round as metadata; then its end."""
+    """A debate's turns as messages, in order, each with its speaker and round as metadata; then the debate's end."""
     turn_lines = [
         (section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None
     ]
@@ -201,15 +209,15 @@ def messages_of(document: Document) -> list[ChatMessage]:
 
 
 def join_lines(lines: Sequence[Line]) -> str:
-    """Join lines into one text."""
+    """Join the lines of a transcript into one text."""
     return "\n\n".join(": ".join(filter(None, (f"{line.who} {line.what}".strip(), line.text))) for line in lines)
 
 
 def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
-    The events contain no prompts: these are in the ledger and in LangSmith, and the turns are the sample's messages.
-    Calls that an earlier run paid for do not count as usage of this run.
+    The events contain no prompts and no replies: prompts are in the ledger and in LangSmith, and the sample's messages
+    show the turns. Replies from the ledger and shared replies do not count as usage of this run.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:

@@ -15,9 +15,9 @@ from moot.evals._stats.measures import load_extra
 from moot.retrievers._evidence import clean
 
 IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
-"""Metadata that identify the system in logs without a key."""
+"""Metadata that identify the run in logs without a key."""
 LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
-"""Patterns for the names of logs: Inspect's JSON logs begin with the time, its other JSON files do not."""
+"""Patterns for the names of logs. The names of Inspect's JSON logs begin with the time, unlike its other JSON files."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
 """Inspect's exceptions for a file that is not a log, or a damaged log."""
 
@@ -32,10 +32,10 @@ class Header:
 
     @property
     def identity(self) -> str:
-        """The identity that a log and its retry share: the system with its settings, the items, and the judge.
+        """The identity that a log and its retries share: the system with its settings, the items, and the judge.
 
-        It is the log's key, which does not depend on the system's label. If there is no key, it is made from moot's
-        other metadata, or else it is Inspect's task id.
+        The identity is the log's key, which does not depend on the system's label. Without a key, it is made from
+        moot's other metadata; without these, it is Inspect's task id.
         """
         if "key" in self.metadata:
             return str(self.metadata["key"])
@@ -56,12 +56,12 @@ class Header:
 
     @property
     def items(self) -> str:
-        """A digest of the benchmark's items, which is the task's version; empty if it has no version."""
+        """A digest of the benchmark's items, which is the task's version; empty if the task has no version."""
         return clean(str(self.log.eval.task_version or ""))
 
     @property
     def of_key(self) -> str | None:
-        """The key of the debate that a control or an attack belongs to, from the arguments of its solver; else None."""
+        """The key of the log of the debate to which a control or an attack belongs; None for other systems."""
         keys = (step.params.get("of") for step in self.log.plan.steps)
         return next((str(key) for key in keys if key), None)
 
@@ -77,7 +77,7 @@ class Header:
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """All log files without duplicates: the named files, and the logs in each named folder, sorted by path.
+    """All log files, each once: the named files, and the logs at any depth in the named folders.
 
     Raises:
         UserError: a path does not exist.
@@ -92,7 +92,7 @@ def find_logs(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
-    """The logs of debate systems on moot's benchmarks, without samples; notes about the other files.
+    """The logs of debate systems on moot's benchmarks, without their samples, and notes about the other files.
 
     Raises:
         UserError: Inspect is not installed.
@@ -120,7 +120,7 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
 def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[str]]:
     """Keep one log of each identity, and make notes about the others.
 
-    The newest log that succeeded is kept; if none succeeded, the log with the most samples.
+    The newest log that succeeded is kept; if no log succeeded, the log with the most samples.
     """
     groups: dict[str, list[Header]] = {}
     for header in headers:

@@ -1,6 +1,7 @@
-"""Inspect's logs of debates, read as the result of every item.
+"""Read Inspect's logs of debates, with the result of every item.
 
-A log is read sample by sample, and each result document is reduced at once (`moot.evals._stats.observations`).
+To save memory, each result document is reduced to an observation as soon as it is read
+(`moot.evals._stats.observations`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ REPORT_FIELDS = (
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
     *("evidence", "corpora"),
 )
-"""Fields of result documents that are read and checked; other fields may have another version's form."""
+"""Fields of result documents that reports read and check."""
 AT_ONCE = 50
-"""Number of samples read together: opening a log takes longer than reading a sample."""
+"""Number of samples read together, because opening a log takes longer than reading a sample."""
 PARTS_NOT_READ = {"events", "messages", "attachments"}
-"""Parts of samples that are not read at first; see `samples_in`."""
+"""Parts of samples that `samples_in` does not read at first."""
 
 
 @dataclass(frozen=True)
@@ -45,28 +46,29 @@ class LoggedRun:
         file: the log's name.
         benchmark: the benchmark of its items.
         system: the system's label.
-        graph: its graph; empty if the log does not name it.
-        model: the system's model; None if it had several.
-        seed: None if none was set.
+        graph: the system's graph; empty if the log does not name it.
+        model: the system's model; None if the system has several models, or the log does not name it.
+        seed: the seed of the run; None if no seed was set.
         control: the name of the control, retrieval variant or attack, if the system is one of these; else None.
         of: the label of the system that the control belongs to; None without ``control``.
-        key: the key of the log, which identifies the system, its settings and its data; None if it has none.
-        of_key: the key of the log of the control's system.
+        key: the key of the log, which identifies the system, its settings and its data; None if the log has no key.
+        of_key: for a control or an attack, the key of the log of the original system; else None.
         position: the system's place in the plan; for a control, the place of its system; None if the log has none.
         settings: the system's settings.
-        equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
+        equal: the unit of the budget that the control shares with its system; None if there is none or it is unknown.
         status: Inspect's status: success, error, cancelled or started.
         created: the ISO date and time.
-        items: a digest of the benchmark's items, if the task has one.
-        data: the name of the items' file, if the log names it.
-        judge: the model that judged answers in words, if any did.
+        items: a digest of the benchmark's items; empty if the task has no version.
+        data: the name of the items' file; empty if the log does not name it.
+        judge: the model that judged free-text answers; None if there was no judge.
         planned_count: the number of items that were planned.
-        observations: the items that ran, each once.
+        observations: an observation of each item that was run.
         notes: notes about the run, for the reader of a report.
         versions: the versions of moot and of Inspect.
         parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
-        ceiling: the best possible accuracy, if some items ask the same question but have different right answers.
-        family: the family of tests in its plan (`moot.evals._stats.significance.Family`); empty if it is unknown.
+        ceiling: the best possible accuracy, if some items ask the same question but have different right answers; else
+            None.
+        family: the plan's family of tests (`moot.evals._stats.significance.Family`); empty if it is unknown.
     """
 
     file: str
@@ -97,10 +99,10 @@ class LoggedRun:
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
-    """The runs of all usable logs that are not superseded, in the order of their files, and notes about the other logs.
+    """Read all usable logs that are not superseded, with notes about the other logs. Blocking.
 
     Args:
-        paths: logs, and folders that contain some at any depth.
+        paths: logs, and folders with logs at any depth.
         cost_of: computes the cost of calls.
 
     Raises:
@@ -124,7 +126,7 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
 
 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
-    """Read a log with all its samples; missing facts about its system are read from its first document."""
+    """Read a log with all its samples; metadata that the log lacks are read from its first result document."""
     spec, metadata = header.log.eval, header.metadata
     benchmark = load_benchmark(metadata["benchmark"])
     found, repeated, first = _observations(header, benchmark, cost_of)
@@ -216,7 +218,7 @@ def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
 
 
 def damaged(place: str, error: Exception) -> UserError:
-    """The error for a log or a document that is not in moot's format."""
+    """Make an error about a log or a document that is not in moot's format."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -230,7 +232,7 @@ def damaged(place: str, error: Exception) -> UserError:
 
 
 def checked_document(found: Any, names: Sequence[str]) -> Document:
-    """Check fields of a result document and their types, and return these fields.
+    """Check that a result document has fields of the right types, and return only these fields.
 
     Raises:
         LookupError, TypeError, ValueError: a field is missing, or has another type.
@@ -249,12 +251,12 @@ def _document_types() -> dict[str, Any]:
 
 
 def _optional_number(value: object) -> float | None:
-    """A number from a log's metadata; None if it is missing or not a number."""
+    """A number from a log's metadata; None if the value is missing or not a number."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def _optional_text(value: object) -> str | None:
-    """A text from a log's metadata; None if it is missing or empty."""
+    """A text from a log's metadata; None if the value is missing or empty."""
     return clean(str(value)) or None if value is not None else None
 
 

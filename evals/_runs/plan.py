@@ -1,4 +1,4 @@
-"""The plan of an evaluation: graphs x tasks x models x seeds, from a small YAML file or from flags."""
+"""The plan of an evaluation: graphs x tasks x models x seeds, from a YAML file or from options of the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moot.nodes._runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 SPEAKER_SETTINGS = {"models", "agents", "debaters", "judges"}
-"""Settings in which a role may have its own model."""
+"""Settings that can give single roles their own models."""
 
 
 class System(BaseModel):
@@ -58,7 +58,7 @@ class PlannedBenchmark(BaseModel):
     @field_validator("data")
     @classmethod
     def _make_absolute(cls, data: Path | None, info: ValidationInfo) -> Path | None:
-        """Make a path absolute: it starts at the folder in the validation context, else at the current folder."""
+        """Make a path absolute: relative to the folder in the validation context, else to the current folder."""
         return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 
@@ -80,9 +80,9 @@ class Plan(BaseModel):
     sample_seed: int | None = Field(
         default=None, description="Seed that draws the items at random; by default the first items are taken."
     )
-    judge: ModelName | None = Field(default=None, description="A model that says whether answers in words are right.")
+    judge: ModelName | None = Field(default=None, description="Model that judges whether free-text answers are right.")
     judge_may_debate: bool = Field(
-        default=False, description="Whether that model may also speak in debates that it judges."
+        default=False, description="Whether the judge may also speak in debates that it judges."
     )
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
         default=False, description="Controls to run for each debate: all (true), none (false), or only the named ones."
@@ -124,11 +124,11 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True)
 class Cell:
-    """One system on one benchmark with one model and seed; each cell has its own log.
+    """A run of one system on one benchmark with one model and seed; each cell has its own log.
 
-    ``system`` is the system's label. ``of`` is the debate's cell, if this cell is a control or a retrieval variant of a
-    debate or runs a debate under attack. ``control`` is the kind of control (None for a debate or a retrieval variant).
-    ``position`` is the place of the debate among the plan's systems, from 0. ``equal`` is the budget that a control
+    ``system`` is the system's label. ``of`` is the cell of the original debate, if this cell is a control, a retrieval
+    variant, or a debate under attack. ``control`` is the name of the control; None if this cell is not a control.
+    ``position`` is the index of the debate among the plan's systems. ``equal`` is the unit of the budget that a control
     shares with its debate, if any. ``attack`` has the arguments of `moot.evals._attacks.solver.attacked`, if the debate
     runs under attack.
     """
@@ -147,7 +147,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell; it does not depend on the label."""
+        """A key that identifies this cell by everything that affects its run; it does not depend on the label."""
         identity: list[Any] = [
             self.graph,
             self.settings,
@@ -180,15 +180,15 @@ class Cell:
 def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
     """Read a plan from a YAML file; fields in ``given`` take precedence.
 
-    The paths of benchmarks are relative to the file's folder. If ``given`` has tasks, their paths are relative to the
-    current folder.
+    Paths of benchmarks in the file are relative to the file's folder; paths in ``given`` are relative to the current
+    folder.
 
     Args:
         path: the file.
-        given: fields of `Plan` that override the file's; ``settings`` override the file's settings key by key.
+        given: fields of `Plan` that override the file's fields; ``settings`` override the file's settings key by key.
 
     Raises:
-        UserError: the file does not exist, is not YAML, or has an invalid field (the error names it).
+        UserError: the file cannot be read, is not YAML, or has an invalid field (the error names the field).
     """
     try:
         fields = load_extra("yaml").safe_load(path.read_text(encoding="utf-8"))
@@ -208,9 +208,9 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
     """Make a plan from plain values.
 
     Args:
-        given: its fields.
-        where: a prefix of error messages.
-        folder: the folder that paths are relative to; None for the current one.
+        given: the fields of the plan.
+        where: a prefix for error messages.
+        folder: the folder that paths are relative to; None for the current folder.
 
     Raises:
         UserError: a field is missing, unknown, or invalid.
@@ -220,7 +220,7 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
     except ValidationError as error:
         errors = error.errors()
         parts = {e["loc"][0] for e in errors if len(e["loc"]) > 1}
-        # if an item of a list is wrong, Pydantic also reports that the list is too short
+        # if an item of a list is invalid, Pydantic also reports that the list is too short
         errors = [e for e in errors if e["type"] != "too_short" or e["loc"][0] not in parts]
         problems = dict.fromkeys(problem_of(Plan, e, "field") for e in errors[:5])
         raise UserError(f"{where}{'; '.join(problems)}", kind="invalid_setting") from error
@@ -230,8 +230,9 @@ def make_cells(plan: Plan) -> list[Cell]:
     """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack.
 
     Raises:
-        UserError: as `make_cell`; a setting that no graph has; two systems that are the same or have the same label;
-            two files of one benchmark; or controls without a model, or without its price if they need it.
+        UserError: as `make_cell`; a setting in the plan is not a setting of any graph; two systems are the same or have
+            the same label; a benchmark has two files; or a control needs a model, or a price of its model, and there is
+            none.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -265,10 +266,10 @@ def make_cells(plan: Plan) -> list[Cell]:
 
 
 def _check_labels_differ(cells: Sequence[Cell]) -> None:
-    """Refuse two systems or files that reports would show under one name.
+    """Check that reports can distinguish all systems and files by their names.
 
     Raises:
-        UserError: two systems with one label, or two files of one benchmark.
+        UserError: two systems have the same label, or a benchmark has two files.
     """
     for kind, part in (("systems called", "system"), ("files of the benchmark", "task")):
         groups: dict[str, set[str]] = {}
@@ -292,8 +293,8 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
     The system's own settings override the model and the seed, which override the plan's settings.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose
-            speakers have their own sources.
+        UserError: the graph or a setting is unknown, a value is out of its range, or the plan sets `sources` for a
+            system whose speakers have their own sources.
     """
     settings_type = load_graph(system.graph).settings
     speakers = "sources" in plan.settings and speakers_with_sources(settings_type)
@@ -316,7 +317,7 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
 
 
 def speakers_with_sources(settings_type: type[Settings]) -> str | None:
-    """The setting that lists speakers with their own sources; None if a system has no such speakers."""
+    """The name of the setting that lists speakers with their own sources; None if the system has no such setting."""
     defaults = {} if "sources" in settings_type.model_fields else settings_type().model_dump(mode="json")
     return next(
         (
@@ -335,7 +336,7 @@ def _retrieval_variants(cell: Cell) -> Iterable[Cell]:
 
 
 def _attack_cells(cell: Cell, plan: Plan) -> Iterable[Cell]:
-    """Copies of a cell under each attack that its system can be tested with."""
+    """Copies of a cell, one for each attack of the plan that applies to the cell's system."""
     settings_type = load_graph(cell.graph).settings
     for attack in plan.attacks:
         applies = is_debate(settings_type) if attack == "lying_debater" else issubclass(settings_type, EvidenceSettings)

@@ -1,16 +1,21 @@
 """RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
 
-Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. The functions here call
-RAGAS itself: two for a single answer, and others for `moot eval ragas`, which scores the verdicts in logs:
+Debates score their answers by `moot.nodes._steps.score`, which computes the same shares and means. The functions here
+call RAGAS itself. Two of them score a single answer; the others are for `moot eval ragas`, which scores the verdicts in
+logs:
 
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
 
-The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose from these of RAGAS: NaN without
-statements, a `ValueError` without evidence or answer (ours: null); 0 for an answer that its model calls noncommittal in
-every question (ours: the mean, as S1 has no such term); 0 if its model writes no question. `moot eval ragas` counts
-these cases as missing data, except the noncommittal answer, which keeps RAGAS's 0. RAGAS reports its use to its makers
-unless the environment says RAGAS_DO_NOT_TRACK=true before it is first used.
+The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose in these cases:
+
+- Without statements, RAGAS returns NaN; without evidence or answer, it raises a `ValueError`. Moot's score is null.
+- If RAGAS's model calls the answer noncommittal in every call, RAGAS returns 0. Moot's score is the mean, because S1
+  has no such rule.
+- If the model writes no question, RAGAS returns 0. Moot's score is null.
+
+`moot eval ragas` counts these cases as missing data, except for noncommittal answers, which have RAGAS's 0. RAGAS
+reports its use to its makers, unless the environment variable RAGAS_DO_NOT_TRACK is ``true`` before its first use.
 """
 
 from __future__ import annotations
@@ -47,14 +52,14 @@ if TYPE_CHECKING:
     from ragas.llms.base import InstructorBaseRagasLLM
 
 METRICS = {"faithfulness": "faithfulness", "answer_relevancy": "answer relevancy"}
-"""The metrics of every verdict, with their names."""
+"""The metrics of a verdict, by their keys, with their names in tables."""
 RAGAS_FIELDS = (
     *("status", "error", "graph", "claim", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "votes"),
     "evidence",
 )
-"""Fields of result documents that are read."""
+"""Fields of result documents that this module reads."""
 LONGEST_REPLY = 4096
-"""Maximum tokens of a reply: RAGAS's own 1,024 cut off the judgements of a long answer."""
+"""Maximum number of tokens of a reply. RAGAS's default of 1,024 would cut off the judgements of a long answer."""
 TIMEOUT = 120.0
 """Seconds that a request may take."""
 MOST_FAILURES = 10
@@ -64,7 +69,7 @@ MOST_FAILURES = 10
 async def ragas_faithfulness(
     claim: str, rationale: str, evidence_texts: Sequence[str], llm: InstructorBaseRagasLLM
 ) -> float:
-    """F = supported statements / statements, as RAGAS computes it (S1 III takes the score from there): two calls.
+    """F = supported statements / statements, computed by RAGAS with two calls (S1, section III, takes F from RAGAS).
 
     Args:
         claim: the claim that the rationale is about.
@@ -77,8 +82,8 @@ async def ragas_faithfulness(
 
     Raises:
         UserError: ragas is not installed.
-        ValueError: claim, rationale or evidence is empty; or the model is not a RAGAS model.
-        Exception: whatever else ragas or the model's client raises, unchanged.
+        ValueError: claim, rationale or evidence is empty; or ``llm`` is not a model of RAGAS.
+        Exception: any other error that ragas or the model's client raises, unchanged.
     """
     check_installed()
     from ragas.metrics.collections import Faithfulness
@@ -91,13 +96,13 @@ async def ragas_faithfulness(
 async def ragas_answer_relevance(
     claim: str, answer: str, llm: InstructorBaseRagasLLM, encoder: Encoder, n: int = 3
 ) -> float:
-    """AR = mean over n questions q_i of cos(e(c), e(q_i)), as RAGAS computes it (S1 III): n calls, one after the other.
+    """AR = mean over n questions q_i of cos(e(c), e(q_i)), computed by RAGAS with n successive calls (S1, section III).
 
     Args:
         claim: the claim or question.
         answer: the answer with its reasons.
         llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
-        encoder: e(), any of our encoders.
+        encoder: the encoder e(), any of moot's encoders.
         n: the number of questions.
 
     Returns:
@@ -105,10 +110,10 @@ async def ragas_answer_relevance(
         at all. An empty question is left out of the mean.
 
     Raises:
-        UserError: ragas is not installed; or the encoder needs a setting from the caller.
+        UserError: ragas is not installed; or the encoder cannot be used, for example because its key is missing.
         WorldError: the encoder's endpoint failed.
-        ValueError: claim or answer is empty; or the model is not a RAGAS model.
-        Exception: whatever else ragas or the model's client raises, unchanged.
+        ValueError: claim or answer is empty; or ``llm`` is not a model of RAGAS.
+        Exception: any other error that ragas or the model's client raises, unchanged.
     """
     check_installed()
     from ragas.metrics.collections import AnswerRelevancy
@@ -119,7 +124,7 @@ async def ragas_answer_relevance(
 
 
 def _wrap_encoder(encoder: Encoder) -> BaseRagasEmbedding:
-    """Wrap one of our encoders for RAGAS."""
+    """Wrap one of moot's encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
     class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
@@ -143,15 +148,15 @@ class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
-        system: the system's label; for a result document, its graph.
-        benchmark: empty if the sample has none.
-        model: the system's model; None if it had several, or it is unknown.
-        seed: None if none was set.
-        file: the file that it was read from.
+        system: the system's label; for a result document outside a log, its graph.
+        benchmark: the name of the benchmark; empty for a result document outside a log.
+        model: the system's model; None if there are several, or if it is unknown.
+        seed: the seed of the run; None if no seed was set, or if it is unknown.
+        file: the name of the file that the sample was read from.
         id: the item's id.
         claim: the claim or question.
         response: the verdict's answer with its reasons.
-        contexts: the texts of evidence shown in the turns on which the verdict is based.
+        contexts: the texts of the evidence that was shown in the turns on which the verdict is based.
         fault: why there is no verdict; empty if there is one.
     """
 
@@ -169,7 +174,10 @@ class AnsweredSample:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A sample's value of a metric; without a value, the reason, and whether a call failed."""
+    """A sample's value of a metric.
+
+    If ``value`` is None, ``reason`` says why, and ``failed`` whether a call failed.
+    """
 
     value: float | None
     reason: str = ""
@@ -177,10 +185,11 @@ class MetricValue:
 
 
 def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSample], list[str]]:
-    """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
+    """Read the verdicts in a log, a folder of logs, or a result document, with notes about logs that are left out.
 
     Args:
-        path: a file or folder; if a folder has several logs of a run, only one is read (`without_superseded`).
+        path: a log, a folder, or a result document. If a folder has several logs of a run, only one of them is read
+            (`without_superseded`).
         limit: maximum number of samples of each log; None for all.
 
     Raises:
@@ -217,7 +226,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
 
 
 def _document_at(path: Path) -> Any:
-    """The result document in a file; None if the file is not one."""
+    """The result document in a file; None if the file contains no result document."""
     if path.suffix != ".json" or not path.is_file():
         return None
     try:
@@ -272,7 +281,9 @@ async def measure(
     at_once: int,
     done: Callable[[int, dict[str, MetricValue]], None],
 ) -> None:
-    """Measure every sample. A metric that fails on a single sample is missing there.
+    """Compute both metrics of every sample.
+
+    If a call for a sample fails, the metric is missing for this sample only.
 
     Args:
         samples: the samples to measure.
@@ -282,8 +293,8 @@ async def measure(
         done: called for each measured sample with its index and its values, by the keys of `METRICS`.
 
     Raises:
-        UserError: ragas, a package or a key is missing; a model or an encoder is unknown.
-        WorldError: the endpoint cannot be reached, or fails repeatedly.
+        UserError: ragas, another package or a key is missing; or the model or the encoder is unknown.
+        WorldError: an endpoint cannot be reached, or `MOST_FAILURES` calls in a row failed.
     """
     limits, gate, failures = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
 
@@ -326,7 +337,7 @@ async def measure(
 
 
 async def _answer_relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
-    """RAGAS's answer relevancy; NaN if its model wrote no question, for which RAGAS returns 0."""
+    """RAGAS's answer relevancy, but NaN instead of RAGAS's 0 if the model wrote no question."""
     counting = _CountingEncoder(encoder)
     value = await ragas_answer_relevance(sample.claim, sample.response, llm, counting)
     return value if counting.texts else math.nan
@@ -362,10 +373,10 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
     client = imported("openai").AsyncOpenAI(
         base_url=chosen.endpoint.base_url,
         api_key=chosen.endpoint.api_key,
-        max_retries=0,  # with_retries below retries
+        max_retries=0,  # `with_retries` below retries calls
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
-    # RAGAS asks once more, with the reason, if a reply is unreadable
+    # if RAGAS cannot read a reply, it calls the model once more, with the reason
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
     class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
@@ -385,7 +396,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
 
 
 def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """Convert an exception of RAGAS's client to one of our errors."""
+    """Convert an exception of RAGAS's client to one of moot's errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, imported("openai").APIError):
@@ -394,7 +405,7 @@ def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootErro
     is_cut = type(error).__name__ == "IncompleteOutputException"
     reason = "it was cut off at the limit of its length" if is_cut else "it is not in the form that RAGAS asks for"
     reply_error = ReplyError(f"{model} gave no reply that RAGAS can read: {reason}.", "cut" if is_cut else "unparsed")
-    reply_error.retryable = False  # RAGAS has asked again already
+    reply_error.retryable = False  # RAGAS has already repeated the call
     return reply_error
 
 
@@ -402,7 +413,7 @@ def check_installed() -> None:
     """Check that RAGAS can be imported.
 
     Raises:
-        UserError: it cannot.
+        UserError: RAGAS cannot be imported.
     """
     try:
         imported("ragas.metrics.collections")

@@ -1,8 +1,8 @@
 """Inspect's recovery database, from which a killed run resumes, with few writes for each sample.
 
-Inspect commits each of a sample's roughly twenty events to its recovery database separately. Until a debate
-ends, its events do not include its calls, only that the sample began; after a kill such a sample is run again. So
-events are written together: when the sample is complete, or when `MOST_WAITING` of them wait.
+Inspect commits each of a sample's roughly twenty events to its recovery database separately. The events of an
+unfinished debate do not help recovery: they do not include its calls, and after a kill the sample is run again. So here
+a sample's events are written together: when the sample is complete, or when `MOST_WAITING` events wait.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlite3 import Connection
 from typing import Any
 from unittest.mock import patch
 
-# Inspect can only write each event (`log_realtime`) or have no recovery, so its class is extended here
+# Inspect's only other option is no recovery at all (`log_realtime` off), so its class is extended here
 from inspect_ai._eval.task import log as task_log
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
@@ -22,19 +22,19 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""Maximum number of a sample's events that wait to be written: as many as Inspect's bounded mode keeps in memory."""
+"""Number of waiting events of a sample at which they are written: Inspect's bounded mode keeps as many in memory."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):
     """Inspect's recovery database, which commits a sample's events when it ends or `MOST_WAITING` events wait."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Take the arguments of Inspect's class."""
+        """Open the database with the arguments of Inspect's class."""
         self._waiting: dict[tuple[str, int], list[SampleEvent]] = {}
         super().__init__(*args, **options)
 
     def log_events(self, events: list[SampleEvent]) -> None:
-        """Keep events until their sample ends, or until the limit is reached."""
+        """Keep events until their sample is complete, or until `MOST_WAITING` events of the sample wait."""
         for event in events:
             key = (str(event.id), event.epoch)
             waiting = self._waiting.setdefault(key, [])
@@ -48,20 +48,20 @@ class SampleWiseDatabase(SampleBufferDatabase):
         super().complete_sample(summary, **more)
 
     def remove_samples(self, samples: list[tuple[str | int, int]]) -> None:
-        """Remove samples that are in the log or will run again."""
+        """Remove samples, with their waiting events, that are in the log or will run again."""
         for id, epoch in samples:
             self._waiting.pop((str(id), epoch), None)
         super().remove_samples(samples)
 
     @contextmanager
     def open_sample_history(self, id: str | int, epoch: int) -> Iterator[SampleHistory]:
-        """Write the waiting events, then open all of a sample's events."""
+        """Write a sample's waiting events, then open all its events."""
         self._write_waiting(id, epoch)
         with super().open_sample_history(id, epoch) as history:
             yield history
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
-        """Do not condense a debate's calls: they contain no messages, and no long text."""
+        """Do not condense events of a debate's calls, because they contain no messages and no long text."""
         call = event.event
         if isinstance(call, ModelEvent) and not call.input and call.call is None:
             return event

@@ -1,4 +1,4 @@
-"""A debate's cost, rounds and evidence on each sample, read from its log for the controls of the debate."""
+"""A debate's cost, rounds and evidence on each sample, which its controls read from the debate's log."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
 EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that controls get; the text is only the part that was shown."""
+"""Fields of evidence that controls get; the text is only the part that the debate showed to its speakers."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A debate on a sample, for a control: its cost, its rounds, and its final evidence."""
+    """Figures of a debate on a sample that controls read: its cost, its number of rounds, and its evidence."""
 
     cost: FullCost
     rounds: int
@@ -33,11 +33,11 @@ class References:
     """Reads the references of a debate from its log, sample by sample."""
 
     def __init__(self, logs: str, of: str) -> None:
-        """Find the log, and read the prices. Blocking.
+        """Find the debate's log, and read the prices. Blocking.
 
         Args:
             logs: a folder of logs.
-            of: the debate's key (`moot.evals._runs.run.log_key`).
+            of: the key of the debate's log (`moot.evals._runs.run.log_key`).
 
         Raises:
             UserError: there is no log of the debate, or prices cannot be read.
@@ -49,25 +49,25 @@ class References:
         self.prices = read_prices()
 
     async def for_sample(self, sample: int | str) -> Reference | None:
-        """The debate's reference on a sample; None if it has no outcome there."""
+        """The debate's reference on a sample; None if the debate has no outcome on this sample."""
         document = await ended_document(self.location, sample)
         return make_reference(document, self.prices) if document else None
 
 
 async def ended_document(location: str, sample: int | str) -> dict[str, Any] | None:
-    """The result document of a debate on a sample, from its log; None if it has no outcome there."""
+    """The result document of a debate on a sample, from its log; None if the debate has no outcome on this sample."""
     try:
         logged = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
     except IndexError:  # raised by Inspect for a sample that is not in the log
         return None
     document = document_in(logged)
-    if document is None:  # a sample that was recovered after a kill has it in its events
+    if document is None:  # a sample that was recovered after a kill has its document in its events
         document = document_in(await read_eval_log_sample_async(location, sample))
     return document if document and not logged.error and has_outcome(document) else None
 
 
 def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
-    """The reference that a control reads from a result document."""
+    """Make a reference from a result document."""
     evidence = [
         {key: piece[key] for key in EVIDENCE_FIELDS if key in piece} | {"text": shown_text(piece)}
         for piece in document["evidence"]
@@ -76,12 +76,12 @@ def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> 
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:
-    """The newest log with a key, without its samples; None if there is none."""
+    """The newest log with a key, without its samples; None if there is no such log."""
     return next((log for log in read_log_headers(logs) if moot_metadata(log).get("key") == key), None)
 
 
 def read_log_headers(logs: str) -> Iterator[EvalLog]:
-    """The logs of a folder without their samples, the newest first.
+    """Yield the logs of a folder without their samples, the newest first; nothing if there is no such folder.
 
     Raises:
         UserError: a log cannot be read.
@@ -99,6 +99,6 @@ def read_log_headers(logs: str) -> Iterator[EvalLog]:
 
 
 def moot_metadata(log: EvalLog) -> dict[str, Any]:
-    """Moot's metadata in a log."""
+    """Moot's metadata in a log; {} if there are none."""
     metadata: dict[str, Any] = log.metadata.get("moot") or {}
     return metadata

@@ -1,4 +1,4 @@
-"""Names that moot registers with Inspect: ``moot/debate``, tasks, scorers, models (``moot/openai:NAME``)."""
+"""Names that moot registers with Inspect: solvers (``moot/debate``), tasks, scorers, models (``moot/openai:NAME``)."""
 
 from inspect_ai.scorer._scorer import scorer_register
 from moot.evals._attacks.solver import attacked

@@ -1,8 +1,9 @@
-"""Run a plan as a set of Inspect's evaluations: a log for each cell, which is resumed after an interruption.
+"""Run a plan as a set of Inspect's evaluations, with a log for each cell, and resume them after an interruption.
 
-A cell (`moot.evals._runs.plan.Cell`) is identified by its system with every setting, model and seed, and by all other
-parts that it depends on (`moot.evals._identity.parts`). If any of these differs, it is another run, and a message names
-the difference. Samples that are in a log or its recovery buffer are not run again, unless they failed.
+A run of a cell (`moot.evals._runs.plan.Cell`) is identified by its system with all settings, including model and seed,
+and by all other parts that it depends on (`moot.evals._identity.parts`). If any of these differs from an earlier run,
+the cell is run anew, and a message names the difference. Samples in a log or in its recovery buffer are not run again,
+unless they failed.
 """
 
 from __future__ import annotations
@@ -61,29 +62,30 @@ from moot.nodes._runtime.settings import checked_settings
 log = logging.getLogger(__name__)
 
 CELLS_AT_ONCE = 4
-"""Maximum number of cells that run at the same time, each with its share of the samples in flight."""
+"""Maximum number of cells that run at the same time; they share the number of samples in flight equally."""
 MOST_WRITES, LEAST_SAMPLES = 20, 10
 """Approximate maximum number of writes of a log, and minimum number of samples between two writes."""
 LOCK = ".moot.lock"
-"""The lock file that prevents a second run in a folder of logs."""
+"""Name of the lock file that prevents a second run in the same folder of logs."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of the run of a plan.
 
-    ``budget``, ``max_cost`` and ``max_calls`` also count earlier runs of the plan that had one of these three ceilings.
+    ``budget``, ``max_cost`` and ``max_calls`` limit this run together with earlier runs of the plan that had one of
+    these three limits. Samples whose debates are stopped by a limit are missing data.
 
     Attributes:
         at_once: maximum number of samples in flight.
-        time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is tried again
+        time_limit: maximum number of seconds for a sample. A sample that takes longer is missing data, and is run again
             only with another limit.
         retry_on_error: number of immediate retries of a failed sample.
-        fail_on_error: number of failed samples, or their share if below 1, at which a cell is stopped; None: never.
-        budget: maximum tokens of all debates of the plan; samples over it are missing data (``budget_exhausted``).
-        max_cost: maximum USD.
-        max_calls: maximum calls to models.
-        max_seconds: maximum seconds of this run.
+        fail_on_error: number of failed samples (or their share, if below 1) at which a cell is stopped; None: never.
+        budget: maximum number of tokens of all debates.
+        max_cost: maximum cost of all debates in USD.
+        max_calls: maximum number of model calls of all debates.
+        max_seconds: maximum number of seconds of this run.
     """
 
     at_once: int = 16
@@ -97,11 +99,14 @@ class Limits:
 
     @contextmanager
     def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
-        """Within this context, all debates share these ceilings; only `max_seconds` does not count earlier runs.
+        """Within this context, all debates share the limits of tokens, cost, calls and seconds.
 
         Args:
-            spent: the file with the spending of earlier runs; created only if tokens, USD or calls have a ceiling.
+            spent: the file that records the spending of runs; it is used only if tokens, cost or calls are limited.
             tell: called with a message if earlier runs spent something.
+
+        Raises:
+            UserError, WorldError: the file cannot be created or opened.
         """
         ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
         if ceiling == UNBOUNDED:
@@ -123,31 +128,32 @@ def run_plan(
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None] = log.warning,
 ) -> list[EvalLog]:
-    """Run the unfinished part of a plan, controls and attacks after their debates. Blocking.
+    """Run the unfinished part of a plan: debates first, then controls and attacks. Blocking.
 
     Args:
         plan: the plan to run.
         logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
-        watch: called with the number of all samples and the number that are already in logs; returns the callback for
-            every sample that ends.
-        tell: called with messages: the difference if a cell is not the same run as one in the folder, and the spending
-            of earlier runs.
+        watch: called with the number of all samples, and the number of samples that need no further run; returns a
+            callback that is called for every sample that ends.
+        tell: called with messages about differences from earlier runs in the folder, and about their spending.
 
     Returns:
-        The log of each cell that has one, without its samples, in the plan's order.
+        The log of each cell that has a log, without its samples, in the plan's order.
 
     Raises:
-        UserError: as `make_cells`, `check_grader` and `preflight`; data that cannot be read; a folder that cannot be
-            created, or that another run writes to.
-        KeyboardInterrupt: the user stopped it; no further sample was started.
+        UserError: the plan is invalid, a benchmark's data cannot be read, a system cannot be opened (for example
+            because a key is missing), the judge is a model that debates, the folder cannot be written, or another run
+            writes to it.
+        WorldError: the disk is full or fails.
+        KeyboardInterrupt: the user stopped the run; no further sample was started.
     """
     cells = make_cells(plan)
     if not plan.judge_may_debate:
         judged_cells = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
         check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in judged_cells])
     logs = logs.absolute()
-    with exclusive_folder(logs, "run", LOCK), redirect_stdout(StringIO()):  # Inspect's greetings are discarded
+    with exclusive_folder(logs, "run", LOCK), redirect_stdout(StringIO()):  # discards texts that Inspect prints
         return _run_cells(cells, plan, logs, limits, watch, tell)
 
 
@@ -163,7 +169,7 @@ def _run_cells(
     items = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
     asyncio.run(preflight(debates, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
-    for cell in cells:  # a control comes after its debate, whose parts it needs
+    for cell in cells:  # a control comes after its debate, because it needs the debate's parts
         parts[cell.key] = cell_parts(plan, cell, items[cell.task], parts)
     keys = {key: log_key(key, known) for key, known in parts.items()}
     for message in new_run_messages(cells, parts, logs):
@@ -192,7 +198,7 @@ def _run_cells(
 
 
 def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
-    """Update a log's metadata (label, position) from the current plan, without another run."""
+    """Update a log's metadata, such as label and position, from the current plan; return the log."""
     metadata = moot_metadata(log)
     current = metadata | json.loads(json.dumps(cell.log_metadata(), default=str)) | {"key": metadata["key"]}
     if current == metadata:
@@ -210,11 +216,11 @@ def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
 
 
 SHOWN_FIELDS = ("system", "graph", "model", "seed", "control", "of")
-"""Metadata that distinguish logs for a reader; the settings are shown, too."""
+"""Metadata that distinguish logs for a reader of Inspect's viewer; they also become a log's tags."""
 
 
 def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of a log for other readers, such as Inspect's viewer and data frames."""
+    """Metadata of a log, with the settings, for Inspect's viewer and data frames."""
     return {key: metadata[key] for key in (*SHOWN_FIELDS, "settings") if metadata.get(key) is not None}
 
 
@@ -230,7 +236,8 @@ def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping
         plan: the plan of the cell.
         cell: the cell.
         task: the task, with its items.
-        debates: the parts of other cells by their keys; a control or an attack needs those of its debate.
+        debates: the parts of other cells, by the cells' keys; needed for a control or an attack, which depends on its
+            debate.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
@@ -239,14 +246,14 @@ def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping
 
 
 def log_key(cell: str, parts: Mapping[str, Any]) -> str:
-    """A log's identifying key: the cell's key, and the parts that the cell depends on besides its settings."""
+    """The key that identifies a log: the cell's key, and a digest of the parts that the cell depends on."""
     return f"{cell}.{digest(parts)}"
 
 
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Yield a message for each cell that starts a new run although the folder has a log with the same settings.
+    """Yield a message for each cell that is run anew although the folder has a log of the cell.
 
-    The message names the differences.
+    The message names the parts that differ (`moot.evals._identity.parts`).
     """
     newest = newest_logs(logs)
     for cell in cells:
@@ -288,10 +295,10 @@ def save_plan(plan: Plan, logs: Path) -> str:
 
 
 async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task], judge: str | None) -> None:
-    """Open each system on the first sample of its benchmark, so that errors are reported before anything runs.
+    """Open each system on the first sample of its benchmark, so that errors are reported before any debate runs.
 
     Raises:
-        UserError: a model, a key, a source or an encoder is missing, or the system does not support the task.
+        UserError: a model, a key, a source or an encoder is missing, or a system does not support the task.
     """
     try:
         if judge is not None:
@@ -308,12 +315,12 @@ async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task
 
 
 def newest_logs(logs: Path) -> dict[str, EvalLog]:
-    """The newest log of each key, without its samples."""
+    """The newest log of each key, without its samples, by the key."""
     return {moot_metadata(log).get("key", ""): log for log in reversed(list(read_log_headers(str(logs))))}
 
 
 def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
-    """The number of samples in logs and their recovery buffers that need no further run."""
+    """The number of samples, in the logs with these keys and in their recovery buffers, that need no further run."""
     newest = newest_logs(logs)
     locations = {log.location for log in (newest[key] for key in keys if key in newest)}
     recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
@@ -321,13 +328,16 @@ def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     for place in locations:
         buffer = read_buffer_recovery_data(place) if place in recoverable else None
         ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
-        # a sample that was just written may be in both
+        # a sample that was just written may be in the log and in the buffer
         done += len({(str(sample.id), sample.epoch) for sample in ended if not sample.error})
     return done
 
 
 def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
-    """The solver of a cell; for a control or an attack, the log of its debate must exist already."""
+    """Make the solver of a cell.
+
+    For a control or an attack, the log of its debate must exist already.
+    """
     key = keys[cell.key]
     if cell.of is None or not (cell.control or cell.attack):
         return debate(cell.graph, run=key, **cell.settings)
@@ -352,7 +362,7 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     with (
         use_sample_wise_database(),
         without_inspects_clients(),
-        # Inspect lays out tables of results even if its display is off
+        # Inspect would compute tables of results even if its display is off
         patch.object(rich_display, "tasks_results", lambda tasks: ""),
     ):
         _, ended = eval_set(
@@ -371,13 +381,13 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             time_limit=limits.time_limit,
             retry_on_error=limits.retry_on_error or None,
             # by default all samples are run, even if some fail; the cell then counts as not done, and the next run
-            # tries the failed ones again
+            # runs the failed samples again
             fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
             continue_on_fail=limits.fail_on_error is None,
             acp_server=False,
             ctl_server=False,
             log_level="error",
         )
-    # for an interrupted evaluation Inspect returns a cancelled log, or none
+    # for an interrupted evaluation, Inspect returns a cancelled log or no log
     if len(ended) < len(tasks) or any(log.status == "cancelled" for log in ended):
         raise KeyboardInterrupt

@@ -1,8 +1,8 @@
 """Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
 
-Each scorer reads the result document that `moot.evals._runs.solver.debate` stores. A sample whose debate did not end is
+Each scorer reads the result document that `moot.evals._runs.solver.debate` stores. A sample without an outcome is
 unscored: it is missing data, which Inspect counts, and never a wrong answer. An abstention is not right, and is marked
-as an abstention. A debate that ended because its own replies could not be used counts as an abstention.
+as an abstention. If a debate failed because its own replies could not be used, this counts as an abstention.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.verdict import verdict_turns
 
 Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
-"""Computes how right an outcome is from the outcome, the sample, its right answers and the document; None if undefined.
-A `Score` is used unchanged."""
+"""Computes a value from the outcome, the sample, its right answers and the result document; None if it is undefined. A
+`Score` is used unchanged."""
 
 
-_parsed = lru_cache(maxsize=16)(parsed_document)  # all scorers of a sample read the same text in turn
+_parsed = lru_cache(maxsize=16)(parsed_document)  # cached, because all scorers of a sample read the same document
 
 
 def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
-    """Make a scorer for debates that ended.
+    """Make a scorer from a measure of a debate; samples without an outcome are unscored.
 
     Args:
-        measure: computes how right the outcome is.
-        of_answers: whether scores include the answer and its reasons. False saves memory, as Inspect keeps all scores
-            until the end.
+        measure: computes the value of a sample.
+        of_answers: whether scores include the answer and its reasons. False saves memory, because Inspect keeps all
+            scores until the end.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        # a sample that Inspect recovered after a kill has an empty store; the stored data is in its events
+        # a sample that Inspect recovered after a kill has an empty store, but its events contain the document
         stored = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
         document = None if stored is None else _parsed(stored)
         outcome = outcome_of(document)
@@ -70,7 +70,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def reasons_text(document: Document) -> str:
-    """The verdict's reasons, in the speakers' own words; if the debate failed, the error; without reasons, a note."""
+    """The reasons of the verdict as its speakers wrote them, or the error of a failed debate; without both, a note."""
     if document["error"]:
         return str(document["error"]["detail"])
     reasons = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
@@ -117,7 +117,7 @@ def abstained() -> Metric:
 
 @scorer(metrics=[mean(), stderr(), macro_f1(), balanced_accuracy(), abstained()], name="accuracy")
 def accuracy() -> Scorer:
-    """Whether the label or letter is the right one."""
+    """Whether the answer is the right label or letter."""
     return item_scorer("accuracy")
 
 
@@ -135,7 +135,7 @@ def token_f1() -> Scorer:
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="numeric_match")
 def numeric_match() -> Scorer:
-    """Whether the number is the right one."""
+    """Whether the answer is the right number."""
     return item_scorer("numeric_match")
 
 
@@ -146,10 +146,10 @@ def item_scorer(measure: str) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="judged")
 def judged(model: str) -> Scorer:
-    """Whether a model judges that the answer is the same as a right one (MADKE).
+    """Whether a model judges that the answer means the same as a right answer (MADKE).
 
-    An abstention is wrong, and an answer with the same text as a right one is right: neither needs a call. If the judge
-    gives no usable reply, the sample is unscored.
+    Two cases need no call: an abstention is wrong, and an answer that equals a right answer as text is right. If the
+    judge gives no usable reply, the sample is unscored.
 
     Args:
         model: the judge, as provider:name. It should not be a model of the debaters.
@@ -165,7 +165,7 @@ def judged(model: str) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="citation_precision")
 def citation_precision() -> Scorer:
-    """The share of citations whose quotes are in the evidence; unscored if nothing is cited."""
+    """The share of citations whose quotes are in the evidence that they name; unscored without citations."""
     return measured(
         lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
     )
@@ -173,7 +173,7 @@ def citation_precision() -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="gold_recall")
 def gold_recall() -> Scorer:
-    """The share of gold evidence that was found; unscored if the benchmark names none, or nothing was searched."""
+    """The share of gold evidence that was found; unscored if the item has no gold evidence, or nothing was searched."""
 
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
         searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
@@ -201,7 +201,7 @@ def mean_if_named() -> Metric:
 
 @metric(name="stderr")
 def stderr_if_named() -> Metric:
-    """The mean's standard error; undefined if the mean is."""
+    """The mean's standard error; undefined if the mean is undefined."""
     error = stderr()
 
     def value(scores: list[SampleScore]) -> float:
@@ -245,7 +245,7 @@ def hover_score() -> Scorer:
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_em")
 def support_em() -> Scorer:
-    """Whether the verdict quotes the supporting facts, and no other sentence (HotpotQA)."""
+    """Whether the verdict quotes all supporting facts, and no other sentence (HotpotQA)."""
     return official_scorer("support_em")
 
 
@@ -257,11 +257,11 @@ def support_f1() -> Scorer:
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_em")
 def joint_em() -> Scorer:
-    """Whether both the answer and the supporting facts match (HotpotQA)."""
+    """Whether the answer is right, and the verdict quotes all supporting facts and no other sentence (HotpotQA)."""
     return official_scorer("joint_em")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_f1")
 def joint_f1() -> Scorer:
-    """F1 of the products of precisions and recalls of the answer and of its supporting facts (HotpotQA)."""
+    """F1 from the products of the answer's and the supporting facts' precisions, and of their recalls (HotpotQA)."""
     return official_scorer("joint_f1")

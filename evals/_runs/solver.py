@@ -1,11 +1,12 @@
-"""A debate as an Inspect solver, for moot's own tasks and for all others.
+"""A debate as an Inspect solver, for moot's own tasks and for other tasks.
 
     Task(dataset=[Sample(input="Saffron grows underground.", target="REFUTES")],
          solver=debate("tool_mad", model="openai:gpt-4o-mini"), scorer=match())
 
-Inspect's model is the debate's if the settings name none (`moot.evals._runs.inspect_side`). Moot's nodes make their own
-calls and report them to Inspect when a debate is over: Inspect's time and error limits apply, its token limits do not
-(`budget` and `max_cost` are settings of the graphs, and `shared_ceilings` limits many debates).
+If the settings name no model, the debate uses Inspect's model (`moot.evals._runs.inspect_side`). Moot's nodes make
+their own calls, and report them to Inspect when the debate is over. So Inspect's time and error limits apply, but not
+its token limits. The graphs' settings `budget` and `max_cost` limit the tokens and the cost of a debate;
+`shared_ceilings` limits those of many debates together.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
-"""Key of a sample's store for the result document (see `document_in`). It is JSON in one string, because Inspect walks
-through an object at every step of a sample."""
+"""Key of a sample's store for the result document (see `document_in`). The document is stored as JSON in one string,
+because Inspect would walk through an object at every step of a sample."""
 INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
 ``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
@@ -44,25 +45,26 @@ DebateRunner = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 
 
 class DebateFailed(Exception):  # noqa: N818 - Inspect shows this name
-    """A debate that could not run or failed, through no fault of the system: the sample is missing data."""
+    """A debate could not run, or failed through no fault of the system: the sample is missing data."""
 
 
 @solver(name="debate")
 def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
-    """Debate a sample's input. The sample's output is the answer; its store has the result document under `DOCUMENT`.
+    """A solver that runs a debate on a sample's input.
 
-    A sample's ``choices`` are the options of a multiple-choice question; its metadata may contain further inputs under
-    the key `INPUTS`. ``published_before`` applies to systems with retrieval, unless the settings set it for all
-    samples.
+    The sample's output is the answer, and its store has the result document (`document_in`). The sample's ``choices``
+    are the options of a multiple-choice question. Its metadata may contain further inputs under the key ``moot``, such
+    as ``claim_date``. The input ``published_before`` applies to systems with retrieval, unless the settings set
+    ``published_before`` for all samples.
 
     Args:
-        graph: a debate system by name.
-        run: further data that identifies this run. It is stored in the log, and Inspect resumes only logs with the same
-            data.
+        graph: the name of a debate system.
+        run: further data that identify this run. They are stored in the log, and Inspect resumes only logs with the
+            same data.
         settings: settings of the system; ``moot settings GRAPH`` lists them.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range.
+        UserError: the graph or a setting is unknown, or a value is out of its range.
     """
     system = load_graph(graph)
     checked_settings(system.settings, settings, graph)
@@ -77,8 +79,8 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
-    If the debate fails, the sample fails, too, and is missing data. But if the failure is the system's own fault
-    (`has_outcome`), the sample counts as an abstention.
+    If the debate fails, the sample fails with `DebateFailed`, and is missing data. But if the failure is the system's
+    own fault (`has_outcome`), the sample does not fail, and counts as an abstention.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -97,7 +99,7 @@ def debate_solver(run_sample: DebateRunner) -> Solver:
 
 
 async def run_debate(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
-    """Run a debate, and return its result document as the API does."""
+    """Run a debate, and return its result document."""
     document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
     return document
 
@@ -106,8 +108,8 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     """The result document of the debate on a sample, in this version's form; None if there is none.
 
     Args:
-        sample: a sample from a log, or as scorers receive it. A sample that Inspect recovered after a kill has an empty
-            store: it must have been read with its events and attachments, which also contain the document.
+        sample: a sample from a log, or as scorers receive it. If Inspect recovered the sample after a kill, its store
+            is empty, and the document is found only if the sample was read with its events and attachments.
 
     Raises:
         ValueError: the document is damaged.
@@ -122,7 +124,7 @@ def parsed_document(stored: str) -> dict[str, Any]:
     """Parse a result document, and convert it to this version's form.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the document is damaged.
     """
     document: dict[str, Any] = upgrade_document(loads(stored))
     return document
@@ -136,7 +138,7 @@ def _document_from_events(sample: EvalSample) -> str | None:
 
 
 def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The input of a debate from a sample: its input, its choices, and from its metadata only `INPUTS`."""
+    """The input of a debate: a sample's input and choices, and from its metadata only the key `INPUTS`."""
     inputs = (metadata or {}).get(INPUTS) or {}
     named = {key: inputs[key] for key in ("task", "labels", "given", "claim_date", "speaker") if inputs.get(key)}
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
@@ -148,7 +150,7 @@ def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> 
     Args:
         settings: the system's settings, with the run's seed.
         sample: the sample.
-        system: values that identify the system among systems with the same seed.
+        system: values that distinguish the system from others, so that systems with one seed get different seeds.
     """
     return _with_seed(_with_day(settings, sample), sample, system)
 
@@ -164,8 +166,8 @@ def _with_day(settings: Settings, sample: TaskState) -> Settings:
 def _with_seed(settings: Settings, sample: TaskState, system: Sequence[Any]) -> Settings:
     """Derive a seed from the run's seed, the system, and the sample's id and epoch.
 
-    Settings without a seed are returned unchanged. A debate that runs again with the settings in its document sends the
-    same seeds.
+    Settings without a seed are returned unchanged. The derived seed is in the document's settings, so a debate that
+    runs again with these settings sends the same seeds.
     """
     if settings.seed is None:
         return settings

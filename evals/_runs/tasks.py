@@ -1,8 +1,8 @@
 """Every benchmark as an Inspect task: ``inspect eval moot/fever -T data=paper_dev.jsonl --model moot/openai:NAME``.
 
-A task reads the records in their published format (`moot.evals._benchmarks.catalogue`), from your file or folder or,
-without ``data``, from the Hub. The solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim -S seed=1`
-chooses another (Inspect ignores ``-S`` without ``--solver``). Gold evidence, conclusions and answers never reach the
+A task reads the records in their published format (`moot.evals._benchmarks.catalogue`): from the file or folder
+``data``, or else from the Hub. The default solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim`
+chooses another system (Inspect ignores ``-S`` without ``--solver``). Gold evidence and right answers never reach the
 debate.
 """
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 def make_sample(item: Item, benchmark: Benchmark) -> Sample:
     """Convert an item to an Inspect sample.
 
-    The sample's metadata are for measures; only those under `solver.INPUTS` reach debates.
+    The sample's metadata are for measures; only the metadata under the key `solver.INPUTS` reach debates.
     """
     plain = asdict(item)
     metadata = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
@@ -60,12 +60,15 @@ def make_sample(item: Item, benchmark: Benchmark) -> Sample:
 
 
 def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """Make the scorers of a benchmark; without a judge, answers are not judged.
+    """Make the scorers of a benchmark.
 
     Args:
         benchmark: the benchmark.
-        judge: the model that judges answers in words, as provider:name; by default the model of Inspect's role
-            ``grader``.
+        judge: the model that judges free-text answers, as provider:name; by default the model of Inspect's role
+            ``grader``. Without this model, answers are not judged.
+
+    Raises:
+        UserError: as `choose_grader`.
     """
     judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
@@ -81,7 +84,7 @@ def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]
 
 
 def items_digest(items: Sequence[Item]) -> str:
-    """A digest of a set of items. It is the task's version: Inspect never resumes a log of other items."""
+    """A digest of items. It is the task's version, so that Inspect never resumes a log of other items."""
     plain = json.dumps([_identifying_fields(item) for item in items], sort_keys=True)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
@@ -101,11 +104,13 @@ def benchmark_task(
         name: as for `moot.evals._benchmarks.catalogue.load_benchmark`.
         data: a file or folder in the published format; by default the data are read from the Hub.
         limit: maximum number of items.
-        seed: draws items at random; by default the first items are taken.
-        judge: as for `make_scorers`.
+        seed: the seed that draws the items at random; by default the first items are taken.
+        judge: the model that judges free-text answers, as provider:name; by default the model of Inspect's role
+            ``grader``. Without this model, answers are not judged.
 
     Raises:
-        UserError: there is no data, or a record is broken (the error names its place).
+        UserError: the benchmark is unknown, there is no data, a record is invalid (the error names its place), or moot
+            cannot call the judge.
     """
     benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
@@ -133,7 +138,7 @@ def _task_function(name: str) -> Callable[..., Task]:
     ) -> Task:
         return benchmark_task(name, data, limit, seed, judge)
 
-    # other packages are imported only when their task is created
+    # packages of installed benchmarks are imported only when their task is created
     title = BENCHMARKS[name].title if name in BENCHMARKS else name
     build.__doc__ = f"{title}; see `benchmark_task`."
     registered: Callable[..., Task] = task(name=name)(build)

@@ -1,8 +1,8 @@
 """Quality of confidences: calibration, the gain from abstaining, and stability over rounds.
 
-Items come as two lists in one order: a system's confidence in its answer, in [0, 1], and whether the answer was right.
-An item without a judgement (None) is missing; an item with a judgement but without confidence is left out. If a system
-has no confidences, every value is None.
+Items come as two lists in the same order: a system's confidence in its answer, in [0, 1], and whether the answer was
+right. An item without a judgement (None) is missing. An item with a judgement but without a confidence is left out. If
+a system has no confidences, its scores have the value None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BINS = 10
 class Bin(NamedTuple):
     """A bin of confidences in (low, high]; the first bin includes ``low``.
 
-    ``confidence`` and ``accuracy`` are the means of its items, None if it is empty.
+    ``confidence`` and ``accuracy`` are the means over the bin's items; None if the bin is empty.
     """
 
     low: float
@@ -36,9 +36,9 @@ class RiskPoint(NamedTuple):
 
     threshold: float
     coverage: float
-    """Answered / all."""
+    """Answered items / all items."""
     risk: float
-    """Wrong / answered."""
+    """Wrong answers / answered items."""
 
 
 class RiskCoverage(NamedTuple):
@@ -68,14 +68,14 @@ def reliability_bins(
         confidences: the confidence of each item's answer; None if it is missing.
         correct: whether each item's answer was right, in the same order; None if it is missing.
         bins: the number of bins.
-        mass: False: bins of equal width over [0, 1], including empty ones. True: bins with about the same number of
-            items, between quantiles; equal confidences stay together, so that there may be fewer bins.
+        mass: False: bins of equal width over [0, 1], including empty ones. True: bins between quantiles, with about the
+            same number of items; equal confidences are in the same bin, so there may be fewer bins.
 
     Returns:
-        [] if no item has both values.
+        [] if no item has both a confidence and a judgement.
 
     Raises:
-        ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
+        ValueError: the lists have different lengths, a confidence is outside [0, 1], or ``bins`` is less than 1.
     """
     if bins < 1:
         raise ValueError("a diagram needs at least one bin")
@@ -99,7 +99,7 @@ def ece(
 ) -> Score:
     """Expected calibration error (PROClaim, Eq. 9), 0 to 1: the sum over bins of n / N x |accuracy - mean confidence|.
 
-    Its value depends on the bins: report them, and show `reliability_bins` with it.
+    The value depends on the bins: report them, and show `reliability_bins` next to the value.
 
     Args:
         confidences: the confidence of each item's answer; None if it is missing.
@@ -118,7 +118,9 @@ def ece(
 
 
 def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> Score:
-    """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0; 0.25 for a constant 0.5.
+    """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0.
+
+    A constant confidence of 0.5 has the score 0.25.
 
     Args:
         confidences: the confidence of each item's answer; None if it is missing.
@@ -135,16 +137,17 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
 def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
     """The risk-coverage curve of a system that answers only with enough confidence (Geifman and El-Yaniv 2017).
 
-    The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
-    a random order has the overall risk. Items of equal confidence have no order: their expected risk counts, which is
-    the average over all orders.
+    The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]. Lower is better; the
+    expected area of a random order is the risk of all items. If items have equal confidence, the risk is the average
+    over all their orders.
 
     Args:
         confidences: the confidence of each item's answer; None if it is missing.
         correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Returns:
-        One point for each confidence that occurs; no points and an area of None if no item has both values.
+        One point for each different confidence; no points and an area of None if no item has both a confidence and a
+        judgement.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -167,8 +170,8 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 class PassingAnswers(NamedTuple):
     """The answers that pass a threshold.
 
-    ``n``: their number. ``share``: their share of the scored answers, in [0, 1]. ``right``: the share of the passing
-    answers that is right, in [0, 1]; None if no answer passes.
+    ``n``: the number of passing answers. ``share``: the share of all scored answers that passes, in [0, 1]. ``right``:
+    the share of the passing answers that is right, in [0, 1]; None if no answer passes.
     """
 
     n: int
@@ -177,7 +180,7 @@ class PassingAnswers(NamedTuple):
 
 
 def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> PassingAnswers:
-    """The number and share of answers that reach a threshold, and the share of these that is right.
+    """The number and share of answers that reach a threshold, and the share of right answers among them.
 
     Args:
         scores: the score of each answer.
@@ -185,7 +188,7 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
         threshold: the lowest score that passes.
 
     Raises:
-        ValueError: lists of different lengths, or empty ones.
+        ValueError: the lists have different lengths, or are empty.
     """
     if not scores:
         raise ValueError("there must be at least one answer")
@@ -194,22 +197,22 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """The distance between a figure's distributions in each round and in the debates' last rounds, by round from 1.
+    """For each round, the distance between a figure's distribution in it and in the debates' last rounds.
 
-    It is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two distribution
-    functions, in [0, 1]. Both samples are from the same debates, those that reached the round, so debates that ended
-    before it have no influence. There is no p-value, as that needs independent samples. If a round is the last one of
-    every debate that reached it, the value is 0.
+    The distance is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two
+    distribution functions, in [0, 1]. Both samples come from the debates that reached the round, so debates that ended
+    earlier have no influence. If the round is the last one of all these debates, the distance is 0. There is no
+    p-value, because a p-value needs independent samples.
 
-    S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
+    S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible, so its figure is not reproduced here.
 
     Args:
-        trajectories: for each item a figure (a confidence, a reflection score) for each round of its debate; None if it
-            is unknown.
+        trajectories: for each item a figure (such as a reflection score) in each round of its debate; None if the
+            figure is unknown.
 
     Returns:
-        For each round the value over n debates. ``missing`` counts debates whose figure is unknown in this round or in
-        their last round; ``left_out`` counts debates that ended before this round. {} if there is no round.
+        By round, from 1, the distance over n debates. ``missing`` counts debates whose figure is unknown in this round
+        or in their last round; ``left_out`` counts debates that ended before this round. {} if there is no round.
 
     Raises:
         UserError: scipy is not installed.
@@ -221,13 +224,13 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
         statistic = None
         if known:
             current, final = zip(*known, strict=True)
-            with np.errstate(divide="ignore", invalid="ignore"):  # scipy's p-value, which is not used, may divide by 0
+            with np.errstate(divide="ignore", invalid="ignore"):  # scipy's unused p-value may divide by 0
                 statistic = float(load_extra("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
         by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round
 
 
-# --- fitting a calibration; `moot.nodes._texts.calibrated` explains its meaning for a debate -----------------------
+# --- fitting a calibration; `moot.nodes._texts.calibrated` explains calibrations -----------------------------------
 
 
 def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
@@ -237,7 +240,7 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
         scores: for each labelled debate, 1 - the share of the right label, in [0, 1].
 
     Raises:
-        ValueError: there is no score, or one is outside [0, 1].
+        ValueError: there is no score, or a score is outside [0, 1].
     """
     given = np.round(np.asarray(scores, dtype=float), SCORE_DECIMALS)
     if not given.size or not ((given >= 0) & (given <= 1)).all():
@@ -247,21 +250,21 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence threshold with which at most a share alpha of all debates is both acted on and wrong.
+    """The lowest confidence to act on a verdict, so that at most a share alpha of all debates is acted on and wrong.
 
-    The least c with (W + 1) / (n + 1) <= alpha, for W wrong debates with a confidence of at least c, among n debates
-    (arXiv:2208.02814, Eq. 4).
+    The threshold is the least of the given confidences c with (W + 1) / (n + 1) <= alpha. W is the number of wrong
+    verdicts with a confidence of at least c, and n the number of all debates (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: the confidence of each labelled debate; None for a debate without one, which is never acted on.
+        confidences: the confidence of each labelled debate; None if a debate has none: it is never acted on.
         right: whether each debate's verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 
     Returns:
-        None if no confidence is enough.
+        None if no confidence fulfils this condition.
 
     Raises:
-        ValueError: lists of different lengths, or empty ones.
+        ValueError: the lists have different lengths, or are empty.
     """
     pairs = [
         (confidence, is_right)

@@ -1,9 +1,8 @@
 """Uncertainty of a figure if items come in groups, such as claims about one page or variants of a claim.
 
-Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
-independence are too narrow. Here standard errors are cluster-robust, and the bootstrap draws whole groups. An item
-without a group is its own group; if no item has a group, every figure is that of independent items. A figure that
-cannot be computed is None, with its ``reason``.
+Items of a group are similar, so intervals that assume independent items are too narrow. Here standard errors are
+cluster-robust, and the bootstrap draws whole groups. An item without a group is its own group. If no item has a group,
+the results are the same as for independent items. A figure that cannot be computed is None, with a ``reason``.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
 
 NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
-"""Reasons why a figure or its interval is not computable. No spread: all items, or all resamples, have the same value.
+"""Reasons why a figure or its interval cannot be computed. No spread: all items, or all resamples, have the same value.
 Undefined: the figure's divisor is 0."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 ROUNDING = 1e-12
-"""Intervals narrower than this have no spread: their ends differ only due to rounding."""
+"""An interval narrower than this counts as without spread, because its ends differ only by rounding."""
 T = TypeVar("T", bound=Hashable)
 
 
@@ -34,7 +33,7 @@ class ClusteredMean:
 
     Attributes:
         value: the mean of all items; None if there is no item.
-        se: its standard error; None if it is not computable.
+        se: the mean's standard error; None if it cannot be computed.
         n: the number of items.
         groups: the number of groups.
         reason: why ``value`` or ``se`` is None; empty if neither is.
@@ -48,7 +47,12 @@ class ClusteredMean:
 
 
 def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[list[T]]:
-    """The known values of each group; groups without any are left out."""
+    """The known values of each group; groups without known values are left out.
+
+    Args:
+        groups: the group of each item.
+        values: the value of each item, in the same order; None if it is unknown.
+    """
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -59,8 +63,8 @@ def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[lis
 def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
     """A mean with its cluster-robust standard error (Liang and Zeger 1986; for evaluations Miller 2024).
 
-    se² = G / (G - 1) x the sum over groups of (the sum of the group's values - mean)² / n², for G groups of n items.
-    With one item in each group this is s / sqrt(n).
+    se² = G / (G - 1) x the sum over G groups of (the sum over the group's items of (value - mean))² / n², for n items.
+    With one item in each group, se is s / sqrt(n).
 
     Args:
         groups: the values of each group's items.
@@ -82,14 +86,18 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
 def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confidence: float = CONFIDENCE) -> Interval:
     """A share with Wilson's interval for its effective number of independent items.
 
-    The effective number of items is p (1 - p) / se², with `clustered_mean`'s se, times (t(n - 1) / t(G - 1))² for G
-    groups, but at most n (Korn and Graubard 1998; with Wilson's interval Dean and Pagano 2015). If every group has one
-    item, the result is that of `wilson`.
+    The effective number of items is p (1 - p) / se² x (t(n - 1) / t(G - 1))², but at most n. Here p is the share, se is
+    from `clustered_mean`, and t is the quantile of Student's distribution, for n items in G groups (Korn and Graubard
+    1998; with Wilson's interval Dean and Pagano 2015). If every group has one item, the interval is that of `wilson`.
 
     Args:
         groups: whether each item of each group is right.
-        missing: the number of unknown items, which is only reported in the result.
+        missing: the number of unknown items, which is only passed on to the result.
         confidence: the confidence of the interval.
+
+    Returns:
+        An interval without ends if there is only one group or all items have the same value; without a value if there
+        is no item.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -115,7 +123,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     """The mean of independent figures with its interval, from their intervals (MOVER: Zou and Donner 2008).
 
-    For K figures x with intervals [l, u] and the mean m, the interval is from m - sqrt(sum (x - l)²) / K to
+    For K figures x with intervals [l, u] and the mean m, the interval reaches from m - sqrt(sum (x - l)²) / K to
     m + sqrt(sum (u - x)²) / K.
 
     Args:
@@ -150,16 +158,21 @@ def cluster_bootstrap(
     `bootstrap`.
 
     Args:
-        groups: the items of each group. Equal items are of one kind, and the figure depends only on the number of items
-            of each kind.
-        figure: takes the kinds of items, and returns a function that computes the figures of resamples from their
-            counts of each kind: (resamples, kinds) to (resamples,), NaN if undefined.
-        missing: the number of unknown items, which is only reported in the result.
+        groups: the items of each group. Equal items are of the same kind, and the figure may depend only on the number
+            of items of each kind.
+        figure: takes the kinds of items (each different item once), and returns a function that computes the figure of
+            each resample. This function takes the counts of kinds as an array of shape (resamples, kinds), and returns
+            an array of shape (resamples,), NaN if the figure is undefined.
+        missing: the number of unknown items, which is only passed on to the result.
+
+    Returns:
+        An interval with a ``reason`` and without ends if there is no item, the figure is undefined, there is only one
+        group, or all resamples have the same value.
     """
     kinds = {item: i for i, item in enumerate(dict.fromkeys(item for group in groups for item in group))}
     if not kinds:
         return Interval(None, None, None, 0, missing, reason=NO_ITEMS)
-    # Equal groups are of one kind, too: a resample is a list of kinds of groups.
+    # equal groups are of the same kind, too, so a resample is a list of kinds of groups
     group_counts = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
     group_kinds = {group: i for i, group in enumerate(dict.fromkeys(group_counts))}
     count_matrix = np.zeros((len(group_kinds), len(kinds)))

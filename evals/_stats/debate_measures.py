@@ -1,7 +1,7 @@
-"""Measures of debates, from result documents: the consistency of MADKE (S4), and CortexDebate's figures of rounds (S3).
+"""Measures of debates, from result documents: MADKE's consistency (S4), and CortexDebate's measures of rounds (S3).
 
-A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports its figures per
-question, so the figure of several documents is their mean.
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports means per
+question, so the measure of several documents is the mean over them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Document = Mapping[str, Any]
 
 
 def consistent(document: Document) -> bool:
-    """Whether a debate ended in consensus, including consensus in its last round.
+    """Whether a debate ended in consensus, even if it stopped for another reason.
 
-    A stop reason of consensus shows it. Otherwise the judge's last reply decides, if a judge was asked (MADKE), or else
-    the last votes: all voters must have given the same answer. A debate that failed or is not done is not consistent.
+    If the stop reason is not consensus, the last reply of the judge who checks for agreement decides (MADKE). Without
+    such a judge, all voters must have given the same last answer. A debate that is not done is not consistent.
 
     Args:
         document: a result document.
@@ -72,9 +72,10 @@ def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool
 
 
 def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
-    """Avg-DN: each agent's mean number of `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
+    """Avg-DN: each agent's mean number of `debates` per question (S3, Table 4).
 
-    Documents without rounds of debate count, with 0 debates of each agent.
+    In a full graph of n agents, it is rounds x (n - 1). A document without a round of debate counts with 0 debates for
+    each agent.
 
     Args:
         documents: result documents.
@@ -90,7 +91,7 @@ def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: the number of its `collisions`; an edge counts in each round (S3, Table 3).
+    """DVC of one question: the number of `collisions` in its debate, counted in each round (S3, Table 3).
 
     Args:
         document: a result document of `cortex_debate`.
@@ -99,14 +100,14 @@ def viewpoint_collisions(document: Document) -> int:
 
 
 def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
-    """CVR of one question: `collisions` that correct their reader (S3, Table 3).
+    """CVR of one question: the number of `collisions` that correct the agent who reads the answer (S3, Table 3).
 
-    These are edges whose reader was wrong in round d - 1, is right in round d, and now gives the answer that the other
-    agent gave in round d - 1. Two opponents who gave that answer both count.
+    A collision of round d counts if the reader was wrong in round d - 1, is right in round d, and now gives the answer
+    that the other agent gave in round d - 1. If two opponents gave that answer, both collisions count.
 
     Args:
         document: a result document of `cortex_debate`.
-        correct: the gold answer, or a function that says whether an answer is right.
+        correct: the gold answer, or a function that returns whether an answer is right.
     """
     task, answers = document["task"], answers_by_round(document)
 
@@ -126,13 +127,16 @@ ANSWERING = ("respond", "answer", "argue")
 
 
 def context_tokens(document: Document) -> dict[str, float | None]:
-    """The mean length of each agent's prompts for an answer in a round, in tokens (S3, Table 7).
+    """The mean length of each agent's prompts for an answer, over the rounds, in tokens (S3, Table 7).
 
-    Of an agent's calls in a round, only the first one with a known number of tokens counts, so retries for an unusable
-    reply add nothing. None if no call's tokens are known.
+    In each round, only the agent's first call with a known number of tokens counts, so retries after an unusable reply
+    add nothing.
 
     Args:
         document: a result document of any system whose agents answer in rounds.
+
+    Returns:
+        The mean by agent; None if no call's tokens are known.
     """
     agents = dict.fromkeys(turn["agent"] for turn in document["turns"] if turn["step"] == "respond")
     sent: dict[tuple[str, int, str], int] = {}

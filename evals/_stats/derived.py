@@ -1,4 +1,4 @@
-"""Controls that need no model call: the answer of the first round alone, and the best constant label."""
+"""Controls that need no model call: the majority answer of the first round, and constant labels."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ def first_round_majority(observation: Observation) -> str | None:
 
 
 def first_rounds_can_differ(observations: Sequence[Observation]) -> bool:
-    """Whether first-round majorities can differ from final answers: some debate had several speakers and rounds."""
+    """Whether first-round majorities can differ from final answers.
+
+    They can if some debate had several speakers in its first round, and several rounds.
+    """
     return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
 
 
 def label_prior(gold: Sequence[str]) -> str:
-    """The label that is right most often; the first in the alphabet if there are several.
+    """The label that is right most often; in a tie, the alphabetically first.
 
-    It is chosen on the measured items themselves, so that no constant answer is right more often.
+    If the gold labels are those of the measured items, no other constant answer is right more often.
 
     Raises:
         ValueError: there is no label.
@@ -42,7 +45,7 @@ def label_prior(gold: Sequence[str]) -> str:
 
 
 def policy_labels(task: str) -> tuple[str | None, str | None]:
-    """A task's label for claims without enough evidence, and its label for true claims; None if it has no such label.
+    """A task's label for claims without enough evidence, and for true claims; None for a label that it does not have.
 
     Args:
         task: a key of `moot.nodes._texts.task.TASKS`.

@@ -21,18 +21,20 @@ LABEL_MEASURES: dict[str, Callable[[Array, Array, Array], Array]] = {
     "macro_f1": mean_f1,
     "balanced_accuracy": mean_recall,
 }
-"""Measures that are not defined for a single item; they are computed from counts of labels."""
+"""Measures that are undefined for a single item, each with the function that computes it from counts of labels."""
 ItemRuns = tuple[tuple[str, ...], tuple[Any, ...]]
-"""An item: its right answers, and its outcome or score in each run; None if the outcome or score is missing."""
+"""An item's right answers, and its outcome (for `LABEL_MEASURES`) or score in each run; None for a missing value."""
 
 
 def estimate(system: System, measure: str, ids: Collection[str] | None = None) -> Interval:
-    """A measure with its bootstrap interval over groups of items; the mean over runs if there are several.
+    """A measure of a system with its bootstrap interval over groups of items.
+
+    If there are several runs, the measure is the mean over runs.
 
     Args:
-        system: the system of the items.
+        system: the system.
         measure: a key of `Observation.scores` or of `LABEL_MEASURES`.
-        ids: the items; by default all.
+        ids: the ids of the items to use; by default all.
     """
     items = _values_by_item(system, measure)
     chosen = list(items) if ids is None else [id for id in items if id in ids]
@@ -43,7 +45,7 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
     """A measure of the first system minus that of the second, on the same items, with its paired bootstrap interval.
 
-    The bootstrap draws groups of items.
+    The bootstrap draws groups of items. An item that is missing in all runs of one system counts as missing.
     """
     ours, theirs = (_values_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
@@ -56,19 +58,19 @@ def difference(first: System, second: System, measure: str, ids: Sequence[str]) 
 
 
 def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Cluster]:
-    """The group of each item, from either of two systems."""
+    """The group of each item, from the first system or, if the item has no group there, from the second."""
     both = ((first.clusters[id], second.clusters[id]) for id in ids)
     return [ours if ours[0] else theirs for ours, theirs in both]
 
 
 def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
-    """Each item's mean of an item-level measure over the runs in which it is known; None if it is known in no run."""
+    """Each item's mean score by an item-level measure, over the runs with a score; None without such a run."""
     given = _values_by_item(system, measure)
     return [None if (item := given[id]) is None else average(item[1]) for id in ids]
 
 
 def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
-    """Each item with its values in all runs; None if it is missing in all of them."""
+    """Each item's values in all runs, by the item's id; None if the item is missing in all runs."""
     by_item: dict[str, ItemRuns | None] = {}
     for id, gold in system.gold.items():
         observations = [run.get(id) for run in system.items]
@@ -78,11 +80,10 @@ def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
 
 
 def mean_over_runs(kinds: Sequence[ItemRuns], measure: str) -> Statistic:
-    """A function that computes a measure's mean over runs from the counts of each kind of item.
+    """Make a function that computes a measure's mean over runs from the counts of each kind of item.
 
-    The function takes an array (resamples, kinds), and returns an array (resamples,).
-
-    A run's measure is over the items that it has; a run without items does not count.
+    The function takes an array of shape (resamples, kinds), and returns an array of shape (resamples,). The measure of
+    a run is over the items that the run has; a run without items does not count.
     """
     gold = [right[0] for right, _ in kinds]
     runs = list(zip(*(values for _, values in kinds), strict=True))
@@ -108,10 +109,14 @@ def _label_statistic(gold: Sequence[str], given: Sequence[str | None], score: Ca
 
 
 def mean_over_items(observations: Sequence[Observation], values: Sequence[float | None]) -> Interval:
-    """The mean of the observations' values with its interval; an item of several runs counts as one item.
+    """The mean of the observations' values with its interval; the values of an item in several runs are averaged first.
 
-    The interval is Wilson's if each item occurs once and is right or wrong, else the bootstrap's. Both respect groups
-    of items: see `clustered_wilson` and `cluster_bootstrap`.
+    The interval is Wilson's (`clustered_wilson`) if each item occurs once and all values are 0 or 1, else the
+    bootstrap's (`cluster_bootstrap`). Both take groups of items into account.
+
+    Args:
+        observations: the observations.
+        values: the value of each observation, in the same order; None if it is unknown.
     """
     by_item: dict[str, list[float | None]] = {}
     for observation, value in zip(observations, values, strict=True):

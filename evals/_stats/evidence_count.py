@@ -1,4 +1,4 @@
-"""The amount of evidence that a debate had, so that reports can show it if systems had unequal evidence."""
+"""The amount of evidence in a debate, so that reports can show whether systems had equal evidence."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from moot.retrievers._evidence import GIVEN
 
 
 class EvidenceCount(NamedTuple):
-    """The amount of evidence that a debate had.
+    """The amount of evidence in a debate.
 
     Attributes:
-        pieces: pieces of evidence, including those given with the claim.
-        searches: queries with results, counted for each source.
-        failed: sources that failed, counted for each agent that asked them.
-        stood_in: warnings that a fallback source was used.
+        pieces: the number of pieces of evidence, including those given with the claim.
+        searches: the number of different queries with results, counted for each source.
+        failed: the number of sources that failed, counted for each agent that searched them.
+        stood_in: the number of warnings that a fallback source was used.
     """
 
     pieces: int

@@ -1,4 +1,4 @@
-"""Scores of one outcome, by each of its benchmark's measures that needs no model."""
+"""Scores of one outcome, by the measures of its benchmark that need no model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moot.nodes._texts.task import TASKS
 COMPUTED = ("accuracy", "exact_match", "token_f1", "numeric_match")
 """Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
 WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
-"""Tasks whose official scripts compare the answers yes and no as a whole, not by shared words."""
+"""Tasks whose official scripts compare the answers yes and no as a whole, not word by word."""
 
 
 def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
@@ -31,14 +31,14 @@ def item_score(measure: str, task: str, outcome: str | None, gold: Collection[st
     Args:
         measure: one of `COMPUTED`.
         task: a key of `moot.nodes._texts.task.TASKS`; it says how texts are compared.
-        outcome: as `moot.evals._stats.outcomes.outcome_of` returns it.
+        outcome: the answer, `ABSTAINED`, or None if it is missing.
         gold: all right answers.
 
     Returns:
         None if the outcome is missing.
 
     Raises:
-        ValueError: there is no right answer, or a right answer that must be a number is not a number.
+        ValueError: there is no right answer, or ``measure`` is ``numeric_match`` and a right answer is not a number.
     """
     return best_score(_metrics_for(task)[measure], outcome, gold)
 

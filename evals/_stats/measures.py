@@ -1,4 +1,4 @@
-"""Quality of rankings, query by query, and their differences."""
+"""Measures of rankings for each query, and differences between two sources."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import numpy as np
 from moot.core.lazy import import_extra
 
 MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_burges@10", "mrr@10": "mrr@10"}
-"""The measures, with ranx's names. "Burges" is the gain 2^rel - 1."""
+"""The measures, each with ranx's name for it. "Burges" means the gain 2^rel - 1."""
 K = 10
-"""Number of pieces requested from a source."""
+"""Number of documents that each query requests from a source."""
 NO_GOLD, NO_PIECE = -2, -1
-"""Numbers of the dummy documents that pad lists; they match nothing."""
+"""Numbers of dummy documents, which fill up arrays and match no document."""
 
 
 def load_extra(name: str) -> Any:
-    """Import a module of the extra ``evals`` when it is first needed: importing ranx takes seconds.
+    """Import a module that the extra ``evals`` installs.
+
+    Call this where the module is used, because some modules take seconds to import.
 
     Raises:
         UserError: the module is not installed.
@@ -35,11 +37,12 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 
     Args:
         gold: for each query the gold documents, with their grades (1 or more).
-        found: for each query the documents found, best first. A duplicate keeps its rank and scores nothing.
+        found: for each query the documents found, best first. A duplicate occupies its rank, but scores nothing.
 
     Raises:
         UserError: ranx is not installed.
-        ValueError: no query, a query without gold or with a grade below 1, or lists of different lengths.
+        ValueError: there is no query, a query has no gold document or a grade below 1, or the lists have different
+            lengths.
     """
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
@@ -52,9 +55,11 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
     """Convert judgements and rankings to arrays for ranx.
 
-    Documents become numbers, as ranx would compile again for each length of their names. Judgements: (queries,
-    documents, 2), each document's number and grade, the best first. Rankings: (queries, `K`, 2), the numbers of the
-    documents found, the best first.
+    Documents become numbers, because ranx compiles its code again for each length of a document's name.
+
+    Returns:
+        Judgements of shape (queries, documents, 2): the number and grade of each gold document, best first. Rankings of
+        shape (queries, `K`, 2): the number of each document found, best first, and an unused 0.
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD
@@ -68,7 +73,7 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
 
 
 def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
-    """One source's value minus the other's, query by query, so that resampling draws the same queries for both.
+    """One source's value minus its rival's for each query, so that resampling draws the same queries for both.
 
     Raises:
         ValueError: the lists have different lengths.

@@ -1,8 +1,8 @@
-"""Metrics of answers: texts, numbers, labels, FEVER's evidence, citations, and found evidence.
+"""Metrics of answers (texts, numbers, labels) and of evidence (FEVER and FEVEROUS scores, citations, gold recall).
 
 `exact_match`, `token_f1`, `best_score` and `numeric_match` score a single item;
-`moot.evals._stats.outcomes.mean_score` computes the mean over items. The other metrics take lists of all items. In
-both, an outcome of None is missing data, and `ABSTAINED` is an answer that is not right.
+`moot.evals._stats.outcomes.mean_score` computes the mean over items. The other metrics take lists of all items. An
+outcome of None is missing data, and `ABSTAINED` is an outcome that is not right.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Metric = Callable[[str | None, str], float | None]
 def normalise_squad(text: str) -> str:
     """A text as SQuAD's script compares it: in lower case, without ASCII punctuation and articles, with single spaces.
 
-    Words joined by a punctuation sign become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA
-    use it too.
+    Words joined by a punctuation sign become one word: "well-known" becomes "wellknown". NQ-open, HotpotQA and
+    2WikiMultiHopQA use this comparison, too.
     """
     return _without_articles(text.lower().translate(PUNCTUATION))
 
 
 def normalise_triviaqa(text: str) -> str:
-    """A text as TriviaQA's script compares it: as SQuAD's, but punctuation, including ‘ ’ ´, becomes spaces."""
+    """A text as TriviaQA's script compares it: as in `normalise_squad`, but punctuation (also ‘ ’ ´) becomes spaces."""
     return _without_articles(text.lower().translate(PUNCTUATION_TO_SPACE))
 
 
@@ -53,10 +53,12 @@ def _without_articles(text: str) -> str:
 
 
 def exact_match(given: str | None, gold: str, normalise: Normalise = normalise_squad) -> float | None:
-    """1.0 if both are the same text after normalisation, else 0.0; None if the outcome is missing.
+    """1.0 if the two texts are the same after normalisation, else 0.0; None if the outcome is missing.
+
+    An abstention scores 0.0.
 
     Args:
-        given: the outcome.
+        given: the outcome; None if it is missing.
         gold: the right answer.
         normalise: maps texts that count as the same to one text.
     """
@@ -70,13 +72,14 @@ def token_f1(
 ) -> float | None:
     """F1 of the shared words, in [0, 1]: 2 x shared / (words given + words of gold); each word is matched at most once.
 
-    As in SQuAD 2's script, if a text has no words after normalisation, F1 is 1.0 if the other has none, too, else 0.0.
+    If a text has no words after normalisation, F1 is 1.0 if the other text has none either, else 0.0 (as in SQuAD 2's
+    script). An abstention scores 0.0.
 
     Args:
         given: the outcome.
         gold: the right answer.
         normalise: converts a text to words that are separated by single spaces.
-        whole: normalised answers that are only compared as a whole (`YES_NO`).
+        whole: normalised answers that are compared as a whole (such as `YES_NO`), not word by word.
 
     Returns:
         None if the outcome is missing.
@@ -92,7 +95,7 @@ def shared_words(
 ) -> tuple[int, int, int]:
     """The numbers of shared words, of an outcome's words, and of a right answer's words, as `token_f1` counts them.
 
-    An answer that is compared as a whole counts as one word.
+    An answer that is compared as a whole, or has no words, counts as one word.
     """
     ours, theirs = normalise(given), normalise(gold)
     if given == ABSTAINED or not ours or not theirs or ours in whole or theirs in whole:
@@ -119,13 +122,12 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
 
 
 def numeric_match(given: str | None, gold: str) -> float | None:
-    """1.0 if both have the same value, as `moot.nodes._texts.answers.read_number` reads it ("1,000" is "1000.0").
-
-    0.0 if they differ or the outcome does not contain exactly one number; None if the outcome is missing.
+    """1.0 if the outcome and the right answer are the same number, else 0.0; None if the outcome is missing.
 
     Args:
-        given: the outcome.
-        gold: the right answer.
+        given: the outcome. `moot.nodes._texts.answers.read_number` reads its number ("1,000" is "1000.0"); an outcome
+            that does not contain exactly one number scores 0.0.
+        gold: the right answer, which is read in the same way.
 
     Raises:
         ValueError: the right answer does not contain exactly one number.
@@ -142,7 +144,7 @@ LabelScore = Callable[[Sequence[str], Sequence[str | None]], Score]
 
 
 def _known_labels(gold: Sequence[str], outcomes: Sequence[str | None]) -> tuple[list[str], list[str]]:
-    """The right labels and the outcomes of the items that are not missing."""
+    """The right labels, and the outcomes, of the items that are not missing."""
     if ABSTAINED in gold:
         raise ValueError("the right label of an item is empty")
     known = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome is not None]
@@ -150,7 +152,7 @@ def _known_labels(gold: Sequence[str], outcomes: Sequence[str | None]) -> tuple[
 
 
 def accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
-    """The share of items with the right label, in [0, 1]; abstentions are not right.
+    """The share of items whose outcome is the right label, in [0, 1]; abstentions are not right.
 
     Args:
         gold: the right label of each item.
@@ -175,12 +177,15 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        labels: the labels to average over; by default all labels that are right for an item, so that a wrong answer
-            with another label is a miss, but adds no F1 of 0. A label that is neither right nor given has no F1, and
-            does not count.
+        labels: the labels to average over; by default the labels that are right for some item. If an item is answered
+            with another label, this is a miss of the right label, but the other label does not enter the mean. A label
+            that is neither right for any item nor given as an answer has no F1, and is left out of the mean.
+
+    Returns:
+        A value of None if every item is missing.
 
     Raises:
-        ValueError: as `accuracy`, or a right label that is not among the labels.
+        ValueError: as `accuracy`, or a right label is not in ``labels``.
     """
     right, given = _known_labels(gold, outcomes)
     if labels is not None and not set(gold) <= set(labels):
@@ -190,11 +195,16 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
 
 def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
-    """The mean over the right labels of recall = TP / (TP + FN), in [0, 1]; abstentions are misses.
+    """The mean of recall = TP / (TP + FN) over the labels that are right for some item, in [0, 1].
+
+    Abstentions are misses (FN).
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item, in the same order and spelling.
+
+    Returns:
+        A value of None if every item is missing.
 
     Raises:
         ValueError: as `accuracy`.
@@ -207,8 +217,8 @@ class LabelMetrics(NamedTuple):
     """Precision, recall and F1 of one label; a share is None if its divisor is 0.
 
     Attributes:
-        right: the number of items that have the label.
-        given: the number of items that were answered with it.
+        right: the number of items whose right label it is.
+        given: the number of items that were answered with the label.
         precision: TP / (TP + FP).
         recall: TP / (TP + FN).
         f1: 2 TP / (2 TP + FP + FN).
@@ -227,7 +237,7 @@ def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item, in the same order and spelling.
-        labels: the labels to compute them for.
+        labels: the labels in the result.
 
     Raises:
         ValueError: as `accuracy`.
@@ -244,7 +254,7 @@ def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
 
 def _label_score(value: Any, known: Sequence[str], gold: Sequence[str]) -> Score:
-    """The score of items, of which only those in ``known`` have an outcome."""
+    """Make a score; ``known`` has the right labels of the items with an outcome, ``gold`` those of all items."""
     return Score(float(value) if known else None, len(known), len(gold) - len(known))
 
 
@@ -253,7 +263,7 @@ def _correct_labels(right: Sequence[str], given: Sequence[str]) -> list[str]:
 
 
 def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
-    """For each label the numbers of hits, of items that have it, and of items that were answered with it."""
+    """The number of right answers with each label, of items whose right label it is, and of items answered with it."""
     names = list(labels)
     return [
         np.array([counted[n] for n in names]) for counted in map(Counter, (_correct_labels(right, given), right, given))
@@ -261,25 +271,25 @@ def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[s
 
 
 def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
-    """`macro_f1` from arrays of counts (..., labels); the result is an array (...), NaN if undefined.
+    """`macro_f1` from arrays of counts of shape (..., labels), as an array of shape (...); NaN if undefined.
 
     Args:
-        hits: the numbers of items that have the label, and were answered with it.
-        right: the numbers of items that have the label.
-        given: the numbers of items that were answered with it.
-        absent: whether to count labels that no item has, but some items were answered with.
+        hits: for each label, the number of right answers with it.
+        right: for each label, the number of items whose right label it is.
+        given: for each label, the number of items that were answered with it.
+        absent: whether labels that are right for no item, but were given as answers, enter the mean with an F1 of 0.
     """
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
 
 
 def mean_recall(hits: Any, right: Any, given: Any) -> Any:
-    """`balanced_accuracy` from arrays of counts, as for `mean_f1`."""
+    """`balanced_accuracy` from arrays of counts; the arguments and the result are as for `mean_f1`."""
     return mean_known(ratio(hits, right))
 
 
 def ratio(parts: Any, wholes: Any) -> Any:
-    """Divide two arrays, number by number; NaN if the divisor is 0."""
+    """Divide two arrays element by element; NaN if the divisor is not positive."""
     return np.divide(parts, wholes, out=np.full(np.shape(wholes), np.nan), where=np.asarray(wholes) > 0)
 
 
@@ -301,15 +311,15 @@ def under_policies(
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item, with unmapped abstentions (``outcome_of(document, mapped=False)``).
-        open_label: the task's label for claims without enough evidence.
-        supported: the task's label for true claims. Both are as in `moot.nodes._trial.panel.verdict_labels`.
+        open_label: the task's label for claims without enough evidence; None if the task has none.
+        supported: the task's label for true claims; None if the task has none.
         score: `accuracy`, `balanced_accuracy` or `macro_f1`.
 
     Returns:
-        The score for each policy. ``wrong``: an abstention is not right. ``left_out``: it is not counted; the score's
-        ``coverage`` is the share of counted items. ``open_label``: it counts as that label. ``burden_of_refutation``:
-        it counts as `supported`, since the claim was not refuted (S2, appendix C). The last two are None if the task
-        has no such label.
+        The score for each policy. ``wrong``: an abstention is not right. ``left_out``: an abstention is not counted;
+        the score's ``coverage`` is the share of counted items. ``open_label``: an abstention counts as `open_label`.
+        ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not refuted (S2, appendix
+        C). The last two scores are None if the task has no such label.
     """
     answered = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome != ABSTAINED]
     left = score([right for right, _ in answered], [outcome for _, outcome in answered])
@@ -332,7 +342,7 @@ Sentence = tuple[str, int]
 
 
 def fever_page(title: str) -> str:
-    """A page's title as people write it; FEVER writes ``_`` for spaces, and ``-LRB-`` for brackets.
+    """The title of a Wikipedia page in its readable spelling; FEVER writes ``_`` for a space and ``-LRB-`` for ``(``.
 
     Args:
         title: the title in either spelling.
@@ -351,15 +361,15 @@ def fever_score(
 ) -> Score:
     """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of its evidence.
 
-    A set is found if all its sentences are among the first five that were found. If `open_label` is right, only the
+    A set is found if all its sentences are among the first five sentences found. If `open_label` is right, only the
     label counts. Titles are compared by `fever_page`.
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        sets: each item's alternative sets of evidence; none is needed if `open_label` is right.
-        found: the sentences found for each item, best first; [] if there are none. None if the system does not report
-            pages and sentences: the item is left out.
+        sets: each item's alternative sets of evidence; no set is needed if `open_label` is right.
+        found: the sentences found for each item, best first; [] if there are none. If the system does not report pages
+            and sentences, None: the item is left out.
         open_label: the label that needs no evidence.
         first: the number of found sentences that count.
 
@@ -367,7 +377,7 @@ def fever_score(
         A value of None if every item is missing or left out.
 
     Raises:
-        ValueError: lists of different lengths, or an item that needs evidence has none, or an empty set.
+        ValueError: the lists have different lengths, or an item that needs evidence has no set or an empty set.
     """
     values: list[float | None] = []
     left_out = 0
@@ -386,7 +396,7 @@ def fever_score(
 
 
 CELLS = ("cell", "header_cell", "item", "table_caption")
-"""Elements of a page that count as cells of a table."""
+"""Kinds of elements of a page that count as cells of a table."""
 
 
 def feverous_score(
@@ -400,18 +410,19 @@ def feverous_score(
 ) -> Score:
     """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of its evidence.
 
-    Unlike in FEVER, a claim without enough information needs its evidence, too.
+    Unlike in FEVER, the label for claims without enough information needs evidence, too.
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
         sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
-        found: the elements found for each item, best first; None if the system does not report pages and elements.
-        first: the number of found sentences that count.
+        found: the elements found for each item, best first. If the system does not report pages and elements, None: the
+            item is left out.
+        first: the number of found sentences, titles and sections that count.
         first_cells: the number of found cells, list items and table captions that count.
 
     Raises:
-        ValueError: lists of different lengths, or an item has no evidence, or an empty set.
+        ValueError: the lists have different lengths, or an item has no set of evidence or an empty set.
     """
     values: list[float | None] = []
     left_out = 0
@@ -434,9 +445,9 @@ def feverous_score(
 def citation_precision(documents: Sequence[Document | None]) -> Score:
     """The mean over documents of verified citations / all citations, in [0, 1].
 
-    A verified citation quotes words of the evidence that it names. Citations are read from ``metrics.citations`` of
-    each result document, or its turns. Documents without citations are left out; None and unfinished documents are
-    missing.
+    A verified citation quotes words of the evidence that it names. The counts are in ``metrics.citations`` of a result
+    document; without this field, the citations in its turns are counted. Documents without citations are left out; None
+    and unfinished documents are missing.
 
     Args:
         documents: a result document for each item; None if there is none.
@@ -459,11 +470,11 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
     """The mean over items of gold ids found / gold ids, in [0, 1].
 
     Args:
-        gold: ids of each item's gold evidence; items without any are left out, unless they are missing.
+        gold: ids of each item's gold evidence; items without gold evidence are left out, unless they are missing.
         found: ids of the evidence found for each item; None if the item is missing.
 
     Raises:
-        ValueError: lists of different lengths.
+        ValueError: the lists have different lengths.
     """
     pairs = [(set(right), given) for right, given in zip(gold, found, strict=True) if right or given is None]
     values = [None if given is None else len(right & set(given)) / len(right) for right, given in pairs]

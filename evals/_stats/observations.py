@@ -1,7 +1,4 @@
-"""The result of one item in one run, with only the fields that comparisons read.
-
-Result documents do not stay in memory.
-"""
+"""The result of one item in one run, with only the fields that comparisons read, to save memory."""
 
 from __future__ import annotations
 
@@ -36,13 +33,16 @@ TURN_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY_FIELDS = ("plaintiff_counsel", "defense_counsel", "overall")
 TURN_FIELDS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY_FIELDS)
 THRESHOLD_SCORES = ("faithfulness", "answer_relevance")
-"""Scores of answers for which there is a threshold."""
+"""Scores of answers that have a threshold."""
 LONGEST_DETAIL = 200
-"""Maximum number of characters kept of an error's text."""
+"""Maximum number of characters of an error's details."""
 
 
 class RoundAnswer(NamedTuple):
-    """The majority answer of a round; `ABSTAINED` if no speaker answered or the majority abstained."""
+    """The majority answer of a round; `ABSTAINED` if no speaker answered or the majority abstained.
+
+    ``speakers``: the number of speakers' turns in the round, with or without an answer.
+    """
 
     round: int
     speakers: int
@@ -50,9 +50,10 @@ class RoundAnswer(NamedTuple):
 
 
 class ScoredAnswer(NamedTuple):
-    """An answer within a debate and its scores by name: None if a score is unknown; some may be absent.
+    """An answer within a debate, and its scores by name.
 
-    Faithfulness is in [0, 1], answer relevance (a mean of cosines) in [-1, 1].
+    A score is None if it is unknown, and absent if it is undefined for the answer. Faithfulness is in [0, 1], answer
+    relevance (a mean of cosines) in [-1, 1].
     """
 
     answer: str
@@ -67,21 +68,22 @@ class Observation:
         id: the item's id.
         gold: its right answers.
         stratum: its class, if its benchmark reports scores by class; else empty.
-        group: a name shared by items that belong together, such as items on one page; empty if it is its own group.
+        group: a name shared by items that are not independent, such as items on one page; else empty.
         outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
-        unmapped: the outcome, but `ABSTAINED` for a trial's INCONCLUSIVE, and `UNUSABLE` if replies could not be used.
+        unmapped: as ``outcome``, but `ABSTAINED` for a trial's INCONCLUSIVE, and `UNUSABLE` if replies could not be
+            used.
         scores: its scores by measure; None if a score is unknown or undefined.
-        evidence_count: the amount of its evidence; None if there is no result document.
-        document: the part of the result document that measures of documents read; None if there is none.
+        evidence_count: the amount of evidence in the debate; None if there is no result document.
+        document: the fields of the result document that `measured_fields` returns; None if there is no document.
         answers: the answer of each round, in order.
-        scored: the answers that were scored, in order.
-        tokens: the tokens of all calls; None if an endpoint did not count some.
+        scored: the answers with scores, in order.
+        tokens: the tokens of all calls; None if an endpoint did not count the tokens of a call.
         cost: the cost of all paid calls; None if a price or a count is unknown.
         warnings: the number of warnings of each kind.
         models: each model that was called, with the name that its endpoint reported.
         debate_figures: figures of the debate besides its verdict; None if there is no document.
-        error: the kind of error, if the item is missing.
-        detail: details of the error, or of replies that could not be used.
+        error: the kind of error if the item is missing; else None.
+        detail: details of the error, or of replies that could not be used; else empty.
         uncitable_measures: official measures that need a kind of evidence that the verdict could not cite
             (`moot.evals._stats.official`).
     """
@@ -108,7 +110,7 @@ class Observation:
 
     @property
     def cluster(self) -> tuple[str, str]:
-        """The key of its group: an item without a group is its own group."""
+        """The key of the item's group; an item without a group is its own group."""
         return (self.group, "") if self.group else ("", self.id)
 
     @property
@@ -122,7 +124,7 @@ class Observation:
 
 
 def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[str]) -> dict[str, float | None]:
-    """The score of an outcome by each of its benchmark's measures that needs no model."""
+    """The scores of an outcome by the measures of its benchmark that need no model."""
     names = [name for name in benchmark.metrics if name in COMPUTED]
     return {name: item_score(name, benchmark.task, outcome, gold) for name in names}
 
@@ -175,13 +177,13 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
 
 
 def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
-    """Whether an answer is right by the first of its benchmark's measures that needs no model."""
+    """Whether an answer is right by the first measure of its benchmark that needs no model."""
     name = next(name for name in benchmark.metrics if name in COMPUTED)
     return item_score(name, benchmark.task, answer, gold) == 1
 
 
 def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str]:
-    """The kind of an item's error, None if the debate has an outcome; and details of an error or unusable replies."""
+    """The kind of an item's error (None if the debate has an outcome), and details of the error or unusable replies."""
     error = (document or {}).get("error")
     if document is not None and has_outcome(document) and (error or sample.error is None):
         return None, clean(error["detail"])[:LONGEST_DETAIL] if error else ""
@@ -196,13 +198,13 @@ def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str
 
 
 def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
-    """The numeric scores of a log; NaN, Inspect's value for an unscored sample, becomes None."""
+    """The numeric scores of a sample; NaN, which Inspect logs for an unscored sample, becomes None."""
     numbers = {name: s.value for name, s in scores.items() if isinstance(s.value, int | float)}
     return {name: float(value) if isfinite(value) else None for name, value in numbers.items()}
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """The fields of a result document that measures read, without texts, evidence, single calls and settings."""
+    """The fields of a result document that reports read, without texts, evidence, single calls and settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
@@ -218,10 +220,11 @@ def measured_fields(document: Document) -> dict[str, Any]:
 
 
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
-    """Every answer of a debate that has scores with a threshold, with these scores.
+    """The answers of a debate that have scores with a threshold (`THRESHOLD_SCORES`), with these scores.
 
     Some answers need not follow from evidence: their writer never searched and was given no evidence, or the task needs
-    reasoning and the answer uses no evidence. For these, a faithfulness of null is left out, not counted as unknown.
+    reasoning and the answer uses no evidence. If the faithfulness of such an answer is null, it is undefined and left
+    out. For all other answers, null means unknown.
     """
     answer_turns = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in answer_turns if turn.get("query") is not None}
@@ -237,9 +240,9 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
 
 
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
-    """Each round's answer: the one that most speakers gave; in a tie, the earliest speaker's.
+    """The majority answer of each round; in a tie, the answer of the earliest speaker.
 
-    Two answers are the same if their texts are, or if an equivalence check of the debate in that round says so.
+    Two answers count as the same by `same_answer`, or if an equivalence check of the debate in that round says so.
     """
     by_round: dict[int, list[str]] = {}
     for turn in document["turns"]:

@@ -1,7 +1,7 @@
-"""Official scores that require evidence: of FEVER, FEVEROUS and HoVer, and HotpotQA's scores of supporting facts.
+"""Official scores that require evidence: those of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting facts.
 
-A system's evidence is the list of its verdict's citations (`moot.nodes._texts.verdict.verdict_citations`); for
-HotpotQA, the sentences that the citations quote, even if only in part.
+A system's evidence is the evidence that its verdict cites (`moot.nodes._texts.verdict.verdict_citations`). For
+HotpotQA, it is the sentences that the citations quote, in whole or in part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moot.retrievers._evidence import Origin, clean
 PAGE_MEASURES = ("fever_score", "feverous_score", "hover_score")
 FACT_MEASURES = ("support_em", "support_f1", "joint_em", "joint_f1")
 OFFICIAL_MEASURES = (*PAGE_MEASURES, *FACT_MEASURES)
-"""Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
+"""Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that this module computes."""
 OPEN_LABEL = "NOT ENOUGH INFO"
 SENTENCE = "sentence_"
 Fact = tuple[str, int]
@@ -31,7 +31,7 @@ Fact = tuple[str, int]
 
 
 class GoldMatch(NamedTuple):
-    """The match of a system's evidence or answer with the gold one, in [0, 1]. ``exact`` is 1 if both are equal."""
+    """How well evidence or an answer matches the gold: values in [0, 1]. ``exact`` is 1 if both are equal, else 0."""
 
     exact: float
     precision: float
@@ -48,7 +48,7 @@ def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
     """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
 
     Args:
-        found: the sentences that a system cites; if it cites none, all three scores are 0.
+        found: the sentences that a system cites; if there are none, all three scores are 0.
         gold: the right sentences; at least one.
     """
     cited, right = set(found), set(gold)
@@ -57,12 +57,12 @@ def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
 
 
 def joint_match(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
-    """HotpotQA's joint scores: the products of the answer's and the supporting facts' scores."""
+    """HotpotQA's joint scores: the answer's scores times those of the supporting facts."""
     return GoldMatch(*(score * other for score, other in zip(answer, facts, strict=True)))
 
 
 def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
-    """Scores of an answer in words against the nearest right one, as HotpotQA's script compares them."""
+    """The scores of a free-text answer against the nearest right answer, as HotpotQA's script computes them."""
 
     def match_with(right: str) -> GoldMatch:
         shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
@@ -74,14 +74,14 @@ def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
     """HoVer score of an item (Jiang et al. 2020): 1 for the right label and a right sentence of each page, else 0.
 
-    If a claim needs k pages, the first k + 1 found pages count, with the first two sentences of each
+    If a claim needs k pages, only the first k + 1 pages found count, with the first two sentences of each page
     (hover-nlp.github.io).
 
     Args:
         gold: the right label.
         outcome: the item's outcome.
-        facts: the supporting sentences.
-        found: the evidence that a system cites, best first.
+        facts: the right sentences.
+        found: the sentences that a system cites, best first.
     """
     right = {(fever_page(page), number) for page, number in facts}
     pages = {page for page, _ in right}
@@ -96,7 +96,10 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page of a piece of evidence and the element at the end of its address (``#sentence_3``); None without one."""
+    """The page of a piece of evidence, and the element at the end of its address, as in ``#sentence_3``.
+
+    None if the address does not end in an element.
+    """
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
     except ValueError:  # not an address
@@ -105,7 +108,10 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each cited piece of evidence, in the order of citation; None if no evidence has both."""
+    """The (page, element) of each cited piece of evidence, in the order of citation.
+
+    None if no piece of evidence in the document has an address with an element.
+    """
     known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
@@ -154,14 +160,14 @@ def official_score(
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.
-        outcome: as `moot.evals._stats.outcomes.outcome_of` returns it.
+        outcome: the answer, or `moot.evals._stats.outcomes.ABSTAINED`.
         gold: the right answers.
         document: the result document.
-        gold_evidence: as `moot.evals._benchmarks.records.Item` has it.
+        gold_evidence: the item's field `moot.evals._benchmarks.records.Item.gold_evidence`.
         given: the texts that came with the claim.
 
     Returns:
-        A score of None if the benchmark's file does not say which evidence is right. The second value is whether any
+        The score; None if the benchmark's file does not say which evidence is right. The second value is whether any
         evidence has an address with page and element or, for HotpotQA's scores, whether the verdict cites anything.
     """
     known = gold_evidence or {}
@@ -187,7 +193,7 @@ def official_score(
 
 
 def why_not_computable(measure: str, observations: Sequence[Observation]) -> str:
-    """Why a run has no official score; empty if it has one, or no item has an outcome.
+    """The reason why a run has no official score; empty if it has the score, or if no item has an outcome.
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.
@@ -210,7 +216,11 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """A run's observations without the official scores that cannot be computed, and notes on the reasons."""
+    """Set official scores that cannot be computed for a run to None.
+
+    Returns:
+        The run's observations, and notes about the reasons.
+    """
     reason_by_measure = {
         name: reason
         for name in measures

@@ -1,10 +1,10 @@
 """Outcomes of the items of a run, and scores that report how many items they cover.
 
-The outcome of an item is the answer of the system; `ABSTAINED` if it ended without one; None if the run failed on it.
-The cause of a failure decides how it counts. After an outage (of an endpoint or a network, or due to a quota, a
-ceiling or a setting) the item is missing data: it is not a wrong answer, and every score reports the number of such
-items. If replies cannot be used even after a retry, that is the system's own fault: there is no answer, which is wrong
-under every policy for abstentions (`UNUSABLE`).
+The outcome of an item is the system's answer; `ABSTAINED` if the debate ended without an answer; None if the run
+failed on the item. The cause of a failure decides how it counts. If an endpoint or a network failed, or a quota, a
+ceiling or a setting stopped the debate, the item is missing data. It is not a wrong answer, and every score reports the
+number of such items. If replies cannot be used even after a retry, that is the system's own fault: there is no answer,
+which is wrong under every policy for abstentions (`UNUSABLE`).
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ Document = Mapping[str, Any]
 """A result document (`moot.nodes.VerdictOutput`) as plain JSON."""
 
 ABSTAINED = ""
-"""The outcome of an item without an answer. No label, number or phrase is empty."""
+"""The outcome of an item without an answer. It is empty, unlike every label, number and phrase."""
 UNUSABLE = "(no usable reply)"
-"""The unmapped outcome of an item on which a system's own replies could not be used; it is not an answer of any
-task."""
+"""The unmapped outcome (see `outcome_of`) of an item on which the system's own replies could not be used. It is not a
+valid answer to any task."""
 OWN_FAULTS = frozenset(get_args(Outcome))
-"""Kinds of errors that are the system's own fault: its models answered, but the answer cannot be used."""
+"""Kinds of errors that are the system's own fault: its models replied, but the reply cannot be used."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A figure and the items that it covers: n + missing + left_out is the number of all items.
+    """A figure and the numbers of items that it covers: n + missing + left_out is the number of all items.
 
     Attributes:
-        value: None if it is undefined, for example if no item counts.
-        n: items that count.
-        missing: items whose outcome is unknown because the run failed on them.
-        left_out: items that have an outcome, but not this figure (for example an abstention that a policy leaves out).
+        value: the figure; None if it is undefined, for example if no item counts.
+        n: the number of items that count.
+        missing: the number of items whose outcome is unknown because the run failed on them.
+        left_out: the number of items that have an outcome, but do not count in this figure (for example abstentions
+            that a policy leaves out).
     """
 
     value: float | None
@@ -56,11 +57,11 @@ class Score:
 
 
 def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
-    """The mean of one value per item; None is a missing item.
+    """The mean of the values of items.
 
     Args:
-        values: the value of each item.
-        left_out: the number of items that have an outcome, but not this value.
+        values: the value of each item; None if the item is missing.
+        left_out: the number of items that have an outcome, but no value.
 
     Raises:
         ValueError: a value is not finite.
@@ -75,14 +76,14 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
     """The outcome of an item, from its result document.
 
     Args:
-        document: None if there is none.
-        mapped: True: the system's own answer. False: a trial's INCONCLUSIVE is an abstention, whatever label its
-            settings map it to, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
+        document: the result document; None if there is none.
+        mapped: whether to keep the label that a trial's settings give to the verdict INCONCLUSIVE. If False, this
+            verdict is an abstention, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
 
     Returns:
-        The answer; `ABSTAINED` if a finished debate has none. If the debate failed because replies could not be used:
-        `ABSTAINED`, or `UNUSABLE` if ``mapped`` is False. None if it failed for another reason, was cancelled or is not
-        done.
+        The answer; `ABSTAINED` if a finished debate has no answer. If the debate failed because replies could not be
+        used, `ABSTAINED`, or `UNUSABLE` if ``mapped`` is False. None if the debate failed for another reason, was
+        cancelled or is not done, or if there is no document.
     """
     if document is None or not has_outcome(document):
         return None
@@ -94,12 +95,12 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
 
 
 def has_outcome(document: Document) -> bool:
-    """Whether a debate has an outcome: it finished, or its replies could not be used."""
+    """Whether a debate has an outcome: it finished, or failed only because its replies could not be used."""
     return document["status"] == "done" or (document["status"] == "failed" and is_model_fault(document))
 
 
 def is_model_fault(document: Document) -> bool:
-    """Whether a debate failed only because its models' replies could not be used, and no turn failed otherwise."""
+    """Whether a debate failed only because replies of its models could not be used, and no turn failed otherwise."""
     error, turns = document.get("error"), document.get("turns") or ()
     complete = all(turn.get("outcome") != "failed" for turn in turns)
     return error is not None and error["kind"] in OWN_FAULTS and complete
@@ -112,34 +113,35 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
     """Best-of-runs: for each item whether any run was right, as if an oracle picked the run (S2, table 3).
 
     Args:
-        correct: for each run whether each item was right, in one order; None if it is missing.
+        correct: for each run whether each item was right, in the same order; None if the item is missing.
 
     Returns:
-        For each item True if any run was right; None if no run was right, but a missing run could have been; else
-        False. `mean_score` computes the share.
+        For each item: True if any run was right; else None if the item is missing in a run, which could have been
+        right; else False. `mean_score` computes the share.
 
     Raises:
-        ValueError: no run, or runs of different lengths.
+        ValueError: there is no run, or the runs have different lengths.
     """
     return [True if any(item) else None if None in item else False for item in _by_item(correct)]
 
 
 def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, str], bool] = eq) -> list[str | None]:
-    """Majority-of-runs: for each item the answer that most runs gave; a tie goes to the earliest run among them.
+    """Majority-of-runs: for each item the answer that most runs gave; in a tie, the answer that came first.
 
-    Abstentions are not votes, as in debates: an item abstains if no run answered.
+    Abstentions are not votes, as in debates: an item abstains only if no run answered.
 
     Args:
-        runs: for each run the outcome of each item, in one order.
-        same: whether two answers are the same. An answer joins a group if it is the same as the group's first answer,
-            and is not known to differ from any answer in it.
+        runs: for each run the outcome of each item, in the same order.
+        same: returns whether two answers are the same. An answer joins a group if it is the same as the group's first
+            answer, and does not surely differ (`surely_differ`) from any answer in the group.
 
     Returns:
-        For each item the earliest wording of the answer, `ABSTAINED`, or None if missing runs could change the result.
-        For example, if one of three runs is missing, two equal answers decide, and two different ones do not.
+        For each item: the majority answer in its earliest wording, `ABSTAINED`, or None if missing runs could change
+        the result. For example, if one of three runs is missing, two equal answers decide, but two different answers do
+        not.
 
     Raises:
-        ValueError: no run, or runs of different lengths.
+        ValueError: there is no run, or the runs have different lengths.
     """
     return [_majority(item, same) for item in _by_item(runs)]
 
@@ -154,7 +156,7 @@ def _majority(outcomes: tuple[str | None, ...], same: Callable[[str, str], bool]
         else:
             group.append(answer)
     missing = outcomes.count(None)
-    groups.sort(key=len, reverse=True)  # the sort is stable: of equally large groups, the earliest comes first
+    groups.sort(key=len, reverse=True)  # the sort is stable: among groups of equal size, the earliest stays first
     counts = [*map(len, groups), 0, 0]
     if missing and counts[0] <= counts[1] + missing:
         return None

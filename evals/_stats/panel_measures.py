@@ -1,9 +1,9 @@
-"""Measures of PROClaim's debates other than their verdicts, from result documents (S2 4.2, 4.7, app. O).
+"""Measures of PROClaim's trials besides their verdicts, from result documents (S2 4.2, 4.7, app. O).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
-count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and
-rounds. Without data a figure is None, never NaN. Measure only documents with the same settings together, because judges
-are identified by name.
+count with the data that they have: a trial that failed before the panel has no verdicts, but may have turns and rounds.
+Without data a figure is None, never NaN. Pass only documents with the same settings to one call, because judges are
+identified by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNSEL = ("plaintiff", "defense")
 
 
 class Disagreement(NamedTuple):
-    """Shares of unanimous and of split panels, which add up to 1, and the number of panels."""
+    """The shares of unanimous and of split panels, which add up to 1, and the number of panels."""
 
     unanimous: float
     split: float
@@ -41,9 +41,9 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
         documents: result documents of trials.
 
     Returns:
-        All judges' names by length, then by the alphabet, so that judge-2 comes before judge-10; and for each document
-        one verdict of each judge: None if the judge gave no readable verdict, or was not asked. Documents without a
-        panel have a row of None.
+        The names of all judges, sorted by length and then alphabetically, so that judge-2 comes before judge-10; and a
+        row for each document with each judge's verdict, in the order of the names. A verdict is None if the judge gave
+        no readable verdict or was not asked. Documents without a panel have a row of None.
     """
     given = [
         {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
@@ -56,16 +56,16 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
 def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> float | None:
     """Cohen's kappa of two judges = (agreement - agreement by chance) / (1 - agreement by chance), in [-1, 1].
 
-    Only cases count in which both judges gave a verdict: a missing verdict is not a category. A judge can also be
-    compared with the gold verdicts (S2 app. D).
+    A case counts only if both judges gave a verdict: a missing verdict is not a category. A judge can also be compared
+    with the gold verdicts (S2 app. D).
 
     Args:
         first: one judge's verdict of each case; None if it gave none.
         second: the other judge's verdicts, of the same cases in the same order.
 
     Returns:
-        None if kappa is undefined: there is no case in which both judged, or agreement by chance is 1, because both
-        always give the same single verdict.
+        None if kappa is undefined: no case has both verdicts, or agreement by chance is 1 because both judges always
+        give the same verdict.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -80,7 +80,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
-    """`cohen_kappa` of each pair of judges, over the documents in which both judged (S2 4.1); {} for a single judge.
+    """`cohen_kappa` of each pair of judges, over the documents with both verdicts (S2 4.1); {} for a single judge.
 
     Args:
         documents: result documents of trials.
@@ -114,8 +114,8 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
         verdicts: for each case each judge's verdict; None if a judge gave none.
 
     Returns:
-        None if kappa is undefined: fewer than two judges, no case in which all judged, or agreement by chance is 1,
-        because all verdicts are the same.
+        None if kappa is undefined: there are fewer than two judges, no case has all verdicts, or agreement by chance is
+        1 because all verdicts are the same.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -134,7 +134,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
 def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
     """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
 
-    The n judges are all judges in any of the documents, so panels without one of them do not count.
+    A panel counts only if it has a verdict from every judge that appears in any of the documents.
 
     Args:
         documents: result documents of trials.
@@ -146,12 +146,13 @@ def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
-    """Shares of unanimous and of split panels (S2 table 3), over the panels that `panel_fleiss_kappa` counts.
-
-    None if there is no such panel, or only a single judge, who cannot disagree.
+    """The shares of unanimous and of split panels (S2 table 3), over the panels that `panel_fleiss_kappa` counts.
 
     Args:
         documents: result documents of trials.
+
+    Returns:
+        None if no panel counts, or if there is a single judge.
     """
     panels = [set(row) for row in panel_verdicts(documents)[1] if len(row) > 1 and None not in row]
     if not panels:
@@ -164,10 +165,10 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 
 
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
-    """Mean scores of the analyser: ``plaintiff_counsel``, ``defense_counsel``, ``overall``, in [0, 10] (S2 app. O.1).
+    """Mean scores from the role-switch analysis, in [0, 10] (S2 app. O.1).
 
-    Each mean is over the documents in which the score is known; None if there is no such document (for example
-    without a role switch).
+    The keys are ``plaintiff_counsel``, ``defense_counsel`` and ``overall``. Each mean is over the documents in which
+    the score is known; it is None if there is no such document, for example because no trial had a role switch.
 
     Args:
         documents: result documents of trials.
@@ -193,10 +194,10 @@ CONCESSIONS = (
     r"point taken",
     r"fair enough(?! to)",
 )
-"""Patterns of phrases with which a speaker of either side concedes a point: the list is ours.
+"""Patterns of phrases with which a speaker of either side concedes a point; the list is ours.
 
-Only phrases in the first person, or about the other side: whether "the defense is right" is a concession depends on the
-speaker. "Granted" and "admittedly", which begin many counterarguments, are left out.
+The phrases are in the first person or about the other side. "The defense is right" is not in the list, because only one
+side concedes by it. "Granted" and "admittedly" are not in the list, because they begin many counterarguments.
 """
 _CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
 _NEGATION_OR_CONDITION = re.compile(
@@ -211,7 +212,7 @@ _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 def concessions(text: str) -> list[str]:
     """The concessions to the other side in a text, found by `CONCESSIONS`, in order.
 
-    A phrase does not count if it is negated or conditional earlier in its clause ("I do not think you make a good
+    A phrase does not count if a negation or a condition precedes it in its clause ("I do not think you make a good
     point", "even if you are right"). This misses a few real concessions ("nobody doubts that you are right").
     """
     clauses = (" ".join(clause.split()) for clause in _CLAUSE_END.split(text.replace("’", "'")))
@@ -224,10 +225,10 @@ def concessions(text: str) -> list[str]:
 
 
 def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """The total numbers of `concessions` and words in each counsel's arguments, in both debates.
+    """The numbers of `concessions` and of words in each counsel's arguments, in both debates of a trial together.
 
-    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's
-    counsel speaks for the defense in the switched debate.
+    A word is a run of letters and digits, which may contain apostrophes and hyphens. A counsel keeps its name when the
+    sides are switched: in the switched debate, the plaintiff's counsel speaks for the defense.
     """
     arguments: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
     for turn in turns:
@@ -246,7 +247,7 @@ def _count_words(text: str) -> int:
 def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
     """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
 
-    A turn without an argument adds no words; None if a counsel never argued.
+    A turn without an argument adds no words. The rate is None if a counsel wrote no words.
 
     Args:
         documents: result documents of trials.
@@ -265,36 +266,37 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """A debate's list with one value for each round; [] if the debate was not held."""
+    """The values of one debate of a trial, one for each round; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
 def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[float | None]:
     """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None if a side's score is unknown.
 
-    [] if the debate was not held.
-
     Args:
         document: a result document of a trial.
-        phase: the trial's primary debate, or the one with switched sides.
+        phase: the trial's primary debate, or the debate with switched sides.
+
+    Returns:
+        [] if the debate was not held.
     """
     return _by_round(document, "reflection_total", phase)
 
 
 def changes(trajectory: Sequence[float | None]) -> list[float]:
-    """Each round's value minus the value of the round before, if both are known."""
+    """Each round's value minus the value of the round before; pairs with an unknown value are left out."""
     return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
 
 
 def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primary") -> float | None:
-    """Mean |change| of the `reflection_trajectory` from one round to the next, in [0, 2] (S2 app. O.3).
+    """The mean absolute change of the `reflection_trajectory` from round to round, in [0, 2] (S2 app. O.3).
 
     Every change in every debate has the same weight, so longer debates weigh more. None if no debate has two known
     values in a row.
 
     Args:
         documents: result documents of trials.
-        phase: the trial's primary debate, or the one with switched sides.
+        phase: the trial's primary debate, or the debate with switched sides.
     """
     return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
 
@@ -303,14 +305,15 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
     """The instability of a trajectory: the population standard deviation of its `changes`, in the values' unit.
 
     The formula is ours. S2 (4.2, app. P) finds that the reflection scores of wrong predictions oscillate, but defines
-    no measure of it. Ours is 0 for a flat line and for a steady rise or fall, however steep, and about d if values go
-    up and down by d; the standard deviation of the values themselves could not distinguish a trend from an oscillation.
+    no measure of oscillation. Ours is 0 if the values are constant or change by the same amount in each round, and
+    about d if they go up and down by d. The standard deviation of the values themselves could not distinguish a trend
+    from an oscillation.
 
     Args:
-        trajectory: a value for each round, as from `reflection_trajectory`; None if it is unknown.
+        trajectory: a value for each round, as from `reflection_trajectory`; None if the value is unknown.
 
     Returns:
-        None unless three rounds in a row are known: with fewer, there are no two successive changes.
+        None unless three rounds in a row have known values, and so two successive changes are known.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None
@@ -321,11 +324,13 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
     """The mean novelty of the evidence that debates retrieved in each round, from round 1 (S2 figure 3).
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
-    Debates that retrieved nothing in a round, or had ended before, do not count in it; None if no debate counts.
 
     Args:
         documents: result documents of trials.
-        phase: the trial's primary debate, or the one with switched sides.
+        phase: the trial's primary debate, or the debate with switched sides.
+
+    Returns:
+        The mean for each round, over the debates that retrieved evidence in it; None if no debate did.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

@@ -1,8 +1,9 @@
-"""The number of items needed to tell two systems apart, before they run.
+"""The number of items needed to distinguish two systems, computed before the systems run.
 
-Two designs: both systems on the same items, compared by the exact McNemar test, or each on its own items, compared by
-the test of two proportions. Paired items help if both systems are right on mostly the same ones: the power depends on
-the share of discordant items, on which only one system is right. Tests are two-sided.
+In a paired design, both systems answer the same items, and the exact McNemar test compares them. In a design of two
+samples, each system has its own items, and the test of two proportions compares them. A paired design has more power if
+both systems are right on mostly the same items: its power depends on the share of discordant items, on which only one
+system is right. Tests are two-sided.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from moot.evals._stats.measures import load_extra
 ALPHA = 0.05
 POWER = 0.8
 MOST_ITEMS = 10**8
-"""Maximum number of items that `items_needed` considers."""
+"""`items_needed` tries no larger number of items."""
 SLACK = 1e-9
 """Tolerance for rounding."""
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """The shares of discordant items that two accuracies allow: minimum, share with independent errors, maximum.
+    """Shares of discordant items for two accuracies: the minimum, the share if errors are independent, the maximum.
 
     Raises:
-        ValueError: an accuracy outside [0, 1].
+        ValueError: an accuracy is outside [0, 1].
     """
     if not (0 <= first <= 1 and 0 <= second <= 1):
         raise ValueError("accuracies must be between 0 and 1")
@@ -42,14 +43,14 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
         second: the other system's accuracy.
         n: the number of items; for two samples, the number of each system's items.
         discordant: the share of items on which only one system is right. If given, the design is paired, and the power
-            is that of the exact McNemar test, averaged over the number of discordant items. None: the design is two
-            samples, and the power is that of the z-test, by statsmodels.
+            is that of the exact McNemar test, averaged over the possible numbers of discordant items. None: the design
+            is two samples, and the power is that of the z-test, by statsmodels.
         alpha: the level of significance.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: no item, an accuracy outside [0, 1], an alpha outside (0, 1), or a share that the accuracies do not
-            allow.
+        ValueError: there is no item, an accuracy is outside [0, 1], alpha is outside (0, 1), or the two accuracies do
+            not allow this share of discordant items.
     """
     least, _, most = discordance(first, second)
     if n < 1 or not 0 < alpha < 1:
@@ -83,8 +84,8 @@ def items_needed(
 ) -> int | None:
     """The number of items (of each system, for two samples) with which `power` reaches a target.
 
-    The power of an exact test does not rise monotonically: with one item fewer it is below the target, but some smaller
-    numbers may also reach it.
+    One item fewer does not reach the target. But the power of an exact test does not rise monotonically, so some
+    smaller numbers of items may also reach it.
 
     Args:
         first: one system's accuracy.
@@ -94,11 +95,11 @@ def items_needed(
         alpha: the level of significance.
 
     Returns:
-        None if no number does: equal accuracies, or more than `MOST_ITEMS` items.
+        None if the accuracies are equal, or if no power of 2 up to `MOST_ITEMS` reaches the target.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: as `power`, or a target that is not between alpha and 1.
+        ValueError: as `power`, or the target is not between alpha and 1.
     """
     if not alpha < target < 1:
         raise ValueError("the power must be between alpha and 1")
@@ -120,17 +121,17 @@ def items_needed(
 def minimum_detectable_effect(
     accuracy: float, n: int, discordant: float | None = None, target: float = POWER, alpha: float = ALPHA
 ) -> float | None:
-    """The smallest gain over an accuracy that n items show with a given power, in (0, 1].
+    """The smallest gain over an accuracy that a test of n items finds significant with a given power, in (0, 1].
 
     Args:
         accuracy: the accuracy of the baseline.
         n: the number of items, as for `power`.
-        discordant: as for `power`; the difference cannot be larger.
+        discordant: as for `power`; the gain cannot be larger than this share.
         target: the required power.
         alpha: the level of significance.
 
     Returns:
-        None if n items would not show even the largest difference.
+        None if n items do not have this power even for the largest possible gain.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -151,9 +152,11 @@ def minimum_detectable_effect(
 
 @dataclass(frozen=True)
 class Design:
-    """The power of n items in a design, the number of items needed, and the smallest difference that n items show.
+    """A design, with results for two accuracies and n items.
 
-    ``discordant`` is None for two samples.
+    ``discordant``: the share of discordant items; None for two samples. ``power``: the power of n items.
+    ``items_needed``: the number of items that reach the required power. ``detectable``: the smallest difference for
+    which n items have the required power.
     """
 
     name: str
@@ -170,12 +173,12 @@ class Separation:
     Attributes:
         difference: the first accuracy minus the second.
         n: the number of items.
-        smallest_p: the smallest p of the exact McNemar test that these accuracies allow on n items: the better system
-            is right on all discordant items.
-        separable: whether that p is significant; if not, n items with these accuracies never show a significant
-            difference.
-        designs: two samples, paired ones from the fewest discordant items to the most, and, if a share of discordant
-            items is given, a paired one with it.
+        smallest_p: the smallest p of the exact McNemar test that these accuracies allow on n items, which occurs if the
+            better system is right on all discordant items.
+        separable: whether that p is significant; if not, this test of n items with these accuracies is never
+            significant.
+        designs: two samples; then paired designs with the fewest discordant items, with independent errors, and with
+            the most discordant items; then, if a share of discordant items is given, a paired design with this share.
     """
 
     difference: float
@@ -199,7 +202,7 @@ def separation(
         first: one system's accuracy, measured on n items or expected.
         second: the other system's accuracy.
         n: the number of items, as for `power`.
-        discordant: the share of discordant items, if logs of both systems show it: a design with it is added.
+        discordant: the share of discordant items, if it is known from logs of both systems; adds a design.
         target: the required power.
         alpha: the level of significance.
 

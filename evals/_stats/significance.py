@@ -1,7 +1,7 @@
 """Uncertainty of figures and differences: intervals over items, paired tests, and Holm's correction.
 
-Missing items (None) do not enter a figure; their number is reported with the result. Paired functions take two systems'
-values of the same items in one order; an item counts if both values are known.
+Missing items (None) do not enter a figure; the result reports their number. Paired functions take the values of two
+systems for the same items in the same order; an item counts if both values are known.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from moot.evals._stats.measures import load_extra
 Array = Any
 """A numpy array."""
 Statistic = Callable[[Array], Array]
-"""Computes the figure of each resample, a row of items: (resamples, items) to (resamples,), NaN if undefined."""
+"""Computes the figure of each resample: takes an array of shape (resamples, items), and returns an array of shape
+(resamples,), NaN if the figure is undefined."""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 SEED = 20261120
 BATCH = 200
-"""Number of resamples drawn together: some megabytes for 2,000 items."""
+"""Number of resamples drawn together; with 2,000 items, they need a few megabytes."""
 ONE_GROUP = "one group"
-"""The reason why there is no result if several items are all in one group."""
+"""The reason why there is no result if all items are in one group."""
 FLIPS = 9999
-"""Maximum number of sign flips in a permutation test. If more are possible, this number of them is drawn at random;
-else the test is exact."""
+"""Maximum number of sign flips in a permutation test. If more flips are possible, this number is drawn at random; else
+the test uses all flips and is exact."""
 
 DIGITS = 12
-"""Number of decimals to which means of differences are rounded: values that differ only by rounding are ties."""
+"""Number of decimals to which means of differences are rounded, so that values that differ only by errors of
+floating-point arithmetic are ties."""
 SLACK = 10.0**-DIGITS
-"""Sums of differences up to this size count as 0: they differ from it only due to rounding."""
+"""Sums of differences up to this size count as 0, because they differ from 0 only by floating-point errors."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all known items. If it is undefined, it and the ends are None.
+        value: the figure of all known items. If the figure is undefined, the value and the ends are None.
         low: the lower end.
         high: the upper end.
         n: the number of known items.
         missing: the number of unknown items.
-        undefined: the number of resamples in which the figure is undefined; the ends leave them out.
-        reason: why the value or the ends are None; empty if none is, or if the function gives no reason.
+        undefined: the number of resamples in which the figure is undefined, which do not count for the ends.
+        reason: why the value or the ends are None; empty if none of them is None, or if the reason is not stated.
     """
 
     value: float | None
@@ -69,18 +71,21 @@ def bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over items (Efron 1979).
 
-    If all items have one value, all resamples do too, and both ends are equal to it: use `wilson` for shares near 0 or
-    1, and for few items.
+    For a share of few items, or a share near 0 or 1, use `wilson`: the bootstrap's interval is too narrow, and has no
+    width if all items have the same value.
 
     Args:
-        items: a number for each item; None is missing.
-        statistic: computes the figure of each row of items; by default their mean.
+        items: a number for each item; None if the item is missing.
+        statistic: computes the figure of each resample; by default the mean.
         confidence: the share of the resamples within the interval.
         resamples: the number of resamples.
         seed: the seed of the generator (numpy's PCG64); the same seed gives the same interval.
 
+    Returns:
+        An interval without a value if every item is missing or the figure is undefined.
+
     Raises:
-        ValueError: a confidence that is not between 0 and 1, or no resample.
+        ValueError: the confidence is not between 0 and 1, or ``resamples`` is less than 1.
     """
     known = np.array([item for item in items if item is not None])
     return stratified_bootstrap(
@@ -102,7 +107,7 @@ def stratified_bootstrap(
     Args:
         samples: the items of each sample.
         statistic: as for `bootstrap`.
-        missing: the number of unknown items, which is only reported in the result.
+        missing: the number of unknown items, which is only passed on to the result.
         confidence: as for `bootstrap`.
         resamples: as for `bootstrap`.
         seed: as for `bootstrap`.
@@ -143,7 +148,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
     The interval is suitable for few items, and for shares near 0 or 1.
 
     Args:
-        correct: whether each item is right; None is missing.
+        correct: whether each item is right; None if the item is missing.
         confidence: the confidence of the interval.
 
     Returns:
@@ -151,7 +156,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
     Raises:
         UserError: statsmodels is not installed.
-        ValueError: a confidence that is not between 0 and 1.
+        ValueError: the confidence is not between 0 and 1.
     """
     if not 0 < confidence < 1:
         raise ValueError("an interval needs a confidence between 0 and 1")
@@ -172,14 +177,14 @@ class PairedTest:
     """A two-sided test of whether two systems are equally good on the same items.
 
     Attributes:
-        better: number of items on which the first system is better.
-        worse: number of items on which the second is better.
-        p: the p-value; 1 if no item differs; None if no item is known for both systems, or if all of several items are
-            in one group.
-        n: number of items on which both are known.
-        missing: number of items on which one or both are unknown.
+        better: the number of items on which the first system is better.
+        worse: the number of items on which the second system is better.
+        p: the p-value; 1 if no item differs. None if no item is known for both systems, or if there are several items
+            and all are in one group.
+        n: the number of items that are known for both systems.
+        missing: the number of other items.
         name: the name of the test.
-        groups: number of groups of these items; equal to n if no items belong together.
+        groups: the number of groups of the n items; equal to n if each item is its own group.
         reason: why there is no p-value; empty if there is one.
     """
 
@@ -194,18 +199,18 @@ class PairedTest:
 
 
 def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> PairedTest:
-    """Whether two systems are right equally often on the same items (McNemar 1947), by statsmodels.
+    """Test whether two systems are right equally often on the same items (McNemar 1947), by statsmodels.
 
     Args:
-        first: whether one system is right on each item; None is missing.
-        second: the same for the other system.
+        first: whether the first system is right on each item; None if the item is missing.
+        second: the same for the second system.
         exact: True: the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2, which is valid
-            for any count; its power is in `moot.evals._stats.sample_size`. False: chi-square with Edwards' continuity
-            correction, for comparison with papers; it is an approximation for 25 discordant items and more.
+            for any number of discordant items (`power` computes its power). False: the chi-square test with Edwards'
+            continuity correction, for comparison with papers; it is an approximation for at least 25 discordant items.
 
     Raises:
         UserError: statsmodels is not installed.
-        ValueError: lists of different lengths.
+        ValueError: the lists have different lengths.
     """
     pairs = list(zip(first, second, strict=True))
     known = [(bool(a), bool(b)) for a, b in pairs if a is not None and b is not None]
@@ -227,21 +232,21 @@ def sign_flips(
     *,
     seed: int = SEED,
 ) -> PairedTest:
-    """Whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
+    """Test whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
 
-    Under the null hypothesis each item's difference is as likely to have the other sign. For values 0 and 1 this is
-    McNemar's exact test. Items of a group need not be independent: their differences change sign together (Winkler et
-    al. 2015, whole-block exchangeability), so the p-value with G groups is at least 2 / 2^G.
+    Under the null hypothesis each item's difference is equally likely to be positive or negative. For values 0 and 1
+    this is McNemar's exact test. Items of a group need not be independent: their differences change sign together
+    (Winkler et al. 2015, whole-block exchangeability), so the p-value with G groups is at least 2 / 2^G.
 
     Args:
-        first: one system's value of each item, such as its mean over runs; None is missing.
-        second: the other system's values.
+        first: the first system's value of each item, such as its mean over runs; None if the item is missing.
+        second: the second system's values.
         groups: the group of each item; by default each item is its own group.
-        seed: the seed of the generator that draws `FLIPS` of the possible sign flips, if there are more.
+        seed: the seed of the generator that draws sign flips, if more than `FLIPS` are possible.
 
     Raises:
         UserError: scipy is not installed.
-        ValueError: lists of different lengths.
+        ValueError: the lists have different lengths.
     """
     group_ids = range(len(first)) if groups is None else groups
     pairs = list(zip(first, second, group_ids, strict=True))
@@ -250,7 +255,7 @@ def sign_flips(
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    nonzero = [total for total in totals if abs(total) > SLACK]  # a total of 0 does not change with its sign
+    nonzero = [total for total in totals if abs(total) > SLACK]  # a change of sign has no effect on a total of 0
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
     if len(nonzero) > 1:
@@ -278,21 +283,21 @@ Family = Literal["report", "benchmark"]
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """p-values adjusted for the number of tests (Holm 1979), in the same order.
 
-    All adjusted p-values of at most alpha are significant together, with a probability of at most alpha of any false
-    positive. A test that could not be made (None) stays None and is not counted.
+    If every test with an adjusted p-value of at most alpha counts as significant, the probability of any false positive
+    is at most alpha. A test without a p-value (None) stays None and is not counted.
 
     Args:
         p_values: the p-value of each test; None if the test could not be made.
 
     Raises:
-        ValueError: a p-value outside [0, 1].
+        ValueError: a p-value is outside [0, 1].
     """
     known = [p for p in p_values if p is not None]
     if not all(0 <= p <= 1 for p in known):
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    order = np.argsort(known)  # statsmodels' function runs the garbage collector in each call
+    order = np.argsort(known)  # not by statsmodels, whose function runs the garbage collector in each call
     adjusted = np.empty(len(known))
     adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(known)[order] * np.arange(len(known), 0, -1)))
     left = iter(adjusted.tolist())

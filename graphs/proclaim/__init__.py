@@ -2,17 +2,17 @@
 
 negotiate the evidence:
     find the premises of the claim, and at the same time a supporting and a challenging query
-    search for the claim, for every premise and with both queries
-    each side challenges the evidence of the other
+    search with the claim, with every premise and with both queries
+    each side challenges the other side's evidence
     weigh every piece: it is admitted, disputed or discarded
-debate, and at the same time hold a second debate in which the two counsel switch sides; in every round of both:
+debate, and at the same time hold a second debate in which the two counsel switch sides; in every round of each debate:
     each side that still searches states a gap; a query is formulated and refined; new evidence joins the record
     the plaintiff argues, then the defense
     each side may ask for an expert, whom the court may hear
-    each side reflects, the critic scores both, the court closes the debate or continues
-until reflections or discoveries bring nothing new, the critic or the court ends it, or the rounds are used up
+    each side reflects, the critic scores both, and the court closes the debate or continues
+until reflections or searches bring nothing new, the critic or the court ends the debate, or the rounds are used up
 analyse how consistently the counsel argued, then let every judge of a panel read the whole record
-decide by majority; confidence comes from votes, the judges' scores, consistency and the winner's reflection
+decide by majority; the confidence comes from votes, the judges' scores, consistency and the winner's reflection
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def negotiate(state: DebateState) -> Next:
 
 
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
-    """Starts the primary debate and, if it is on, the switched one at the same time: neither needs the other."""
+    """Starts the primary debate and, with `role_switch`, the switched debate in parallel: neither needs the other."""
     debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
     return to_debates(state, debates)
 

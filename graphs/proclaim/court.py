@@ -38,9 +38,9 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts a round, or ends the debate if it has a stop reason.
+    """Starts the next round, or ends the debate if it has a stop reason.
 
-    In a round the sides that still search retrieve evidence first; if neither does, the plaintiff argues at once.
+    A round begins with the searches of the sides that still search; if neither does, with the plaintiff's argument.
     """
     if state.get("stop_reason"):
         return END
@@ -54,19 +54,19 @@ def plaintiff_first(state: TrialState) -> Next:
 
 
 def route_after_plaintiff(state: TrialState) -> Next:
-    """Routes to the defense after the plaintiff's argument, and to the requests for experts after the defense's."""
+    """Routes to the defense after the plaintiff's argument, and to the requests for experts after both arguments."""
     spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_expert_requests("expert_witness", state)
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the sides' reflections (unless off), the critic, and the court if it may close the debate, all at once."""
+    """Starts the critic and, in parallel, the sides' reflections (if on) and the court (if it may close the debate)."""
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
 
 def court_graph(kind: type[TrialSettings], name: str) -> Graph:
-    """The graph of one debate, from the admitted evidence to its stop reason.
+    """The graph of one debate in court, from the admitted evidence to the stop reason.
 
     Args:
         kind: the settings class of the parent graph.
@@ -101,7 +101,7 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
 
 
 def discovery_graph(kind: type[TrialSettings]) -> Graph:
-    """The graph of one side's progressive retrieval in a round (PROClaim, section 2.4).
+    """The graph of one side's search in a round (progressive retrieval; PROClaim, section 2.4).
 
     Args:
         kind: the settings class of the parent graph.

@@ -30,14 +30,14 @@ from moot.nodes._trial.negotiation import (
 
 
 def begin(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the premises, the queries and a first search at the same time; without a source, only the premises."""
+    """Starts the premises, the queries and a first search in parallel; without sources, only the premises."""
     if not settings.sources:
         return "premises"
     return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
 
 
 def before_search(state: TrialState, settings: TrialSettings) -> Next:
-    """Routes to the review of queries, or without sources to the review of the given evidence."""
+    """Routes to the review of the queries, or to the review of the given evidence if there are no sources."""
     return "review_queries" if settings.sources else "review_evidence"
 
 
@@ -47,7 +47,7 @@ def search(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def challenge(state: TrialState) -> Next:
-    """Starts the challenges: each side challenges the evidence of the other, and the given evidence."""
+    """Starts the challenges, in which each side challenges the other side's evidence and the given evidence."""
     return to_challengers("challenge", state) or "gather_challenges"
 
 
@@ -57,7 +57,7 @@ def weigh(state: TrialState) -> Next:
 
 
 def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph of the search, each side's challenges, and the admission of evidence (PROClaim, section 2.3).
+    """The graph of the search for evidence, the sides' challenges, and the admission (PROClaim, sections 2.1 to 2.3).
 
     Args:
         kind: the settings class of the parent graph.

@@ -15,9 +15,12 @@ from moot.nodes._trial.panel import analyse_node, compile_record_node, judge_rec
 
 
 def begin(state: TrialState) -> Next:
-    """Routes to the analysis of consistency, but only once, and only if both counsel argued with switched sides."""
+    """Routes to the analysis of consistency if both counsel argued with switched sides, else to ``compile_record``.
+
+    There is only one analysis, even if a person asks the panel to decide again.
+    """
     heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
-    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # a person may ask the panel to decide again
+    analysed = any(turn["step"] == "analyse" for turn in state["turns"])
     return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
 
 
@@ -27,7 +30,7 @@ def judge(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def panel_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph of the analysis of consistency, and then of all judges at the same time (PROClaim, section 2.8).
+    """The graph of the analysis of consistency and then of all judges in parallel (PROClaim, section 2.8).
 
     Args:
         kind: the settings class of the parent graph.

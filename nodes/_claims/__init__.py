@@ -1,1 +1,1 @@
-"""Finds the claims of a text that can be checked, and rewrites them so that each can be read alone."""
+"""Finds the checkable claims of a text, and rewrites each so that it can be understood without the text."""

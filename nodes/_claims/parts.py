@@ -1,4 +1,4 @@
-"""The budget for a part's steps: a part starts only if the budget covers all of them, so that no call is wasted."""
+"""The budget for the steps of one part of a text: a part starts only if the budget covers all its steps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from moot.nodes._texts.replies import Reply
 def first_call(
     speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
 ) -> PlannedCall:
-    """The first call of a step, estimated before the part is started.
+    """The first call of a step, estimated before the part starts.
 
     Args:
         speaker: the speaker that makes the call.
         prompt: the prompt's name.
         values: the values of its placeholders.
         reply: the schema of the reply.
-        quotes: maximum number of tokens of quotes in the prompt.
+        quotes: maximum number of tokens of the quotes that the prompt will have, but ``values`` do not have yet.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
@@ -37,12 +37,12 @@ def first_call(
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
     """Reserves the cost of a part's steps, and returns the part's ceilings.
 
-    Waits while running parts may still release budget.
+    Waits while other running parts may still release budget.
 
     Args:
-        run: the context of its first step.
-        part: the index of its first character.
-        calls: the calls of its steps.
+        run: the context of the part's first step.
+        part: the index of the part's first character in the text.
+        calls: the calls of the part's steps.
 
     Raises:
         BudgetExhausted: the ceilings leave too little for these calls, and no other part runs.
@@ -65,11 +65,11 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> C
 
 
 def end_part(run: NodeContext, part: int) -> None:
-    """Ends a part: the budget that it reserved and did not use is free for other parts."""
+    """Ends a part: releases its unused budget for other parts."""
     if own := run.session.parts.pop(part, None):
         own.end()
 
 
 def ceilings_of(run: NodeContext, part: int) -> Ceilings:
-    """The ceilings for the steps of a part."""
+    """The ceilings for the steps of a part; those of the run if the part has none of its own."""
     return run.session.parts.get(part, run.ceilings)

@@ -1,4 +1,4 @@
-"""Places of claims in a text, words of claims that the text does not have, and scores of check-worthiness."""
+"""Places of claims in a text, words of claims that the text does not contain, and scores of check-worthiness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.nodes._texts.quotes import UNSPACED, find_quote
 from moot.retrievers._excerpts import sentences
 
 WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern})[^\W\d_])+(?:['’](?!s\b)[^\W\d_]+)*")
-"""A figure, a letter of a script without spaces, or a word, without the s of a genitive."""
+"""A figure, a letter of a script without spaces, or a word; the s of a genitive is not part of the word."""
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
@@ -25,9 +25,9 @@ GRAMMAR_LETTERS = 3
 `months` leaves out names that are so short (except those of May); `_is_lengthened` ignores words shorter than this.
 """
 FEWEST_STEM_LETTERS = 4
-"""Minimum number of letters that two forms of a word share."""
+"""Minimum number of letters at the beginning that two forms of one word must share."""
 MOST_ENDING_LETTERS = 3
-"""Maximum length of an ending; a repeated last letter before it, as in "letting", is not counted."""
+"""Maximum length of an ending; a repeated last letter before the ending, as in "letting", does not count."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
@@ -45,9 +45,9 @@ DATE_WORDS = "and or to und oder bis et ou au y al e o a en tot och og of de di 
 WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
 MOST_WORDS_TO_MONTH = 6
-"""Maximum distance between a day and its month, in words: 1 if they are neighbours."""
+"""Maximum distance between a day and its month, in words: neighbours have distance 1."""
 NEAR_YEARS = 2
-"""A year counts as computed from the text's date if it is at most this many years from it."""
+"""A year counts as computed from the text's date if it differs from the date's year by at most this."""
 
 
 def score_of(ratings: Ratings) -> float:
@@ -65,12 +65,12 @@ def score_of(ratings: Ratings) -> float:
 
 
 def words_in(text: str) -> int:
-    """The number of words of a text; in scripts without spaces each letter counts as a word."""
+    """The number of words of a text; each letter of a script without spaces counts as a word."""
     return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
 
 
 def parts_of(text: str, most: int) -> list[Span]:
-    """Divides a text into parts of at most ``most`` words, unless a single sentence has more. No words are left out.
+    """Divides a text into parts of at most ``most`` words; only a part of a single sentence may have more.
 
     Args:
         text: the text.
@@ -93,7 +93,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """The sentences of a text with at least `LEAST_SENTENCE_WORDS` words and their positions; most headings have fewer.
+    """The sentences of a text with at least `LEAST_SENTENCE_WORDS` words, and their places; most headings have fewer.
 
     Args:
         text: the text.
@@ -107,11 +107,11 @@ def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
 
 
 def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
-    """The position of a quote in a part of a text, with the text's exact words; None if it is not there.
+    """The place of a quote in a part of a text, with the text's exact words; None if the part does not contain it.
 
     Args:
         text: the whole text.
-        part: the part in the model's prompt.
+        part: the part that the model's prompt contained.
         quote: the quote that the model returned.
         sections: the text's sections, in order.
     """
@@ -136,18 +136,18 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
     """The words of a claim that its quote does not contain.
 
-    The text supports a figure if it is among the known words. A name may differ from a known word in its ending, and
-    any other word may be inflected. Function words are ignored. A time near the text's date counts as computed from
-    that date, even if the text contains it elsewhere, as most texts contain the year: a person should check it.
+    The text supports a figure only if it is one of the known words. A name may differ from a known word in its ending,
+    and any other word may be inflected. Function words are ignored. A time near the text's date counts as computed from
+    the date, even if the text contains that time elsewhere: most texts contain the year, and a person should check it.
 
     Args:
         claim: the claim.
-        quote: its words in the text.
+        quote: the words of the text that make the claim.
         known: the `vocabulary` of the text.
         date: the text's date: a year, a month or a day.
 
     Returns:
-        The words that were filled in, in their order, and those among them that the text does not support.
+        The spans of the words that were filled in, in order; and the words that the text does not support.
     """
     quoted = vocabulary([quote])
     matches = list(WORD.finditer(claim))
@@ -177,7 +177,7 @@ def _is_grammar(word: str, plain: str) -> bool:
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word may come from the text's date: a year up to `NEAR_YEARS` away, a month, or a day near a month."""
+    """Whether a word may be computed from the date: a year up to `NEAR_YEARS` away, a month, or a day near a month."""
     word = words[at]
     if not date:
         return False
@@ -188,7 +188,7 @@ def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
 
 
 def _leads_to_month(words: Iterable[str]) -> bool:
-    """Whether the next month name is preceded only by days and the words allowed between a day and its month."""
+    """Whether a month follows, after only days and the words allowed between a day and its month."""
     first = next((word for word in words if not _is_day(word) and word not in WORDS_BETWEEN_DAY_AND_MONTH), "")
     return first in months()
 
@@ -199,16 +199,17 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The normalised names of months. Short forms are left out, as some are words of other languages ("set")."""
+    """The normalised names of months, without short forms, some of which are words of other languages ("set")."""
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
     return frozenset(name for month, name in names if month == "may" or len(name) > GRAMMAR_LETTERS)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text has a word.
+    """Whether a word is among the words of the text.
 
-    Names may differ in their ending. Other words except figures may be inflected; short ones count as known.
+    A name may differ in its ending. Other words except figures may be inflected; short words always count as known.
+    The ``first`` word of a claim is not taken for a name, although it begins with a capital letter.
     """
     if plain in known:
         return True
@@ -223,7 +224,7 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
 
 
 def _is_lengthened(word: str, other: str) -> bool:
-    """Whether a word is another word (no function word) with an ending, as "letting" is "let" with an ending."""
+    """Whether a word is another word plus an ending, like "letting" and "let"; the other is no function word."""
     if len(other) < GRAMMAR_LETTERS or other in GRAMMAR or not word.startswith(other):
         return False
     more = len(word) - len(other)
@@ -231,6 +232,6 @@ def _is_lengthened(word: str, other: str) -> bool:
 
 
 def _differ_in_ending(one: str, other: str) -> bool:
-    """Whether one of two words is the other word plus one or two letters, as in a genitive."""
+    """Whether one word is the other plus at most two letters, as in a genitive; short words never match."""
     short, long = sorted((one, other), key=len)
     return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

@@ -15,7 +15,7 @@ from moot.retrievers._files import read_text_file
 
 TEXT_SUFFIXES = (".txt", ".md", "")
 SEPARATOR = "\n\n"
-"""The separator of paragraphs and pages."""
+"""The separator between the parts of a document, such as its pages."""
 
 
 def read_article(given: str) -> ClaimsInput:
@@ -25,7 +25,7 @@ def read_article(given: str) -> ClaimsInput:
         given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
 
     Raises:
-        UserError: the file or page cannot be read, its kind is not supported, or the address may not be fetched.
+        UserError: the file or page cannot be read, its kind is not supported, or the address is not allowed.
         WorldError: the page cannot be fetched.
     """
     if not is_url(given):
@@ -36,7 +36,7 @@ def read_article(given: str) -> ClaimsInput:
 
 
 def article_in(file: Path, name: str) -> ClaimsInput:
-    """The same as `read_article`, for the content of a file; ``name`` is its name."""
+    """The same as `read_article`, for a file; ``name`` is its name in the result and in errors."""
     try:
         kind = kind_of(file)
         if kind:

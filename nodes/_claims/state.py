@@ -70,7 +70,7 @@ class ClaimsInput(TypedDict):
 
 
 class Span(TypedDict):
-    """Code points of a text, from ``start`` to ``end`` (exclusive)."""
+    """A span of a text: the indexes (code points) of its start and its end (exclusive)."""
 
     start: int
     end: int
@@ -85,7 +85,7 @@ class Place(Span):
 
 
 class Filled(Span):
-    """Words of a claim that its quote does not have; ``computed`` if they are a time computed from the text's date."""
+    """Words of a claim that its quote lacks; ``computed``: whether they are a time computed from the text's date."""
 
     computed: bool
 
@@ -109,7 +109,7 @@ class Rated(Place):
 
 
 class Claim(Rated):
-    """A claim that can be read alone; ``also`` lists other places of the text with the same claim."""
+    """A claim that can be understood without the text; ``also`` has the other places of the text with this claim."""
 
     id: str
     claim: str
@@ -119,7 +119,7 @@ class Claim(Rated):
 
 
 class Dropped(TypedDict):
-    """A model's quote or claim that is not used, e.g. because it is not in the text; ``why`` is a sentence."""
+    """A model's quote or claim that is not used, e.g. because the text does not contain it; ``why`` is a sentence."""
 
     step: Step
     quote: str
@@ -128,14 +128,17 @@ class Dropped(TypedDict):
 
 
 class Unread(Span):
-    """A part of the text for which a step returned no usable reply, or that the ceilings left out."""
+    """A part of the text without claims, because a step got no usable reply or a ceiling was reached.
+
+    ``why`` is a sentence, and ``kind`` is the kind of the error.
+    """
 
     why: str
     kind: str
 
 
 class PartResults(TypedDict):
-    """The results of the parts so far, joined."""
+    """The joined results of all parts so far."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes below `min_score` or beyond `max_claims`."), joined]

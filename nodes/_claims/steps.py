@@ -2,7 +2,7 @@
 
 The steps follow the literature on check-worthiness (Hassan et al., KDD 2017; Nakov et al., CheckThat!),
 and on decontextualisation with minimal changes (Choi et al., TACL 2021, arXiv:2102.05169). Every quote that a
-model returns is looked up in the text; quotes that are not there are listed in ``dropped``.
+model returns is searched for in the text; quotes that the text does not contain are listed in ``dropped``.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from moot.prompts._files import as_data, blocks_or_none, enclose
 from moot.retrievers._evidence import clean
 
 EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite", "claims/same"
-"""The prompts."""
+"""The names of the prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Number of characters of the text's beginning in a rewriter's prompt, besides half as many from before the part."""
+"""Characters of the text's beginning in the rewriter's prompt; of the text before the part, it has half as many."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -120,7 +120,7 @@ class SameReply(Reply):
 
 
 def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
-    """Checks the input.
+    """Checks the input and returns it in a normalised form.
 
     Raises:
         UserError: there is no text, it is too long, or its date or its sections are invalid.
@@ -175,7 +175,7 @@ def read_text_node() -> Node:
 
 
 def to_parts(state: ClaimsState) -> list[Send]:
-    """Starts all parts at the same time."""
+    """Sends all parts to the node ``part``, in parallel."""
     asked = {key: state.get(key) for key in ClaimsInput.__annotations__}
     return [Send("part", {"asked": asked, "part": part}) for part in state["parts"]]
 
@@ -184,16 +184,16 @@ def to_parts(state: ClaimsState) -> list[Send]:
 
 
 def part_node(take_step: Any, role: str, prompt: str) -> Node:
-    """A node that runs one step for a part; a part without a usable reply is reported as unread.
+    """A node that runs one step for a part; a part without a usable reply is listed in ``unread``.
 
-    If there are ceilings, a part starts only if they leave enough for all its steps; else it is unread, too.
+    A part starts only if the ceilings leave enough for all its steps; otherwise it is listed in ``unread``, too.
 
     Reads: asked, part, found.
 
     Args:
         take_step: takes the state, the speaker and the node's context; runs the step and returns its state update.
         role: the role that makes the call.
-        prompt: the prompt.
+        prompt: the prompt's name.
     """
 
     async def step(state: PartState, run: NodeContext) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
-    """The calls of a part at their maximum cost; quotes in later prompts are at most as long as the first reply."""
+    """The calls of a part. The quotes in later prompts are estimated as the longest reply to the first prompt."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _prompt_values(state), first_call(finder, EXTRACT, _prompt_values(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_earlier_text(state)}
@@ -278,7 +278,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         **_earlier_text(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # the first call reads files
+    await asyncio.to_thread(months)  # its first call reads files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
@@ -328,7 +328,7 @@ def rate_claims_node() -> Node:
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each claim so that it can be read alone. Reads: asked, part, found."""
+    """Rewrites each claim so that it can be understood without the text. Reads: asked, part, found."""
     return part_node(_rewrite_claims, WRITER, REWRITE)
 
 
@@ -353,7 +353,7 @@ def _numbered_quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = Fal
 
 
 def _with_weekday(known: str) -> str:
-    """A day with its weekday, so that a model can resolve "on Monday"; a year or a month is returned unchanged."""
+    """A date with its weekday, so that a model can resolve "on Monday"; a year or a month stays unchanged."""
     return f"{date.fromisoformat(known):%A}, {known}" if len(known) == len("2000-01-01") else known
 
 
@@ -369,9 +369,9 @@ def _unknown_number(step: Step, number: int, text: str) -> Dropped:
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims with the same meaning, keeps and numbers the best `max_claims`, and adds the others to ``left_out``.
+    """Joins claims with the same meaning, numbers the best `max_claims` of them, and moves the others to ``left_out``.
 
-    Reads: claims.
+    Reads: claims, left_out.
     """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
@@ -398,7 +398,7 @@ async def _ask_for_duplicates(claims: Sequence[Claim], speaker: Speaker) -> list
 
 
 def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
-    """Joins claims with the same words, and keeps the order."""
+    """Joins claims with the same words; the order stays."""
     groups: dict[str, list[int]] = {}
     for number, one in enumerate(claims, 1):
         groups.setdefault(fold_quote(one["claim"]).casefold(), []).append(number)
@@ -406,10 +406,10 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Joins the claims of each group into the fullest claim: the one with most figures, then with most words.
+    """Joins the claims of each group into its fullest claim: that with most figures, then with most different words.
 
-    The other claims become places of the fullest one. Claims with a figure that the fullest one does not contain are
-    joined among themselves in the same way. A claim is joined at most once.
+    The places of the other claims become further places of the fullest claim (``also``). Claims with a figure that the
+    fullest claim does not contain are joined among themselves in the same way. A claim is joined at most once.
 
     Args:
         claims: the claims, in the order of the text.
@@ -437,7 +437,10 @@ def _count_words(claim: Claim) -> int:
 
 
 def finish_node() -> Node:
-    """Records the run's status and cost, and an error if no part could be read. Reads: parts, unread."""
+    """Records the run's status and cost, and an error if all parts are unread.
+
+    Reads: parts, unread, calls, and if present error.
+    """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         error, unread = state.get("error"), state["unread"]

@@ -1,1 +1,1 @@
-"""The debating graph of CortexDebate and the formula that weighs its edges."""
+"""CortexDebate's debating graph, the formula for the weights of its edges, and measures of finished debates."""

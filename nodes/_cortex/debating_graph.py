@@ -1,4 +1,4 @@
-"""CortexDebate's debating graph: which agents hear which, from the answers of the last round (S3, section 4.2)."""
+"""CortexDebate's debating graph: decides from the last round's answers who hears whom (S3, section 4.2)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from typing_extensions import TypedDict
 FIRST_CONFIDENCE = 0.3
 """The confidence of an agent that has not stated one yet."""
 SILENT_SIMILARITY = 1.0
-"""Similarity to an agent without any output: its intimacy is 0, because it offers no other view."""
+"""The similarity of a pair with an agent that has no output yet. So its intimacy is 0: it offers no other view."""
 
 
 class History(TypedDict):
-    """The state that one round of debate passes to the next, as plain JSON.
+    """The values that one round of debate passes to the next, as plain JSON.
 
-    It has the last H (``confidence``), R (``reliability``) and P (``kept``) of each agent, and the Sim (``similarity``)
-    of each `pair`.
+    These are the last H (``confidence``), R (``reliability``) and P (``kept``) of each agent, and the last Sim
+    (``similarity``) of each `pair`.
     """
 
     confidence: dict[str, float]
@@ -45,7 +45,7 @@ class History(TypedDict):
 
 
 class Round(NamedTuple):
-    """A round's edges with their weights, the kept edges, and the state for the next round."""
+    """The weights of a round's edges, the edges that are kept, and the history for the next round."""
 
     weights: Weights
     kept: Opponents
@@ -53,17 +53,17 @@ class Round(NamedTuple):
 
 
 def first_history() -> History:
-    """The state for the first round of debate."""
+    """The history before the first round of debate: empty."""
     return {"confidence": {}, "reliability": {}, "kept": {}, "similarity": {}}
 
 
 def pair(one: str, other: str) -> str:
-    """The key of two agents in either order: ``agent-1|agent-2``."""
+    """The key of two agents, the same in either order: ``agent-1|agent-2``."""
     return "|".join(sorted((one, other)))
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """The mean of the scores that others gave an agent's answer, by agent (S3, appendix E); None without scores.
+    """For each agent, the mean of the scores that others gave its answer (S3, appendix E); None without scores.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -78,11 +78,10 @@ def extend_history(
     similarities: Mapping[str, float],
     thresholds: tuple[float, float, float] | None = THRESHOLDS,
 ) -> History:
-    """The history after round d - 1: with the H of that round, R_d and Sim_d; P_d is unchanged. Arguments: see
-    `next_round`.
+    """The history with the answers of round d - 1: H of that round, R_d and Sim_d; P_d stays the same.
 
-    An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE`. A pair without a cosine keeps its last
-    Sim, or `SILENT_SIMILARITY`.
+    An agent that gave no confidence keeps its last H; if there is none, H is `FIRST_CONFIDENCE`. A pair without a
+    cosine keeps its last Sim; if there is none, Sim is `SILENT_SIMILARITY`. The arguments are those of `next_round`.
     """
     h: dict[str, float] = {}
     for agent, raw in confidences.items():
@@ -108,16 +107,14 @@ def edge_weights(
     peer_scores: Mapping[str, float | None] | None = None,
     n: int | None = None,
 ) -> Weights:
-    """The weight of every edge i -> j in round d: MDM's W (S3, Eq. 9), or the variant of an ablation (S3, 5.3).
-
-    ``mdm_without_i_and_s``: C R. ``self``: i's confidence. ``peer``: i's score; if it is unknown, the edge has no
-    weight. ``none``: 1.
+    """The weight of every edge i -> j in round d: MDM's W (S3, Eq. 9), or that of an ablation (S3, 5.3).
 
     Args:
         known: the history from `extend_history`.
         d: the round of debate, from 1.
         credibilities: C by agent.
-        evaluation: the formula of the weights.
+        evaluation: the formula of the weight. ``mdm``: W. ``mdm_without_i_and_s``: C R. ``self``: i's confidence H.
+            ``peer``: i's mean score; if it is unknown, the edge has no weight. ``none``: 1.
         peer_scores: from `peer_means`; only for ``peer``.
         n: the number of agents at the start of the debate; by default the number of agents in ``known``.
     """
@@ -153,20 +150,20 @@ def next_round(
 ) -> Round:
     """The edges of round d, from the answers of round d - 1 (S3, section 4.2, steps 1 and 2).
 
-    In the returned history, ``confidence`` is the H of round d - 1 that was used for each agent.
+    In the returned history, ``confidence`` has the H of round d - 1.
 
     Args:
-        history: the history after round d - 1; at d = 1 `first_history`.
+        history: the history returned for the round before; at d = 1 from `first_history`.
         d: the round of debate, from 1.
         confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it gave none.
-        similarities: by `pair`, the cosines of the outputs of round d - 1, for the pairs that could be compared.
+        similarities: the cosines of the outputs of round d - 1, by `pair`, for the pairs that could be compared.
         credibilities: C by agent.
-        pruning, graph, evaluation, seed: as in `agents_heard`.
-        thresholds: as in `recalibrate_confidence`.
-        peer_scores, n: as in `edge_weights`.
+        pruning, graph, evaluation, seed: as for `agents_heard`.
+        thresholds: as for `recalibrate_confidence`.
+        peer_scores, n: as for `edge_weights`.
 
     Raises:
-        KeyError: an agent has no credibility; or d is above 1, and an agent has no history.
+        KeyError: an agent has no credibility, but the formula needs it; or d is above 1, and an agent has no history.
         ValueError: a value is out of its range, or d does not fit the history.
     """
     known = extend_history(history, d, confidences, similarities, thresholds)

@@ -1,4 +1,4 @@
-"""Measures of a CortexDebate's document: which agents heard which, and which pairs of answers differed."""
+"""Measures of a CortexDebate's document: which agents heard which, and who heard a different answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Document = Mapping[str, Any]
 
 
 class Edge(NamedTuple):
-    """An edge of a round: the agent ``target`` read the last answer of the agent ``source``."""
+    """A kept edge of a round: the agent ``target`` read the last answer of the agent ``source``."""
 
     round: int
     source: str
@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 
 def kept_edges(document: Document) -> list[Edge]:
-    """All kept edges, in the order of the rounds; empty if the debate ended before a round of debate."""
+    """All kept edges, in the order of the rounds; empty if the debate ended after the first answers."""
     return [
         Edge(graph["round"], source, target)
         for graph in document["graphs"]
@@ -29,14 +29,14 @@ def kept_edges(document: Document) -> list[Edge]:
 
 
 def debates(document: Document) -> dict[str, int]:
-    """Each agent's number of debates (S3, Table 4): how often other agents kept it as an opponent, in all rounds."""
+    """Each agent's number of debates (S3, Table 4): how often others heard it as an opponent, in all rounds."""
     edges = kept_edges(document)
     agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
     return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
 
 
 def collisions(document: Document) -> list[Edge]:
-    """The kept edges whose two agents gave different answers in the round before; null answers do not count."""
+    """The kept edges whose agents gave different answers in the round before, if both gave an answer."""
     found = []
     for edge in kept_edges(document):
         groups = groups_in(document, edge.round - 1)
@@ -46,9 +46,9 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """The number of each agent's group in a round. Agents without an answer are in no group.
+    """The number of each agent's group in a round; agents without an answer are left out.
 
-    The agents of a group gave the same answer: by `same_answer`, or by an equivalence check of their meaning.
+    The agents of a group gave the same answer, by `same_answer` or by a model's equivalence check.
     """
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
@@ -68,6 +68,6 @@ def groups_in(document: Document, round: int) -> dict[str, int]:
 
 
 def answers_by_round(document: Document) -> dict[tuple[int, str], str | None]:
-    """Each agent's answer in each round, from 0; null if it gave no readable answer."""
+    """The answers by round (from 0) and agent; None for an answer that is not valid."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return {(turn["round"], turn["agent"]): turn.get("answer") for turn in given}

@@ -1,4 +1,4 @@
-"""Similarity of two agents' outputs (CortexDebate; S3, Eq. 6; D.2, table 10): by cosine, cross-encoder or prompt."""
+"""The similarity of two agents' outputs, by cosine, cross-encoder or prompt (S3, Eq. 6; D.2, table 10)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ from moot.retrievers._encoders import Encoder
 Similarity = Literal["embedder", "cross_encoder", "prompt"]
 PROMPT = "cortex_debate/similarity"
 ROLE = "similarity"
-"""The role that rates how similar texts are."""
+"""The role whose model rates the similarity of two texts."""
 
 
 def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
-    """The output of each agent with a valid answer: answer and explanation, without the confidence (S3, Eq. 6)."""
+    """The outputs of the agents with a valid answer: answer and reasons, without the confidence (S3, Eq. 6)."""
     given = [turn for turn in answers if turn.get("answer") is not None]
     return {turn["agent"]: f"{turn['answer']}\n{turn.get('rationale')}" for turn in given}
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """The cosine of the outputs of every two agents, by `pair`. Agents without a valid answer are in no pair.
+    """The cosine of the outputs of every two agents, by `pair`.
+
+    Agents without a valid answer are in no pair, and pairs without a cosine are left out.
 
     Args:
-        answers: one turn of each agent.
+        answers: the last answer of each agent.
         encoder: the text encoder.
 
     Raises:
@@ -46,7 +48,7 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
     """
     outputs = outputs_of(answers)
     vectors = await encoder.embed([*outputs.values()]) if outputs else []
-    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # each is compared with all others
+    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # once, not once per comparison
     found = {}
     for (one, first), (other, second) in combinations(zip(outputs, rows, strict=True), 2):
         cosine = mean_cosine(first, [second])
@@ -58,14 +60,14 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
     """A cross-encoder's rating of every two outputs, by `pair`.
 
-    Each rating is the mean over both orders of the texts, because a cross-encoder may rate these differently.
+    Each rating is the mean over both orders of the two texts, because a cross-encoder may rate the orders differently.
 
     Args:
         answers: as for `similarities`.
         encoder: the cross-encoder.
 
     Raises:
-        UserError: the cross-encoder's scale is not from -1 to 1.
+        UserError: a rating is outside of [-1, 1].
         WorldError: the cross-encoder failed.
     """
     outputs, rated = outputs_of(answers), dict[tuple[str, str], float]()
@@ -85,14 +87,14 @@ async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossS
 async def rate_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
-    """The similarity of two outputs, from 0 to 1, rated by a model (S3, D.2): one call.
+    """A model's rating of the similarity of two outputs, from 0 to 1, in one call (S3, D.2).
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
         first: one agent's output.
         second: the other agent's output.
-        model: the model that compares.
+        model: the model that rates.
         prompt: the prompt's name.
 
     Raises:
@@ -104,15 +106,15 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of every two outputs, by `pair`: one call per pair, all in parallel.
+    """A model's rating of every two outputs, by `pair`, with parallel calls, one for each pair.
 
-    Pairs whose call failed are left out, with a warning.
+    Pairs whose calls failed are left out, with a warning.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
         answers: as for `similarities`.
-        run: the node's context; the role `ROLE` rates.
+        run: the node's context; the model of the role `ROLE` rates.
 
     Raises:
         UserError: no call to the model can succeed.

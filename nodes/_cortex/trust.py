@@ -1,8 +1,8 @@
-"""CortexDebate's trust formula, and the debating graph that it prunes (S3, section 4.2).
+"""CortexDebate's trust formula, and the rules that prune its debating graph (S3, section 4.2).
 
-Pure functions of plain values. An edge i -> j means that j reads i's last answer: i is its source, j its target.
-Weights are ``{target: {source: weight}}``, opponents ``{target: [sources]}``: every agent is a target, in the order of
-the agents, and none is its own source.
+Pure functions of plain values. An edge i -> j means that j reads i's last answer: i is the source of the edge, j its
+target. Weights have the form ``{target: {source: weight}}``, opponents the form ``{target: [source, ...]}``. Every
+agent is a target, in the order of the agents, and no agent is its own source.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Weights = dict[str, dict[str, float]]
 Opponents = dict[str, list[str]]
 
 THRESHOLDS = (0.3, 0.6, 0.8)
-"""Low, middle and high of the recalibrated confidence (S3, Eq. 2)."""
+"""The thresholds low, middle and high of recalibrated confidences (S3, Eq. 2)."""
 TOLERANCE = 1e-9
-"""The relative difference below which two values count as equal, because rounding may separate equal values."""
+"""Values count as equal up to this relative difference, because rounding may make equal values differ."""
 
 # --- the factors ----------------------------------------------------------------------------------------------------
 
 
 def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
-    """Recalibrated confidence (S3, Eq. 2): high if h >= high, middle if h >= middle, else h, but at least low.
+    """Recalibrated confidence (S3, Eq. 2): high if h >= high, middle if h >= middle, else the larger of h and low.
 
     Args:
         h: the confidence that an agent states, in [0, 1].
-        thresholds: low, middle and high, ascending; None leaves h as it is.
+        thresholds: low, middle and high, ascending; with None, the result is h.
 
     Raises:
         ValueError: h is not a number in [0, 1], or the thresholds do not ascend.
@@ -51,11 +51,11 @@ def loss(parameters: float, tokens: float) -> float:
     """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the expected loss of a model of this size (S3, Eq. 3).
 
     Args:
-        parameters: N, a plain count: 70e9, not 70.
+        parameters: N, the number of the model's parameters, such as 70e9.
         tokens: M, the number of tokens that the model was pre-trained on.
 
     Raises:
-        ValueError: a count is not above 0, or not finite.
+        ValueError: N or M is not above 0, or not finite.
     """
     if not (0 < parameters < math.inf and 0 < tokens < math.inf):
         raise ValueError(f"parameters and tokens are counts above 0, not {parameters} and {tokens}")
@@ -63,20 +63,30 @@ def loss(parameters: float, tokens: float) -> float:
 
 
 def credibility(parameters: float, tokens: float) -> float:
-    """C = 1 / L(N, M), below 1 / 1.69 (S3, Eq. 4). Raises: ValueError as `loss`."""
+    """C = 1 / L(N, M), below 1 / 1.69 (S3, Eq. 4).
+
+    Args:
+        parameters: N, as for `loss`.
+        tokens: M, as for `loss`.
+
+    Raises:
+        ValueError: N or M is not above 0, or not finite.
+    """
     return 1 / loss(parameters, tokens)
 
 
 def credibilities(
     sizes: Mapping[str, tuple[float | None, float | None] | None],
 ) -> tuple[dict[str, float], list[str]]:
-    """Each agent's C, and the agents whose N or M is unknown. If there is such an agent, C is 1 for all (our choice).
+    """Each agent's C, and the agents whose N or M is unknown.
+
+    If there is an agent with an unknown size, C is 1 for all agents (our choice).
 
     Args:
-        sizes: each agent's N and M.
+        sizes: each agent's N and M; None for a value or a pair that is unknown.
 
     Raises:
-        ValueError: a count is not above 0, or not finite.
+        ValueError: N or M is not above 0, or not finite.
     """
     found: dict[str, float] = {}
     for agent, size in sizes.items():
@@ -104,9 +114,12 @@ def reliability(previous: float, d: int, confidence: float) -> float:
 
 
 def mean_similarity(previous: float, d: int, cosine: float) -> float:
-    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (S3, Eq. 6); `cosine` compares two outputs of round d - 1.
+    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (S3, Eq. 6).
 
-    Rounding may leave a cosine just outside [-1, 1]; it is clipped.
+    Args:
+        previous: Sim_{d-1}; ignored at d = 1.
+        d: the round of debate, from 1.
+        cosine: the cosine of two agents' outputs of round d - 1; clipped to [-1, 1], which rounding may exceed.
 
     Raises:
         ValueError: d is below 1, or the cosine is not a number.
@@ -117,18 +130,17 @@ def mean_similarity(previous: float, d: int, cosine: float) -> float:
 
 
 def intimacy(similarity: float) -> float:
-    """I = 1 - Sim (S3, Eq. 7), in [0, 2]: how far apart the views of two agents are on average."""
+    """I = 1 - Sim (S3, Eq. 7), in [0, 2]: the mean distance between the outputs of two agents."""
     return 1 - similarity
 
 
 def self_orientation(d: int, n: int, kept_before: int) -> int:
-    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): how often an agent was not kept as an opponent, among n agents in d - 1
-    rounds.
+    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): how often others did not keep an agent as an opponent before round d.
 
     Args:
         d: the round of debate, from 1.
         n: the number of agents.
-        kept_before: P_d, how often it was kept as an opponent in the rounds before d.
+        kept_before: P_d, how often others kept the agent as an opponent in the rounds before d.
 
     Raises:
         ValueError: P_d is below 0 or more than d - 1 rounds allow.
@@ -158,7 +170,7 @@ def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
-    """The sources with the highest weights, in the order of the agents; ties go to the earliest."""
+    """The ``count`` sources with the highest weights, in the order of the agents; ties go to the earliest."""
     chosen = sort_by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 
@@ -169,11 +181,11 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""The pruning rules by name: which edges into a target are kept. Average, S3's own rule, keeps edges with at least the
-mean weight (S3, Eq. 10, 11); the others are the variants of S3 D.1.
+"""The pruning rules by name; each takes the weights of the edges into one target and returns the sources to keep.
 
-Top-3 keeps the three edges with the highest weights. Bottom-3-removed leaves one of S3's four opponents; of three or
-fewer opponents, one is kept as well (our choice), because otherwise none would be left.
+S3's own rule is the average: it keeps edges with at least the mean weight (S3, Eq. 10, 11). The other rules are
+variants (S3, D.1). In S3 each agent has four opponents, so bottom-3-removed keeps one. With three or fewer opponents,
+it also keeps one (our choice), because otherwise none would be left.
 """
 
 
@@ -188,18 +200,20 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
-    In a full graph an agent reads all opponents, by weight (ours: S3 names no order). In a sparse graph it reads
-    some, in the order of the agents. With the two ``mdm`` formulas they are chosen by ``pruning``. With ``self`` or
-    ``peer`` they are the agents whose confidence or score is above the mean of all agents, possibly none. With ``none``
-    half of the opponents, rounded up, are drawn by seed, round and agent (ours).
+    In a full graph, an agent reads all opponents, by descending weight (our choice; S3 names no order). In a sparse
+    graph, it reads some opponents, in the order of the agents. ``evaluation`` decides which:
+
+    - ``mdm`` and ``mdm_without_i_and_s``: those that ``pruning`` keeps.
+    - ``self`` and ``peer``: those whose confidence or score is above the mean of all agents, possibly none.
+    - ``none``: half of the opponents, rounded up, drawn at random (our choice).
 
     Args:
         weights: the weights of all edges, from `edge_weights`.
         graph: full or sparse.
         evaluation: the formula of the weights.
-        pruning: how MDM's edges are pruned.
+        pruning: the pruning rule.
         d: the round of debate.
-        seed: the seed of the draw.
+        seed: the seed of the draw, which also depends on the round and the agent.
     """
     others = {j: [i for i in weights if i != j] for j in weights}
     if graph == "full":

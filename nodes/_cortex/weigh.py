@@ -1,4 +1,4 @@
-"""CortexDebate's evaluation of a round as a node: the weight of each agent's answer for each other agent."""
+"""The node that weighs each agent for each other agent after a round, and its settings (CortexDebate)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pydantic import Field, field_validator
 
 
 class WeighingSettings(RoundsSettings):
-    """Settings of a debate in which each agent hears the agents that it should trust."""
+    """Settings of debates in which each agent hears the agents that a trust formula selects."""
 
     debating_graph: Graph = Field(
         default="sparse", description="full: every agent hears all others; sparse: edges are pruned."
@@ -71,7 +71,7 @@ class WeighingSettings(RoundsSettings):
 
     @property
     def compared_by(self) -> Similarity | None:
-        """How outputs are compared (the setting `similarity`); None if no weight depends on it."""
+        """How outputs are compared (the setting `similarity`); None if no weight depends on their similarity."""
         return self.similarity if self.evaluation == "mdm" else None
 
     def roles(self) -> set[str]:
@@ -98,7 +98,9 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 
 
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """The similarity of the outputs of every two agents, by `pair`; {} if no weight depends on it, or no time is left.
+    """The similarity of the outputs of every two agents, by `pair`.
+
+    The result is {} if no weight depends on similarities, or if `max_seconds` is used up.
 
     Raises:
         UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
@@ -116,7 +118,7 @@ async def _load_and_compare(answers: Sequence[Turn], cross_encoder: str) -> dict
 
 
 async def _if_in_time(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:
-    """The similarities; {} if `max_seconds` is used up. Then no further round follows, and the debate warns of it."""
+    """The similarities; {} if `max_seconds` is used up. In this case, the debate starts no further round, and warns."""
     try:
         return await in_time(comparing, what)
     except BudgetExhausted:
@@ -124,7 +126,7 @@ async def _if_in_time(comparing: Awaitable[dict[str, float]], what: str) -> dict
 
 
 def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
-    """Every agent's credibility. Warns if the weights depend on it and the size of a model is not known."""
+    """Every agent's credibility; warns if the weights depend on credibilities and the size of a model is unknown."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
         known = size_of(choose_model(settings, agent.name, agent.model).model)
@@ -144,7 +146,7 @@ def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: N
 def weigh_node() -> Node:
     """Adds the next round's debating graph: confidences, weights, and the edges that are kept.
 
-    Reads: claim, task, turns, rounds, graphs. Texts are compared only if the weights depend on it.
+    Reads: claim, task, turns, rounds, graphs. Texts are compared only if the weights depend on their similarity.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def weigh_node() -> Node:
 
 
 def history_of(graph: Mapping[str, Any] | None) -> History:
-    """The history that a round's graph passes to the next round; `first_history` without a graph."""
+    """The history in a round's graph, for the next round; without a graph, `first_history`."""
     if graph is None:
         return first_history()
     return {
@@ -198,7 +200,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """The scores that each agent gave to the others' last answers, by scorer."""
+    """The scores that each agent gave to the others' last answers, by scoring agent, then by scored agent."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:
@@ -207,5 +209,8 @@ def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, f
 
 
 def graph_report(state: DebateState) -> dict[str, Any]:
-    """How often each agent was heard, and how many edges joined agents with different answers (S3, tables 3, 4)."""
+    """Entries for ``metrics``: how often each agent was heard, and the number of edges between different answers.
+
+    These are the numbers of S3's tables 3 and 4.
+    """
     return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

@@ -48,10 +48,10 @@ MOST_REFUSALS = 4
 
 NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
-"""The length of the chain of calls that depend on each other."""
+"""The number of calls, one after another, on which the next call of the coroutine depends."""
 
 NOT_REPEATED = "The call failed and was not repeated: the time of `max_seconds` was used up."
-NOTHING_LEFT = "{error} The call was not repeated, because the lost reply may be charged for: {why}"
+NOTHING_LEFT = "{error} The lost reply may be charged for, and the ceilings do not allow another request. {why}"
 NOT_AWAITED = (
     "The call was sent, but its reply was not awaited: the time of `max_seconds` was used up. The endpoint may charge "
     "for it; ceilings count the {tokens:,.0f} tokens reserved for it."
@@ -68,7 +68,7 @@ class Requests:
         ceilings: the ceilings.
         planned: the call.
         reservation: the reservation for the first request.
-        record_sent: records the cost of all requests so far and of the next one, before the next one is sent.
+        record_sent: records the cost of the requests so far and of the next one; called before the next one is sent.
     """
 
     def __init__(
@@ -110,7 +110,10 @@ class Requests:
         self.lost = prompts + int(self.reservation.spend.tokens) - reply, replies + reply
 
     async def record_sent(self) -> None:
-        """Records the cost of the requests so far and of the next if there is a ledger, unless only time is bounded."""
+        """Records the cost of the requests so far and of the next one.
+
+        Does nothing without a ledger, or if only time is bounded.
+        """
         if self._record_sent and self._ceilings.counted:
             await self._record_sent(self.counted.plus(self.reservation.spend))
 
@@ -118,7 +121,7 @@ class Requests:
         """Reserves budget for the next request, if the reply to the last one was lost.
 
         Raises:
-            BudgetExhausted: there is not enough left for it.
+            BudgetExhausted: too little budget or time is left for it.
         """
         if not error.may_cost:
             return
@@ -142,7 +145,7 @@ class Requests:
 
 @dataclass
 class Caller:
-    """A role with its model. Makes one call that fits the model's context and the ceilings, with retries and a record.
+    """A role with its model. Makes calls that fit the model's context and the ceilings, with retries and records.
 
     Its fields are those of `moot.nodes._models.speaker.Speaker`.
     """
@@ -178,7 +181,7 @@ class Caller:
         return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
     def _with_seeds(self, messages: Sequence[BaseMessage]) -> Self:
-        """The same speaker with the seeds for one question; unchanged if no seed is set."""
+        """A copy of the speaker with the seeds for one request; the speaker itself if no seed is set."""
         if self.seed is None:
             return self
         ledger, (agent, sample) = self.ledger, self.sample
@@ -186,7 +189,7 @@ class Caller:
         seeds = CallSeeds(self.seed, question, messages)
         asker = (seeds.first_seed, branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
-        # With a ledger, equal calls of one step share a reply, and so they share the seed.
+        # With a ledger, equal calls of one superstep share a reply, and so they share the seed.
         run = run_metadata()
         shared = self.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
@@ -206,8 +209,8 @@ class Caller:
     ) -> tuple[AIMessage, Call]:
         """Makes a call whose messages are shortened to the model's context, and further if the endpoint refuses them.
 
-        The prompt of a role that decides is also shortened to fit the debate's ceilings. The rest of the request
-        (``more``: a schema or tools) counts as part of it.
+        The prompt of a role that decides is also shortened to the debate's ceilings, less the size of the rest of the
+        request (``more``: a schema or tools).
 
         Raises:
             UserError, WorldError: the call failed for good; UserError also if the shortened prompt is still too long.
@@ -246,7 +249,7 @@ class Caller:
         return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The most bytes of a deciding prompt, without ``extra_bytes``; None for other prompts or without a bound."""
+        """The maximum bytes of a deciding prompt, less ``extra_bytes``; None for other prompts or without a bound."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes
@@ -254,13 +257,13 @@ class Caller:
     async def _call_within_ceilings(
         self, send: Sending, planned: PlannedCall, messages: Sequence[BaseMessage] = ()
     ) -> tuple[AIMessage, Call]:
-        """One call within the debate's ceilings: its cost is reserved before it and settled after it.
+        """Makes a call within the debate's ceilings: reserves its maximum cost before, and records its real cost after.
 
-        Telemetry may show the messages, if they are known.
+        The ``messages`` are only for telemetry.
 
         Raises:
             UserError, WorldError: the call failed for good.
-            BudgetExhausted: a ceiling leaves too little for it, or `max_seconds` is used up before its reply arrives.
+            BudgetExhausted: a ceiling leaves too little for it, or `max_seconds` ends before its reply arrives.
         """
         ceilings = self.ceilings
         if not ceilings.bounded:
@@ -287,13 +290,13 @@ class Caller:
             detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            held = requests.reservation  # counts as spent if the real cost is unknown, as after a cancellation
+            held = requests.reservation  # counts as spent if the real cost is unknown, e.g. after a cancellation
             rest = held.spend if spent is None else spent.minus(requests.counted)
             ceilings.release_reservation(held, rest, time.perf_counter() - started)
         return message, call
 
     def _cut_call(self, requests: Requests, started: float) -> list[Call]:
-        """The record of a call that `max_seconds` cut; empty if no request was sent."""
+        """The record of a call that `max_seconds` ended, in a list; empty if no request was sent."""
         if not requests.sent:
             return []
         awaited = not requests.count_unanswered()
@@ -315,7 +318,7 @@ class Caller:
     async def _call(
         self, send: Sending, messages: Sequence[BaseMessage] = (), requests: Requests | None = None
     ) -> tuple[AIMessage, Call]:
-        """One call with its retries; ``requests`` counts its requests under a ceiling."""
+        """Makes a call, with retries; ``requests`` counts its requests under a ceiling."""
         with self._call_watch(messages) as watch:
             return await self._call_with_retries(send, watch, requests)
 
@@ -379,7 +382,7 @@ def run_metadata() -> Mapping[str, Any]:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs calls at the same time. The chain of dependent calls continues from the longest chain of these calls.
+    """Makes calls in parallel. Afterwards `chain` is that of the call with the longest chain.
 
     Raises:
         UserError, WorldError: the error of the first call that fails.

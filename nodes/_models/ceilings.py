@@ -1,11 +1,11 @@
-"""Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend.
+"""Ceilings: bounds on the tokens, USD, calls and seconds of a debate, a batch of debates or an evaluation.
 
 Before a call, the cost of its prompt and of its longest reply is reserved; afterwards its real cost is recorded. The
-prompt's tokens are estimated: its bytes (`weight_of`) divided by `bytes_per_token`. Until the endpoint has counted a
-prompt, the divisor is 3, less a margin. A call that does not fit waits for the calls in flight, which may cost less
-than was reserved; a call that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the
-smallest decision's cost is reserved from the start. A debate within a debate has its own ceilings within those of the
-outer debate.
+prompt's tokens are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, with a margin until the endpoint
+has counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a
+call that can never fit is not made (`BudgetExhausted`). The calls that decide a debate, such as a judge's, have a
+reservation from the start: their cost without evidence and answers. A debate within a debate has its own ceilings
+within those of the outer debate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from moot.nodes._models.spend import NOTHING, UNBOUNDED, PlannedCall, Spend, in_
 from moot.nodes._records.entries import Call
 
 UNCOUNTED_SHARE = 0.8
-"""Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this: a margin for dense texts."""
+"""Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin: some texts have
+fewer bytes per token."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 TOO_LATE = "The call was not made: the time of `max_seconds` is used up."
@@ -35,7 +36,7 @@ NO_LOCK = nullcontext()
 
 
 class Reservation(NamedTuple):
-    """The cost reserved for a call in flight, and its deadline on the event loop's clock (None if unbounded)."""
+    """The cost reserved for a call in flight, and the call's deadline on the event loop's clock (None if unbounded)."""
 
     spend: Spend
     until: float | None
@@ -43,10 +44,10 @@ class Reservation(NamedTuple):
 
 @dataclass(eq=False)
 class Ceilings:
-    """The bounds of a debate or of several; a debate that belongs to a batch must respect both its own and the batch's.
+    """Bounds and spending of one or more debates. A debate in a batch must respect its own bounds and the batch's.
 
     Args:
-        most: the bounds.
+        most: the bounds of tokens, USD and calls.
         seconds: maximum number of seconds, from now.
         parent: the ceilings of the batch, the evaluation or the outer debate that the debate belongs to.
     """
@@ -58,13 +59,13 @@ class Ceilings:
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
     skipped: Counter[str] = field(default_factory=Counter)
-    """Roles whose calls were refused, or were sent but got no reply, and how often; `not_awaited` counts the latter."""
+    """Calls by role that were refused, or that were sent but got no reply; `not_awaited` counts only the latter."""
     not_awaited: Counter[str] = field(default_factory=Counter)
     adds_earlier_runs: bool = True
-    """Whether costs of earlier runs are added when a debate is resumed; if not, they are counted already."""
+    """Whether a resumed debate adds the cost of its earlier runs to `spent`; false if `spent` already includes it."""
 
     recheck_seconds: ClassVar[float] = math.inf
-    """Seconds after which a waiting call checks for budget again without having been notified."""
+    """Seconds after which a waiting call checks for budget again although nothing has woken it."""
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
@@ -90,7 +91,7 @@ class Ceilings:
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def lock(self) -> AbstractContextManager[None]:
-        """A lock on the budget; within one event loop, code without ``await`` needs none."""
+        """A lock on the budget; not needed within one event loop, because code without ``await`` is not interrupted."""
         return NO_LOCK
 
     def _lock(self) -> AbstractContextManager[None]:
@@ -101,7 +102,7 @@ class Ceilings:
 
         Args:
             need: the maximum cost of a call.
-            short: the amount that is missing; not above 0 for a quantity of which enough is left.
+            short: the missing amount; zero or negative for a quantity of which enough is left.
         """
         return False
 
@@ -114,14 +115,14 @@ class Ceilings:
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
     async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
-        """Starts a debate: sets its bounds (`resume`), and reserves the cost of the smallest decision.
+        """Starts a debate: sets its bounds (`resume`), and reserves the cost of the calls that decide it.
 
         Args:
             budget: from `moot.nodes._runtime.budget.open_budget`.
             lost: see `count_lost_calls`.
 
         Raises:
-            BudgetExhausted: the ceilings, or those of the batch, cannot pay even for the smallest decision.
+            BudgetExhausted: the debate's ceilings, or those of its batch, cannot pay for these calls.
         """
         self.resume(budget)
         self.count_lost_calls(lost)
@@ -136,8 +137,8 @@ class Ceilings:
         await self._take_when_available(lambda: need, lambda _: NOTHING, math.inf, take)
 
     def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """Sets a debate's bounds, prices and reservations without checks. A role that made one of the ``calls`` before
-        the debate was resumed gets no reservation."""
+        """Sets a debate's bounds, prices and reservations without checks, and counts earlier runs' ``calls`` as spent.
+        A role that made one of these calls gets no reservation."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
         self.seconds = budget.get("seconds") or math.inf
@@ -151,7 +152,7 @@ class Ceilings:
         self._update_bounds()
 
     def count_lost_calls(self, lost: Spend) -> None:
-        """Counts calls of earlier runs of the debate whose replies were lost: the run was killed or calls failed."""
+        """Counts the cost of earlier runs' calls whose replies were lost: the run was killed, or the call failed."""
         self._lost = self._lost.plus(lost)
         self._count_earlier(lost)
 
@@ -160,7 +161,7 @@ class Ceilings:
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
-        """Releases the reservation for the decision; an inner debate, whose verdict decides this one, makes its own."""
+        """Releases the reservation for the decision: the inner debate that decides this debate reserves its own."""
         self._deciding_calls = {}
 
     def end(self) -> None:
@@ -180,7 +181,7 @@ class Ceilings:
         """Reserves budget for a call; waits as long as calls in flight may release some.
 
         Raises:
-            BudgetExhausted: there is not enough left for it.
+            BudgetExhausted: too little budget or time is left for it.
         """
         key = (planned.role, planned.prompt)
         own = self._deciding_calls.get(key)
@@ -220,12 +221,11 @@ class Ceilings:
 
         Args:
             planned: the call.
-            reservation: the rest of its reservation.
+            reservation: the rest of the call's reservation.
 
         Raises:
-            BudgetExhausted: there is not enough left for it.
+            BudgetExhausted: too little budget or time is left for it.
         """
-
         need = await self._take_when_available(
             lambda: planned.spend(self.prices, UNCOUNTED_SHARE)._replace(calls=0),
             lambda _: NOTHING,
@@ -239,15 +239,15 @@ class Ceilings:
             level.reserved = level.reserved.plus(need)
 
     def count_skipped(self, role: str, *, awaited: bool = True) -> None:
-        """Counts a call that was refused, or that was sent but got no reply (``awaited`` is false)."""
+        """Counts a call that was refused or, if ``awaited`` is false, a call that was sent but got no reply."""
         self.skipped[role] += 1
         self.not_awaited.update([] if awaited else [role])
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        A call no larger than planned may use the debate's whole reservation, a larger one only its own part. After lost
-        calls the reservation may be too small for all roles that decide; then only the first of them are called.
+        A call no larger than planned may use the debate's whole reservation, a larger one only the amount planned for
+        it. After lost calls the reservation may be too small for all roles that decide; then the last are not called.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
@@ -262,13 +262,13 @@ class Ceilings:
         """Releases a call's reservation and records its real cost.
 
         Args:
-            reservation: its reservation.
-            spent: the part of its real cost that is not counted yet.
-            seconds: its duration.
+            reservation: the call's reservation.
+            spent: the part of the real cost that is not counted yet.
+            seconds: the call's duration.
         """
         with self._lock():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first: a file may store it, for the case of a kill here
+                level.spent = level.spent.plus(spent)  # first: a kill before the next line loses no cost
                 level.reserved = level.reserved.minus(reservation.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
@@ -278,9 +278,9 @@ class Ceilings:
         """Counts calls that an earlier run paid for. Their replies are in the ledger, so they are not made again.
 
         Args:
-            planned: the first call.
+            planned: the first of the calls.
             calls: the calls from the ledger.
-            skipped: whether the earlier run also refused a call, or did not await one.
+            skipped: whether the earlier run also refused a call, or did not await its reply.
         """
         if not self.bounded:
             return
@@ -298,7 +298,7 @@ class Ceilings:
                     level.spent = level.spent.plus(spent)
 
     def real_cost(self, call: Call) -> Spend | None:
-        """The real cost of a call; None if the endpoint does not count tokens: then its reservation counts."""
+        """The real cost of a call; None if its tokens are unknown: then its reservation counts as its cost."""
         return spent_by([call], self.prices) if is_counted(call) else None
 
     def cost_of_failed(self, model: str, prompt_tokens: int, reply_tokens: int) -> Spend:
@@ -378,7 +378,7 @@ class Ceilings:
     # --- the remaining budget -----------------------------------------------------------------------------------------
 
     def decision_reserve(self) -> Spend:
-        """The reservation for roles that decide."""
+        """The reservations for roles that decide, in this debate and in debates within it."""
         total = self._own_reserve()
         for part in self._parts:
             total = total.plus(part.decision_reserve())
@@ -397,11 +397,11 @@ class Ceilings:
         return self._available()
 
     def elapsed(self) -> float:
-        """Seconds since the debate started, or was resumed after it waited for a person."""
+        """Seconds since the debate started or, if it was resumed, since it was resumed."""
         return time.monotonic() - self._started
 
     def _deadline(self, deciding: bool) -> float:
-        """The moment (`time.monotonic`) at which a call must end; infinite if time is not bounded."""
+        """The moment (`time.monotonic`) by which a call must end, later if it decides; infinite without a bound."""
         if self.seconds == math.inf:
             return math.inf
         reserved = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
@@ -418,7 +418,7 @@ class Ceilings:
         as small as the smallest one so far would be refused.
         """
         if not self.bounded or not (self.spent.calls or self.skipped):
-            return False  # a debate starts in any case
+            return False  # nothing is spent yet
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
         return (
             time.monotonic() >= self.deadline()
@@ -427,7 +427,7 @@ class Ceilings:
         )
 
     def affordable_calls(self) -> int:
-        """How many calls like the last one are affordable besides the decision; 0 if nothing but time is bounded."""
+        """How many more calls as large as the last one leave enough for the decision; 0 if only time is bounded."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one
@@ -438,9 +438,9 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, planned: PlannedCall) -> int | None:
-        """The maximum bytes (`weight_of`) of a deciding prompt; None if nothing bounds it.
+        """The maximum bytes (`weight_of`) of a deciding prompt; None if neither tokens nor USD are bounded.
 
-        That is the sum of the bytes reserved for it and its share of the budget that is not reserved.
+        They are the bytes reserved for the prompt, plus its share of the budget that is not reserved.
         """
         own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
         shares, tokens = max(1, len(self._deciding_calls)), math.inf
@@ -471,14 +471,14 @@ def shared_ceilings(
         with shared_ceilings(max_cost=2.0):
             documents = await asyncio.gather(*(graph.ainvoke({"claim": claim}) for claim in claims))
 
-    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They apply
-    within one event loop.
+    A debate fails before its first call (``budget_exhausted``) if too little is left for the calls that decide it.
+    The ceilings apply within one event loop.
 
     Args:
         budget: maximum number of tokens of prompts and replies.
         max_cost: maximum cost in USD; a model without a price is refused.
         max_calls: maximum number of calls to models.
-        max_seconds: maximum number of seconds from here on.
+        max_seconds: maximum number of seconds from now.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
     with debates_within(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
@@ -496,5 +496,5 @@ def debates_within(ceilings: Ceilings) -> Iterator[Ceilings]:
 
 
 def open_ceilings() -> Ceilings:
-    """The ceilings of a new debate, within the shared ceilings; it has no bounds of its own yet."""
+    """The ceilings of a new debate, within the shared ceilings, and not yet with bounds of their own."""
     return Ceilings(parent=_shared.get())

@@ -1,4 +1,4 @@
-"""Creates chat models; providers' peculiarities are handled here."""
+"""Creates chat models, and handles the differences between providers."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ class ModelChoice(BaseModel):
 class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
-    ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``longest_text`` is then the
-    maximum number of characters of a text in a reply. ``structure`` is how the client takes a schema, and ``json_mode``
-    whether it can request JSON without a schema. ``is_capped`` is true if only a ceiling limits the length of its
-    replies. Then the limit is not in the ledger's keys, because a complete reply is the same without it.
+    ``tight`` is true if a new JSON schema costs the endpoint nothing, so that each call may have its own; in these
+    schemas ``longest_text`` is the maximum number of characters of a text. ``structure`` is the way to pass a schema to
+    the client. ``json_mode`` is true if the client can request JSON without a schema. ``is_capped`` is true if only a
+    ceiling limits the length of replies. The ledger's keys then leave out this limit, because a complete reply does not
+    depend on it.
     """
 
     name: str
@@ -83,19 +84,19 @@ async def open_chat_model(
     timeout: float = 120.0,
     seed: int | None = None,
 ) -> ChatModel:
-    """A chat model by name, created once per event loop and settings.
+    """Opens a chat model by name. The client of an endpoint is created once per event loop and options.
 
     Args:
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
             LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
-        temperature: None leaves it to the endpoint.
+        temperature: the sampling temperature; None leaves it to the endpoint.
         max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
         seed: the sampling seed of all its calls; None leaves it to the endpoint. Debates give each call its own.
 
     Raises:
-        UserError: an unknown provider, a missing key or package.
+        UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created.
     """
     provider, _, model = name.partition(":")
     if not model:
@@ -117,7 +118,7 @@ async def open_chat_model(
 
     async def make() -> ChatModel:
         connection = await create_once_in_thread(
-            ("line", name, endpoint, timeout), lambda: open_connection(endpoint, name, timeout)
+            ("connection", name, endpoint, timeout), lambda: open_connection(endpoint, name, timeout)
         )
         http = await http_client(timeout, endpoint.base_url, name)
         return await asyncio.to_thread(model_on, connection, http)
@@ -132,16 +133,16 @@ async def open_chat_model(
             api_key=endpoint.api_key,
             temperature=temperature,
             timeout=timeout,
-            max_retries=0,  # moot retries calls itself
+            max_retries=0,  # moot repeats failed calls itself
             http_async_client=http,
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
             http_socket_options=(),  # moot passes its own HTTP client
             use_responses_api=False,
-            stream_usage=True,  # if tokens are streamed, they are counted as well
+            stream_usage=True,  # streamed replies are counted, too
             **limits,
         )
-        if "_line" in kind.__private_attributes__:
-            chat._line = connection
+        if "_connection" in kind.__private_attributes__:
+            chat._connection = connection
         return ChatModel(name, chat, endpoint, tight)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
@@ -160,7 +161,11 @@ async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) ->
 
 @lru_cache(maxsize=64)
 def sync_client(timeout: float, own_machine: bool) -> Any:
-    """The HTTP client for LangChain's synchronous methods, never closed. Blocking.
+    """The HTTP client for LangChain's synchronous methods; it is never closed. Blocking.
+
+    Args:
+        timeout: seconds per request.
+        own_machine: whether the endpoint is on this machine.
 
     Raises:
         UserError: see `make_client`.

@@ -2,10 +2,11 @@
 
 A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
 (``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. If an endpoint refuses a prompt as too
-long, the context that it names, or else an estimate, applies for the rest of the process if it is smaller.
+long, moot learns a context from the refusal (`learn_refusal`). For the rest of the process, this context replaces a
+larger or unknown one.
 
-Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `BYTES_PER_TOKEN`,
-until the endpoint has counted prompts of this model.
+Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `bytes_per_token`. The
+divisor is `BYTES_PER_TOKEN` until the endpoint has counted prompts for this model.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ shorter than estimated."""
 MIN_BYTES_PER_TOKEN, MAX_BYTES_PER_TOKEN = 0.5, 8.0
 """Bounds of the bytes per token, against absurd counts of an endpoint."""
 FEWEST_COUNTED_BYTES = 500
-"""Token counts of prompts with fewer bytes are not used: the endpoint's own few tokens would distort the estimate."""
+"""Token counts of prompts with fewer bytes are ignored: tokens that an endpoint adds would distort the estimate."""
 DIGIT, OTHER_SCRIPT = 4, 2
-"""Weight of a digit, and of a byte outside ASCII, in estimates, in bytes of English text. Many models
-take each digit as a token, and one or two bytes of other scripts: SmolLM2's tokens have 1.0 byte in a table of
-numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
+"""Weights in `weight_of`: a digit counts as 4 bytes, and a byte outside ASCII as 2 bytes.
+
+In many models each digit is a token, and a token of other scripts has only one or two bytes. A token of SmolLM2 has on
+average 1.0 byte in a table of numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
 RISE_SHARE = 0.1
 """If an endpoint counts more bytes per token than estimated, the estimate rises by this share of the difference. If it
@@ -37,8 +39,8 @@ counts fewer, the count replaces the estimate at once, because that is safer."""
 REPLY_RESERVE = 512
 """Tokens reserved for a reply without ``max_tokens``, but at most a quarter of the context."""
 CONTEXT_SHARE = 0.97
-"""The share that a prompt may fill of the context without the reply's tokens: tokens are estimated, and endpoints add
-some per message."""
+"""A prompt may fill this share of the context that the reply leaves: tokens are estimated, and endpoints add some to
+each message."""
 
 _PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 _HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}
@@ -64,7 +66,7 @@ def bytes_of(text: str) -> int:
 
 
 def weight_of(text: str) -> int:
-    """The bytes of a text in UTF-8, weighted for estimates: characters that take many tokens count as several bytes."""
+    """The bytes of a text in UTF-8, weighted for estimates: digits and bytes outside ASCII count as several bytes."""
     encoded = text.encode(errors="replace")
     digits = len(encoded) - len(encoded.translate(None, _DIGITS))
     others = 0 if text.isascii() else len(encoded.translate(None, _ASCII))
@@ -75,7 +77,7 @@ def bytes_per_token(model: str) -> float:
     """Estimated bytes per token of a model, as `weight_of` counts bytes.
 
     Args:
-        model: its name in the settings, provider:name.
+        model: the model's name in the settings, provider:name.
     """
     return _bytes_per_token.get(model, BYTES_PER_TOKEN)
 
@@ -101,8 +103,8 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
     """The maximum number of tokens in a prompt and its reply together; None if not known.
 
     Args:
-        model: its name in the settings, provider:name.
-        address: the endpoint's address; a context learnt from its refusals applies if it is smaller.
+        model: the model's name in the settings, provider:name.
+        address: the endpoint's address; a context learnt from its refusals replaces a larger or unknown one.
         setting: the user's value, which overrides the tables.
     """
     known = setting or listed_context(model)
@@ -179,11 +181,11 @@ def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
 def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
     """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
-    If the endpoint names no context, the next prompt is shorter by one and a half times the excess tokens; if it does
-    not name these either, or they are half of the prompt or more, the next prompt is about half as long.
+    If the refusal names no context, the next prompt is shorter by one and a half times the excess tokens. If no excess
+    tokens are named either, or if they are half of the prompt or more, the next prompt is about half as long.
 
     Args:
-        model: its name in the settings, provider:name.
+        model: the model's name in the settings, provider:name.
         address: the endpoint's address.
         text: the error's text.
         sent: bytes of the prompt's texts, as `weight_of` counts them.
@@ -196,11 +198,11 @@ def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: in
     tokens = tokens or (context + over if context and over else None)
     estimate = math.ceil(sent / bytes_per_token(model))
     if context is None:
-        less = 3 * over // 2 if over else estimate // 2  # tokens may have more bytes than we estimate
+        less = 3 * over // 2 if over else estimate // 2  # a token may have more bytes than estimated
         room = estimate - less if 4 * less < 3 * estimate else estimate // 2
         context = room + (max_tokens or min(REPLY_RESERVE, room // 3))
     context = max(1, min(context, known) if known else context)
     _learnt[address, model] = context
     if tokens is None and estimate <= context - reply_room(context, max_tokens):
-        tokens = context + context // 8  # the prompt would fit by our estimate, so the estimate was too low
+        tokens = context + context // 8  # the estimate says that the prompt fits, so it is too low
     count_prompt(model, max(sent, FEWEST_COUNTED_BYTES), tokens)

@@ -34,7 +34,7 @@ class LedgerUse:
         adopt: whether to resume an unfinished debate with the same input and settings.
         id: the debate's id in the ledger, for a resumed or a new debate; in ``replay``, the debate whose
             entries are read first.
-        idempotency_key: a key; two equal requests with the same key are one debate.
+        idempotency_key: the request's key; equal requests with the same key are one debate.
         ends: whether a finished debate is marked as ended in the ledger. If not, the caller marks it (`CallLedger.end`)
             once the caller has the document; if the caller is killed before, the debate is resumed at no cost.
         person: the debate's owner, on a server with users.
@@ -79,7 +79,7 @@ def current_use(default: Mode = "off") -> LedgerUse:
     for known in MODES:
         if mode == known:
             return LedgerUse(known)
-    raise UserError(f"MOOT_LEDGER is {mode!r}; it may be {', '.join(MODES)}.", kind="invalid_environment")
+    raise UserError(f"MOOT_LEDGER is {mode!r}; it must be one of {', '.join(MODES)}.", kind="invalid_environment")
 
 
 class PendingCall(Generic[T]):
@@ -99,7 +99,7 @@ class DebateLedger:
         mode: see `LedgerUse`.
         ledger: the ledger.
         id: the debate whose entries are written, or read first in ``replay``.
-        replies: how often a person had replied before this run of the debate.
+        replies: the number of a person's replies so far, including the reply that resumes the debate.
     """
 
     mode: Mode
@@ -109,6 +109,7 @@ class DebateLedger:
     fault: str = ""
     """Why an entry could not be written; empty if all were written."""
     _found: Spend = NOTHING
+    """The cost of calls that `cost_of_lost_calls` must not count; see `without_found_call`."""
     _pending: dict[str, PendingCall[Any]] = field(default_factory=dict)
     _steps_by_call: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
@@ -116,10 +117,17 @@ class DebateLedger:
     """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
 
     def ordinal(self, call: Any, place: Any) -> int | list[int]:
-        """Records a place of the run that makes a call; returns the number of places recorded for the call before it.
+        """The part of a ledger key that distinguishes repetitions of a call.
 
-        A place is a step and its repetition. Calls of one place have the same ordinal, so that they share a reply.
-        After replies of a person, the ordinal is a list of the number of replies and this number.
+        Equal calls with the same ``place`` have the same ordinal, so that they share a reply.
+
+        Args:
+            call: the hashes of the other parts of the key.
+            place: the step that makes the call, and its repetition in this step.
+
+        Returns:
+            The number of other places at which the same call was made before. After a person's replies, a list of the
+            number of replies and this number.
         """
         places = self._steps_by_call.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
@@ -133,7 +141,7 @@ class DebateLedger:
             description: the call in words, for the error.
 
         Raises:
-            UserError: there is no entry, and no call may be made.
+            UserError: a replay has no entry for the key.
         """
         if self.mode == "record":
             return self.stored(key)
@@ -147,7 +155,7 @@ class DebateLedger:
         return bool(self.ledger.stored_entries(self.id))
 
     def stored(self, key: Key) -> StoredCall | None:
-        """The reply that an earlier run of this debate stored for a key; None if it stored none, or a failure."""
+        """The result that an earlier run of this debate stored for a key; None if there is none, or a failure."""
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 
@@ -155,16 +163,21 @@ class DebateLedger:
         """The ledger's entry for a key in a replay.
 
         Raises:
-            UserError: there is no entry.
+            UserError: there is no entry, or the entry has no result.
         """
         found = await self.ledger.find(key, self.id)
-        if found is None or found.value is None:  # no value: the debate was killed before the reply
+        if found is None or found.value is None:  # no value: the debate was killed before it stored the reply
             raise await self.ledger.replay_error(key, description, self.id or None)
         return found
 
     async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on, because the result is
-        already paid for."""
+        """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on without it.
+
+        Args:
+            key: the call's key.
+            value: the result.
+            about: facts about the call that are stored with the result: its role, node and model, or source and query.
+        """
         await self.store_results([(key, value)], about)
 
     async def store_results(self, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
@@ -176,18 +189,18 @@ class DebateLedger:
                 self.fault = error.detail
 
     async def store_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes the failure of a call, so that a replay fails there, too; other modes make the call again."""
+        """Writes the failure of a call. A replay then fails at this call, too; other modes make the call again."""
         await self.store_result(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
-        """The cost of calls of earlier runs whose replies were lost: for one key, or for all."""
+        """The cost of earlier runs' calls whose replies were lost: of the calls with a key or, by default, of all."""
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
         return total if key else total.minus(self._found)
 
     def without_found_call(self, lost: Spend, cost: Spend) -> Spend:
-        """The cost of lost calls, without a call that was not lost: its unusable reply is in the ledger."""
+        """The cost of lost calls minus the ``cost`` of a call whose unusable reply is in the ledger; at least zero."""
         others = Spend(*(max(0, less) for less in lost.minus(cost)))
         self._found = self._found.plus(lost.minus(others))
         return others
@@ -197,7 +210,7 @@ class DebateLedger:
 
         Args:
             key: the call's key.
-            sent: the maximum cost of the call, together with earlier attempts with this key.
+            sent: the maximum cost of the call, plus the cost of earlier attempts with this key.
             about: as in `store_result`.
         """
         await self.store_failure(key, None, {**about, SENT: [*sent]})
@@ -205,11 +218,12 @@ class DebateLedger:
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Makes a call once for all callers that request it; returns its result, and whether another caller made it.
 
-        The first caller makes the call. If it is cancelled, one of the waiting callers makes it.
+        The first caller makes the call. If this caller is cancelled, one of the waiting callers makes the call.
+        Later callers get the same result, until `forget`.
 
         Args:
             hash: the hash of the call's key.
-            make: makes the call; its error is raised for every waiting caller, while later callers try again.
+            make: makes the call. If it raises an error, all waiting callers get this error; later callers try again.
         """
         while (pending := self._pending.get(hash)) is not None:
             for result in await self._wait_for_call(pending):
@@ -244,7 +258,7 @@ class DebateLedger:
     ) -> list[list[float]]:
         """The same as `Embeddings.embed`.
 
-        Each text has its own entry, because the texts of one request differ from run to run.
+        Each text has its own entry in the ledger, because the texts of one request differ from run to run.
         """
         about, hashes = {"model": parts["model"]}, hashes_of(parts)
         keys = {text: key_of("embedding", {"text": text}, hashes) for text in texts}
@@ -292,15 +306,15 @@ class DebateLedger:
 async def open_debate_ledger(
     use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
 ) -> DebateLedger | None:
-    """Opens the ledger for a debate that starts or is resumed; None if the ledger is off.
+    """Opens the ledger for a debate that starts or is resumed; returns None if the ledger is off.
 
     Args:
         use: how the debate uses the ledger.
         graph: the system.
-        given: the debate's input; values that are None or empty lists are left out.
+        given: the debate's input; it is stored without None and empty lists.
         settings: the debate's settings, as in the document.
-        id: the debate's id, if it has one; else it gets one.
-        replies: the number of a person's replies in it.
+        id: the debate's id; if empty, the id in ``use``, else a new one.
+        replies: the number of a person's replies in the debate so far.
 
     Raises:
         UserError: the ledger cannot be used, the debate belongs to another user, or the request was made before.

@@ -19,7 +19,7 @@ SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_ev
 
 
 class FullCost(NamedTuple):
-    """The cost of a debate, including replies from the ledger; None for unknown values."""
+    """The cost of a debate, as if replies from the ledger were paid for; None for unknown values."""
 
     tokens: int | None
     usd: float | None
@@ -28,11 +28,11 @@ class FullCost(NamedTuple):
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, with replies from the ledger included; equal calls that shared a request count once.
+    """The cost of calls, as if replies from the ledger were paid for; equal calls that shared a request count once.
 
     Args:
         calls: the debate's calls.
-        seconds: its duration; ignored if a reply is from the ledger, because the duration is then unknown.
+        seconds: the debate's duration; ignored if a reply is from the ledger, which shortens the debate.
         prices: from `read_prices`.
     """
     calls = list(calls)
@@ -43,24 +43,24 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
 
 def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """Settings with which self-consistency costs as much as a debate: as many samples as the debate's cost pays for.
+    """Settings with which self-consistency costs as much as a debate.
 
         ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
         ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
 
     Args:
-        debate: its cost.
+        debate: the debate's cost.
         equal: the quantity to equalise.
 
     Raises:
-        UserError: the debate's value is unknown or zero.
+        UserError: the debate's value of this quantity is unknown or zero.
     """
     amount = getattr(debate, equal)
     if not amount:
         why = {
             "tokens": "the endpoint did not count the tokens of the debate",
             "usd": "its cost is unknown or zero, because a model has no price (MOOT_PRICES names a file of prices), or "
-            "the endpoint did not count its tokens",
+            "the endpoint did not count the tokens",
             "calls": "the debate made no call",
         }[equal]
         raise UserError(f"No control can be matched to the debate: {why}.", kind="invalid_setting")
@@ -70,7 +70,7 @@ def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or the debate's is zero.
+    """The cost of a control divided by its debate's, by quantity; None if one is unknown or the debate's is zero.
 
     ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}

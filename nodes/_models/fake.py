@@ -1,6 +1,6 @@
-"""A fake chat model: it fills the JSON schema of a call, always the same way for the same prompt.
+"""A fake chat model: it fills the JSON schema of a call, with equal values for equal prompts.
 
-It is a provider like any other (``fake:SEED``), so that tests and trial runs of a graph use the real code.
+Settings name it like any other model (``fake:SEED``), so that tests and trial runs use the same code as real runs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ REPLY_AFTER_TOOL = "Nothing more has to be searched for."
 
 
 class FakeChatModel(BaseChatModel):
-    """Replies with values drawn by a seed if a call has a schema, else with an empty object.
+    """A fake chat model, whose replies contain random values that fit the call's schema.
 
-    If tools are offered, it calls the first one once, with drawn arguments.
+    The seed and the prompt determine the values. Without a schema, the reply is an empty object. If tools are offered,
+    the first tool is called once, with random arguments.
     """
 
     seed: str = "0"
     call_seed: int | None = None
-    """The sampling seed: another seed draws other values."""
+    """The sampling seed of a call: another seed draws other values. None for no seed."""
 
     @property
     def _llm_type(self) -> str:
@@ -69,7 +70,14 @@ def _draw_call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
 
 
 def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], index: int = 0) -> Any:
-    """Draws a value that one of our schemas allows; ``index`` is the value's place in its list."""
+    """Draws a value that a schema allows.
+
+    Args:
+        schema: a schema of moot's replies or tools.
+        rng: the random numbers.
+        parts: the schema's definitions, by name (``$defs``).
+        index: the value's index in its list.
+    """
     if "$ref" in schema:
         return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)
     if "enum" in schema:

@@ -36,18 +36,19 @@ def fit_messages(
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
 ) -> FittedMessages:
-    """Shortens messages to a model's context and to the ceilings (`shorten`): leaves out only data, never instructions.
+    """Shortens messages to a model's context and to the ceilings. Only data is left out, never instructions.
 
     Args:
         messages: a prompt or a conversation.
         model: the model that receives them.
         role: the role that makes the call.
-        context_tokens: the setting, as for `context_of`.
-        ranks: as for `shorten`.
-        room: bytes (`weight_of`) that the ceilings allow, if any; then all data but the claim may be left out.
+        context_tokens: the setting of this name; it overrides the listed context of the model.
+        ranks: ranks of evidence by id, as for `shorten`.
+        room: maximum bytes (`weight_of`) under the ceilings, None without such a limit. If it is the tighter limit, all
+            data but the claim may be left out.
 
     Raises:
-        UserError: the shortest prompt is too long for the context.
+        UserError: even the shortest version is too long for the context.
     """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
@@ -73,7 +74,7 @@ def fit_messages(
         cut_weight = weight_of_all(cut)
         if fixed + shortened.size > aim:
             break  # nothing more can be left out
-        aim = int(aim * most / cut_weight) - 1  # `most` bounds weights, and the remaining text may weigh more per byte
+        aim = int(aim * most / cut_weight) - 1  # the remaining text may weigh more per byte than the whole text
     if cut_weight > most and not by_ceiling:
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
@@ -96,5 +97,5 @@ def fit_messages(
 
 
 def weight_of_all(messages: Sequence[BaseMessage]) -> int:
-    """The bytes of messages, as `weight_of` counts them."""
+    """The bytes of all messages together, as `weight_of` counts them."""
     return sum(weight_of(str(message.content)) for message in messages)

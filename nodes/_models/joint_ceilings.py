@@ -1,4 +1,4 @@
-"""Ceilings shared by several processes of a machine; their spending and reservations are in a memory-mapped file.
+"""Ceilings shared by processes of one machine, which keep their spending and reservations in a memory-mapped file.
 
 Each process writes its own section of the file and reads all sections. A call's budget is checked and taken under a
 lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings
@@ -28,7 +28,7 @@ IS_POSSIBLE = fcntl is not None
 """Whether this system supports locks between processes."""
 FIELDS = struct.Struct("3d")
 PROCESS_BYTES = 3 * FIELDS.size
-"""Bytes of the file for each process: its tokens, USD and calls that are spent, in flight, and reserved."""
+"""Bytes of a process's section of the file: tokens, USD and calls, each spent, in flight and reserved."""
 RECHECK_SECONDS = 0.2
 """Seconds after which a waiting call checks whether another process has released budget."""
 
@@ -39,7 +39,7 @@ class JointFile:
     Args:
         path: its path.
         slots: the number of processes; 0 to open an existing file.
-        lasting: whether the content of an existing file stays, if the file is for as many processes.
+        lasting: whether an existing file for the same number of processes keeps its content.
 
     Raises:
         OSError: the file cannot be created or opened.
@@ -49,7 +49,7 @@ class JointFile:
         self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if slots else 0), 0o600)
         if slots and not (lasting and os.fstat(self._handle).st_size == slots * PROCESS_BYTES):
             os.ftruncate(self._handle, 0)
-            os.write(self._handle, bytes(slots * PROCESS_BYTES))  # mapping a file with holes fails if the disk is full
+            os.write(self._handle, bytes(slots * PROCESS_BYTES))  # on a full disk, writing to a hole kills the process
         self._memory = mmap.mmap(self._handle, 0)
         self.slots = range(len(self._memory) // PROCESS_BYTES)
 
@@ -132,7 +132,7 @@ class JointCeilings(Ceilings):
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """The lock of `JointFile`; before its release, this process's reservation for roles that decide is written."""
+        """The lock of `JointFile`; before its release, this process writes its reservation for roles that decide."""
         with self._file.lock():
             yield
             self._file.write(self._slot, RESERVED, super().decision_reserve())

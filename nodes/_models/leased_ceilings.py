@@ -10,8 +10,10 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.spend import Spend
 
 Lease = Callable[[Spend, Spend], Awaitable[tuple[Sequence[float], Sequence[float]]]]
-"""Takes the amount that is missing for a call, and the maximum cost of the call. Leases at least the missing amount, if
-it is available, and at most a multiple of the cost. Returns the leased amount, and the amount that is left to lease."""
+"""A function that leases budget for a call: it takes the missing amount and the call's maximum cost.
+
+It leases at least the missing amount, or nothing if less is left, and at most a multiple of the cost. It returns the
+leased amount, and the amount that is left to lease."""
 
 
 class LeasedCeilings(Ceilings):
@@ -34,7 +36,7 @@ class LeasedCeilings(Ceilings):
         self._leasing = asyncio.Lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Leases another block of budget, unless another call just has; returns whether there is more budget."""
+        """Leases a block of budget, unless another call has just leased one; returns whether there is more budget."""
         before = self.most
         async with self._leasing:
             if self.most != before:

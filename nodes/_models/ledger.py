@@ -14,10 +14,10 @@ from moot.nodes._records.entries import Call, Turn, Warned
 T = TypeVar("T")
 
 branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
-"""A coroutine's position among the parallel calls of its node. Entries are in this order, whichever call ends first.
+"""A coroutine's position among its node's parallel calls. Calls and warnings are sorted by this position.
 
-The first number counts the earlier groups of parallel calls. Inside a group, two numbers follow: the coroutine's index
-in the group, and the number of groups that the coroutine itself has run.
+The first number counts the groups of parallel calls (`all_at_once`) that the node has already run. Inside a group, two
+numbers follow: the coroutine's index in the group, and the number of groups that the coroutine itself has run.
 """
 
 
@@ -25,7 +25,7 @@ in the group, and the number of groups that the coroutine itself has run.
 class Ledger:
     """The record of a node's run. ``depth`` is the length of the longest chain of calls that depend on each other.
 
-    Calls and warnings are in the order in which their branches were started.
+    Calls and warnings are sorted by `branch`.
     """
 
     node: str = ""
@@ -37,7 +37,7 @@ class Ledger:
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
     times_made: Counter[Any] = field(default_factory=Counter, repr=False)
-    """How often each branch has made each call."""
+    """How often each coroutine has made each call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 
     def add_call(self, call: Call) -> None:
@@ -78,9 +78,9 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Warns of the failure of an optional call, and returns its outcome.
+    """Warns of the failure of an optional call, and returns the outcome for its turn.
 
-    Does not warn of unusable replies and of calls that a ceiling prevented: these have warnings of their own.
+    Unusable replies and calls that a ceiling prevented are warned of elsewhere.
     """
     if isinstance(error, ReplyError):
         return error.kind

@@ -23,15 +23,15 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
-"""The fields of a message that are stored; its id is not, because it belongs to the run that made the message."""
+"""The stored fields of a message. Its id is not stored, because it belongs to the run that made the message."""
 FROM_LEDGER = "from_ledger"
-"""Key in a run's metadata that marks a reply from the ledger, so that the trace shows no cost for it."""
+"""Key in a LangSmith run's metadata: marks a reply from the ledger, so that the trace shows no cost for it."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """Parameters of a chat model that its replies depend on, besides its name and endpoint."""
 
 
 class LedgerChatModel(BaseChatModel):
-    """A chat model that returns one message for any prompt. Callbacks see the model that wrote the message.
+    """A chat model that returns the same message for any prompt. Callbacks see the model that wrote the message.
 
     Args:
         message: the message to return.
@@ -87,7 +87,7 @@ class LedgerChatModel(BaseChatModel):
 
 
 def ledger_model(message: AIMessage, first: BaseChatModel) -> LedgerChatModel:
-    """A chat model that returns a message which another model wrote."""
+    """A chat model that returns ``message``, and appears in callbacks as the model ``first`` that wrote it."""
     return LedgerChatModel(
         message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
     )
@@ -98,11 +98,11 @@ def _as_json_text(arguments: Any) -> str | None:
 
 
 def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
-    """A message as JSON values; empty values are left out.
+    """A message as JSON values, without empty fields.
 
     Args:
         message: the message.
-        whole: whether to include all fields; otherwise only the finish reason.
+        whole: whether to include all fields; if not, only the finish reason is included.
     """
     fields = {field: content for field in FIELDS if (content := getattr(message, field))}
     if not whole:
@@ -127,7 +127,7 @@ def message_of(value: Any) -> AIMessage:
 
 
 def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Messages as part of a ledger key: the fields that are sent to a model, without ids of runs."""
+    """Messages as part of a ledger key: the fields that are sent to a model, but not the ids of messages."""
     return [_key_message(message) for message in messages]
 
 

@@ -19,7 +19,7 @@ class LedgerSource:
     Args:
         source: the source.
         debate_ledger: the debate's ledger.
-        parts: the other values that its results depend on.
+        parts: further parts of the ledger key: values that the results depend on.
     """
 
     def __init__(self, source: Retriever, debate_ledger: DebateLedger, parts: Mapping[str, Any]) -> None:
@@ -46,14 +46,14 @@ class LedgerSource:
 class LedgerCorpus:
     """A source that searches a corpus, with results in the ledger for replays.
 
-    Only a replay reads them from the ledger. Other debates search the corpus again, because this costs nothing and
-    puts the vectors of the results into the encoder's cache.
+    Only a replay reads results from the ledger. Other debates search the corpus again: that costs nothing, and it puts
+    the vectors of the results into the encoder's cache.
 
     Args:
         source: the source; None in a replay.
         debate_ledger: the debate's ledger.
         parts: the arguments that the source was opened with.
-        opened: its name, its number of passages, and its encoder.
+        opened: the source's name, its number of passages, and its encoder.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LedgerCorpus:
 async def search_and_store(
     source: Retriever, debate_ledger: DebateLedger, key: Key, query: str, k: int
 ) -> list[Evidence]:
-    """The results of a source, after they are written to the ledger; a failure is written, too.
+    """Searches a source, and writes its results or its failure to the ledger.
 
     Raises:
         UserError, WorldError: the source failed.
@@ -104,7 +104,8 @@ async def open_ledger_corpus(
         parts: the arguments that the source is opened with.
 
     Raises:
-        UserError, WorldError: the source cannot be opened, or could not be opened in the replayed debate.
+        UserError, WorldError: the source cannot be opened, or the debate that is replayed could not open it. UserError
+                also if a replay finds no entry.
     """
     arguments = tuple(parts.values())
     key = None if arguments in debate_ledger.opened else key_of("search", {**parts, "opened": True})

@@ -31,9 +31,9 @@ SDK_ONLY = frozenset({"response_format", "extra_headers", "extra_query", "timeou
 
 
 class OpenAICompatible(Base):  # type: ignore[misc]
-    """`ChatOpenAI`, but the requests are sent by moot's own transport (`Connection`)."""
+    """`ChatOpenAI` with requests sent by moot's own transport (`Connection`)."""
 
-    _line: Connection | None = PrivateAttr(None)  # None in a copy made by langchain-core
+    _connection: Connection | None = PrivateAttr(None)  # None in a copy made by langchain-core
 
     async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
         manager = AsyncCallbackManager.configure(callbacks_in(config), self.callbacks, self.verbose)
@@ -105,7 +105,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             or self.include_response_headers
             or getattr(self, "_uses_gateway", False)
         )
-        return None if needs_sdk else self._line
+        return None if needs_sdk else self._connection
 
 
 # Computed once: langchain-core reads the signature at each call, and computing it takes a tenth of the call's time.
@@ -127,11 +127,11 @@ def request_of(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_TOKENS = 2**53
-"""Upper bound of a number of tokens."""
+"""Token counts must be smaller than this."""
 
 
 def without_invalid_values(reply: Any) -> Any:
-    """A reply without invalid values in ``id``, ``model`` and ``usage``, such as counts that are not numbers."""
+    """The same reply, changed in place: invalid values of ``id``, ``model`` and ``usage`` become None."""
     if isinstance(reply, dict):
         for name in ("id", "model"):
             if not isinstance(reply.get(name, ""), str):
@@ -142,7 +142,7 @@ def without_invalid_values(reply: Any) -> Any:
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """The usage that an endpoint reports, with texts converted to numbers. None unless prompt and reply are counted."""
+    """The usage that an endpoint reports, with texts converted to numbers; None if prompt or reply are not counted."""
     if not isinstance(usage, dict):
         return None
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
@@ -157,7 +157,7 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
 
 
 def count_of(value: Any) -> int | None:
-    """A number of tokens, also from a text or a float without a fraction; None for anything else."""
+    """A number of tokens from an integer, a text of digits, or a float without a fraction; None for anything else."""
     written = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16
     if written or (isinstance(value, float) and value.is_integer()):
         value = int(value)
@@ -165,7 +165,7 @@ def count_of(value: Any) -> int | None:
 
 
 def with_missing_fields(value: Any, kind: Any) -> Any:
-    """JSON with None for each field that the endpoint left out, as the openai SDK returns it."""
+    """The same JSON, changed in place: fields of ``kind`` that the endpoint left out are None, as in the openai SDK."""
     if isinstance(value, list):
         for one in value:
             with_missing_fields(one, kind)

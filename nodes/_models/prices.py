@@ -1,7 +1,7 @@
 """The prices of models, and the cost of calls.
 
 The table is ``prices.jsonl``, with one model per line: ``model`` (as settings name it, provider:name), ``input`` and
-``output`` (USD for a million tokens of prompts and of replies), and also ``as_of`` (year and month), ``source``
+``output`` (USD for a million tokens of prompts and of replies), and optionally ``as_of`` (year and month), ``source``
 and ``note``; ``context`` is read by `moot.nodes._models.contexts`, and has its own source. These are list prices,
 without discounts (for cached prompts, say). Prices change: check them before you rely on them. A file of yours in the
 same form, named in ``MOOT_PRICES``, overrides the prices of the models that it lists.
@@ -111,7 +111,7 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """A model's price; None if not listed. A dated snapshot that is not listed has the price of the undated model."""
+    """A model's price; None if not listed. An unlisted dated snapshot has the price of the model without the date."""
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
@@ -121,7 +121,7 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def calls_at_most(calls: Iterable[Call]) -> list[Call]:
-    """The calls except shared calls, with the tokens reserved for requests whose replies were lost."""
+    """The calls except shared ones; their tokens include those reserved for requests whose replies were lost."""
     return [_at_most(call) if "reserved" in call else call for call in calls if not call.get("shared")]
 
 
@@ -134,8 +134,8 @@ def _at_most(call: Call) -> Call:
 def is_counted(call: Call) -> bool:
     """Whether the tokens of a call are known.
 
-    They are zero for shared calls, and for failed calls without a count, unless the endpoint may charge for them
-    (``reserved``).
+    A shared call has none of its own, so they are known. So are those of a failed call without a count, unless the
+    endpoint may charge for it (``reserved``).
     """
     if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):
         return True

@@ -21,15 +21,15 @@ THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 DECODER = json.JSONDecoder()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
-"""Maximum number of levels of lists and objects whose texts are cleaned; no valid reply has more."""
+"""Maximum depth of lists and objects at which texts are cleaned; no valid reply is deeper."""
 MOST_OBJECTS = 10_000
-"""Maximum number of starting points of an object that are tried in a reply."""
+"""Maximum number of places in a reply at which an object may begin and is tried."""
 MOST_REPLIES = 100
-"""Maximum number of objects that are read in a reply."""
+"""Maximum number of objects that are read from a reply."""
 
 
 def text_of(message: AIMessage) -> str:
-    """A message's text; a lone surrogate becomes a question mark, because it could not be sent again."""
+    """A message's text. A lone surrogate becomes a question mark, because no request can contain it."""
     return str(message.text).encode(errors="replace").decode()
 
 
@@ -38,7 +38,7 @@ FROM_ENDPOINT = ("content", "tool_calls", "invalid_tool_calls", "additional_kwar
 
 
 def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
-    """A model's reply without the API keys in the environment, which some endpoints repeat.
+    """A model's reply with the API keys of the environment hidden, because some endpoints repeat them.
 
     Args:
         message: the reply.
@@ -65,7 +65,7 @@ CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exc
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """The fault of a message: ``refused``, ``cut`` or ``empty``, and the same in words; both empty if it is usable."""
+    """The fault of a message: ``refused``, ``cut`` or ``empty``, and its description; both empty if there is none."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
@@ -106,11 +106,11 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
 
 
 def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """A reply's texts without invisible and control characters; lone surrogates stay, so that they are refused.
+    """A reply's value without invisible and control characters. Texts with a lone surrogate stay and are refused later.
 
     Args:
         value: a value of a reply.
-        levels: the depth to which it is cleaned.
+        levels: the depth of lists and objects to which texts are cleaned.
     """
     if isinstance(value, str):
         return value if LONE_SURROGATE.search(value) else clean(value)
@@ -126,10 +126,10 @@ def _problem_in_words(error: Any) -> str:
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """The outermost JSON objects of a text, in order, that are complete and not empty: bare, fenced or in prose.
+    """The outermost valid JSON objects of a text that are not empty, in order, also if prose or a fence surrounds them.
 
-    Nothing is repaired: an incomplete object and the objects inside it are ignored. The thoughts before an answer
-    (between ``<think>`` tags) are not read. The search is fast for any text.
+    Nothing is repaired: of an invalid object, the text up to the error is ignored, with the objects in it. Thoughts
+    before an answer (between ``<think>`` tags) are not read. The time is bounded for any text.
     """
     found: list[dict[str, Any]] = []
     thought = THOUGHT.match(text)
@@ -140,11 +140,11 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # the object is valid up to here, so objects that start before are inside it
+            end = error.pos  # the text is valid up to here, so objects that start before it are inside this object
             if error.msg.startswith("Unterminated"):
                 break
             continue
         except (RecursionError, ValueError):
-            break  # nested too deeply, or a number is too long: each further attempt would take as long
+            break  # too deep, or a number is too long: further attempts would take as long
         found.append(value)
     return found[:MOST_REPLIES]

@@ -18,7 +18,7 @@ from moot.nodes._models.ledger_messages import key_messages
 def derived_seed(seed: int, *parts: Any) -> int:
     """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list.
 
-    Endpoints take integers from 0 to 2**31 - 1.
+    It is in the range that endpoints accept: 0 to 2**31 - 1.
 
         derived_seed(1, "agent-1", 1, 1) == 111733665
         derived_seed(2, "agent-1", 1, 1) == 1778158472
@@ -37,13 +37,13 @@ def derived_seed(seed: int, *parts: Any) -> int:
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds for the messages of one question; a second try and a shortened prompt have seeds of their own.
+    """The seeds for one request of a speaker. Its second try and its shortened prompts have other seeds.
 
     Args:
         seed: the run's seed.
-        question: the identity of the question in the debate: role, round, sample and so on.
+        question: the values that identify the request in the debate: role, round, sample and so on.
         messages: the messages of the first try, not shortened.
-        earlier: the number of earlier places that asked the same question (`Session.count_earlier_steps`).
+        earlier: how often the same request was made before (`Session.count_earlier_steps`).
     """
 
     seed: int
@@ -57,7 +57,7 @@ class CallSeeds:
         return self._derive(self.messages)
 
     def seed_of(self, messages: Sequence[BaseMessage]) -> int:
-        """The seed of these messages."""
+        """The seed for these messages."""
         return self.first_seed if messages is self.messages else self._derive(messages)
 
     def _derive(self, messages: Sequence[BaseMessage]) -> int:
@@ -65,6 +65,6 @@ class CallSeeds:
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:
-    """A copy of one of moot's chat models with a seed; unchanged if its client accepts no seed."""
+    """A copy of one of moot's chat models with a seed; the model itself if its client accepts no seed."""
     name = "call_seed" if isinstance(chat, FakeChatModel) else "seed"
     return chat.model_copy(update={name: seed}) if name in type(chat).model_fields else chat

@@ -1,4 +1,4 @@
-"""The state that one run of a debate shares among its nodes: the debate's identity and its spending."""
+"""The session of a debate's run: the id, the ledger, the ceilings and the recorder that all its nodes share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CEILINGS = "__moot_ceilings"
 
 @dataclass
 class Session:
-    """One run of a debate, from its first node or from its resumption; shared with the graphs inside it.
+    """One run of a debate, from its first node or from its resumption; shared with the graphs that its nodes run.
 
     Args:
         before: the state of the debate after an earlier run; empty for a new debate.
@@ -61,9 +61,9 @@ class Session:
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
     parts: dict[int, Ceilings] = field(default_factory=dict)
-    """The ceilings of the parts of a text in progress, by the position of the part's first character."""
+    """The ceilings of the parts of a text that are being read, by the index of the part's first character."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
-    """The debate's ceilings; debates within it have their own, see `current_ceilings`."""
+    """The debate's ceilings; each debate within it has its own (`current_ceilings`)."""
 
     watch: DebateWatch | None = None
     """Telemetry's recorder of the run; None if telemetry is off."""
@@ -110,9 +110,9 @@ class Session:
             await self._notify_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
-        """The cost of earlier runs' calls with lost replies; zero without a ledger.
+        """The cost of earlier runs' calls whose replies were lost; zero without a ledger.
 
-        It is also zero for an inner debate, because the outer ceilings count it.
+        For the ceilings of an inner debate it is zero, too, because the outer ceilings count these calls.
         """
         return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
@@ -121,7 +121,7 @@ class Session:
 
         Args:
             document: the debate's document.
-            by_another: whether that run has already recorded the document; if not, this run does.
+            by_another: whether that run has recorded the document already; if not, this run records it.
         """
         if by_another:
             self.finished = "done" if document.get("status") == "done" else "failed"
@@ -151,7 +151,7 @@ class Session:
         return self.debate_ledger is not None and self.debate_ledger.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
-        """Ends the run: the debate is finished, waits for a person, or was interrupted.
+        """Ends the run: the debate is finished, has failed, waits for a person, or was interrupted.
 
         Args:
             error: the error or cancellation that ended the run early.
@@ -178,7 +178,7 @@ class Session:
             return
         try:
             await self.debate_ledger.ledger.end(self.id, self._status(error), path, note)
-        except MootError as fault:  # a failure here must not lose the debate; its row says that it was interrupted
+        except MootError as fault:  # the debate must not fail; its row will say "interrupted"
             log.error("%s", fault.detail)
 
     def _status(self, error: BaseException | None) -> Status:
@@ -192,21 +192,22 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def count_earlier_steps(self, seed: int, place: Any) -> int:
-        """Records a place of the run that uses a seed; returns the number of places recorded for the seed before it.
+        """Counts how often the request that has this seed was made before, at other places of the run.
 
-        A place is a question, its step and its repetition. Calls of one place share the seed.
+        A place is the request, the step that makes it, and its repetition in this step. The count of a place stays the
+        same, so that equal calls at one place get the same seed.
         """
         places = self._seeded.setdefault(seed, {})
         return places.setdefault(place, len(places))
 
     def note_writes(self, update: Mapping[str, Any]) -> None:
-        """Notes a node's writes, which are not in the debate's state before the superstep ends."""
+        """Notes a node's writes for the recorder: they are not in the debate's state until the superstep ends."""
         if self.recorder and update:
             self.written.append(update)
 
 
 class Recorder(Protocol):
-    """A recorder that is called when a debate of this process begins and ends; the server uses it. See `report_to`."""
+    """The interface of a recorder, which is called when a debate of this process begins and ends; see `report_to`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -215,7 +216,7 @@ class Recorder(Protocol):
         """Called when a debate has a row in the ledger, before its first call."""
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Called at the end of a run. Returns the path of its document and a note for its row, or None for either."""
+        """Called at the end of a run. Returns the path of its document and a note for its row; each may be None."""
 
 
 _recorder: list[Recorder] = []
@@ -233,7 +234,7 @@ def report_to(recorder: Recorder) -> Iterator[None]:
 
 
 def recording() -> Recorder | None:
-    """The recorder of this process, or None."""
+    """The recorder of the innermost `report_to`, or None."""
     return _recorder[-1] if _recorder else None
 
 

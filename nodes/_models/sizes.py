@@ -1,4 +1,4 @@
-"""Sizes of widely used open models: the parameters and the tokens of pre-training, N and M of S3, Eq. 3.
+"""Sizes of widely used open models: parameters and tokens of pre-training (CortexDebate, Eq. 3: N and M).
 
 The table is ``model_sizes.jsonl``, with one model per line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null if unpublished), ``source`` (the report or model card) and
@@ -24,9 +24,9 @@ SUFFIX = re.compile(
 )
 """A suffix that changes neither N nor M: the kind and release of tuning, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag that Ollama assumes if a model is named without one; the table has names with it, as ``llama3.1:latest``."""
+"""The tag that Ollama adds to a name without a tag; the table has names with this tag, such as ``llama3.1:latest``."""
 UNINFORMATIVE_TAG = "free"
-"""A tag without information on the model."""
+"""A tag of models that a server offers at no charge; it says nothing about their size."""
 
 
 class Size(NamedTuple):
@@ -64,7 +64,7 @@ def size_of(model: str) -> Size | None:
 
 
 def entry_of(model: str) -> Entry | None:
-    """The line of the table for a model setting, as for `size_of`; None if there is none."""
+    """The line of the table for a model setting (see `size_of`); None if the table does not list the model."""
     return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
 
 

@@ -52,13 +52,13 @@ class Speaker(Caller):
         ledger: the record of calls and warnings.
         structured_output: how structured output is requested.
         limits: the limits for calls to the endpoint.
-        tokens_left: after this many tokens, an unusable reply is not requested again; None for no bound.
+        tokens_left: once the node's calls have used these tokens, unusable replies are final; None for no bound.
         remarks: a person's remarks, at the start of each prompt's data.
         prompts: texts that replace shipped prompts, by the prompts' names.
         context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
         not_shown: ids of evidence that the last prompt left out to fit.
         session: the debate's session.
-        sample: the agent, if any, and the number of its sample; samples never share a call.
+        sample: the agent's name (may be empty) and the number of its sample; different samples never share a call.
         ceilings: the debate's ceilings; by default those of the session.
         seed: the run's seed, from which each call's seed is derived (`moot.nodes._models.seeds`); None for no seeds.
         datamarking: whether evidence is marked in prompts (`moot.nodes._texts.datamarking`).
@@ -92,11 +92,11 @@ class Speaker(Caller):
             prompt: the prompt's name.
             values: the values of its placeholders.
             reply: the schema of the reply.
-            evidence_ids: ids that the reply may cite; only the schema of a tight endpoint uses them.
-            check: returns the fault of a reply's quotes, empty if there is none; a reply with a fault is ``unquoted``.
+            evidence_ids: ids that the reply may cite; used only if each call has its own schema (`ChatModel.tight`).
+            check: returns the fault of a reply's quotes, else an empty text; a reply with a fault is not usable.
 
         Raises:
-            UserError, WorldError: the call failed for good.
+            UserError, WorldError: the call failed for good, or the ledger has a reply that cannot be used.
             ReplyError: no reply could be used.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
@@ -157,7 +157,7 @@ class Speaker(Caller):
         ranks: Mapping[str, int],
         prompt: str,
     ) -> AIMessage:
-        """The first message if it is usable, else the second; the second request states why the first was unusable."""
+        """The first usable message of at most two; the second request states why the first message was unusable."""
         sent = list(messages)
 
         def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
@@ -230,10 +230,10 @@ class Speaker(Caller):
         """One reply in a conversation that the caller keeps, such as an agent's; it may contain tool calls.
 
         Args:
-            send: sends the conversation to the given chat model; called again for each retry.
-            messages: the conversation; ``send`` also receives as much of it as the model accepts. If it is empty,
+            send: sends the conversation to a chat model; each retry calls this function again.
+            messages: the conversation. ``send`` receives it, too, shortened to the model's context. If it is empty,
                 ``send`` receives only the chat model, and the ledger is not used.
-            tools: the tools on offer, as JSON values.
+            tools: the tools that the model may call, as JSON values.
 
         Returns:
             The reply. None, with a warning, if it was refused, cut, or empty without a tool call.
@@ -292,7 +292,7 @@ class Speaker(Caller):
             parts: further parts of the ledger key, besides the seed.
             make_call: makes the call as the given speaker.
             send: sends the messages to a chat model.
-            usable: whether a message is stored as a reply, not as a failure.
+            usable: returns whether a message is stored as a reply; otherwise it is stored as a failure.
             prompt: the prompt's name; empty for a conversation.
             parts_hashes: the hashes of ``parts``, if they are known.
         """
@@ -383,7 +383,7 @@ class Speaker(Caller):
             await debate_ledger.record_sent(key, lost.plus(spent_by(own_ledger.calls, prices)).plus(most), about)
 
         try:
-            speaker = copy(self)  # `replace` takes four times as long
+            speaker = copy(self)  # `dataclasses.replace` takes four times as long
             speaker.ledger, speaker.tokens_left, speaker._unusable = own_ledger, left, unusable
             speaker._record_sent, speaker._store_unusable = record_sent, store_unusable
             result.message = await make_call(speaker)
@@ -422,7 +422,7 @@ class Speaker(Caller):
         *,
         skipped: bool,
     ) -> None:
-        """Counts stored calls in the ceilings and in the bytes per token, so that later calls are allowed as before."""
+        """Counts stored calls in the ceilings and in the bytes per token, as the run did that made these calls."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
@@ -433,7 +433,7 @@ class Speaker(Caller):
 
 @dataclass
 class RequestResult:
-    """The result of a request: a message or an error, with the calls and the warnings (kind, detail) up to it."""
+    """The result of a request: a message or an error, its calls and warnings (kind, detail), and its chain's length."""
 
     message: AIMessage
     calls: list[Call]
@@ -456,7 +456,7 @@ def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any
 
 @lru_cache(maxsize=256)
 def own_response_format(reply: type[Reply]) -> dict[str, Any]:
-    """The response format with the reply's own schema; shared by all calls, so it must not be changed."""
+    """The response format with the reply's own schema. All calls share this object, so it must not be changed."""
     return response_format(reply, reply_schema(reply))
 
 
@@ -495,6 +495,6 @@ def affects_only_call(error: MootError) -> bool:
 
 
 def repeat_request(problem: str) -> str:
-    """The message to a model whose reply was unusable; the problem may quote the reply."""
+    """The message to a model whose reply was unusable. The problem may quote the reply, so it is enclosed as data."""
     shown = as_data("problem", problem)
     return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."

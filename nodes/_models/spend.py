@@ -21,7 +21,7 @@ class Spend(NamedTuple):
     calls: float = 0
 
     def plus(self, other: Spend, times: int = 1) -> Spend:
-        """This amount plus another amount, ``times`` times."""
+        """This amount plus ``times`` times another amount."""
         return Spend(*(one + times * more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Spend) -> Spend:
@@ -29,7 +29,7 @@ class Spend(NamedTuple):
         return self.plus(other, -1)
 
     def fits(self, room: Spend) -> bool:
-        """Whether this amount is within another amount."""
+        """Whether no quantity of this amount exceeds that of ``room``, apart from rounding errors."""
         return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
 
 
@@ -42,7 +42,7 @@ NOTHING, UNBOUNDED = Spend(), Spend(math.inf, math.inf, math.inf)
 def reservation(
     prompt_bytes: int, reply_tokens: int, bytes_per_token: float = BYTES_PER_TOKEN, price: Price | None = None
 ) -> Spend:
-    """The reservation for one call: its prompt as estimated, and its longest reply.
+    """The amount to reserve for a call: the estimated tokens of its prompt, those of its longest reply, and their cost.
 
     Args:
         prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
@@ -57,7 +57,7 @@ def reservation(
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
     """Tokens, USD and number of the calls, without shared calls. USD are 0 without prices, or if the cost is unknown.
 
-    Tokens that were reserved for replies that were lost, or not awaited, are added.
+    Tokens that were reserved for lost replies and for replies that were not awaited are included.
     """
     sent = calls_at_most(calls)
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
@@ -77,13 +77,13 @@ def in_words(name: str, amount: float) -> str:
 
 
 def lost_in_words(name: str, lost: float, ceiling: str, least: float) -> str:
-    """How a debate that was stopped can continue if its lost calls left too little of a ceiling.
+    """Tells how to continue a stopped debate if its lost calls left too little of a ceiling.
 
     Args:
         name: tokens, usd or calls.
         lost: the amount that calls without a stored reply may have taken.
         ceiling: the ceiling in words.
-        least: the ceiling that is needed to continue; it is rounded up.
+        least: the lowest ceiling that suffices to continue; it is rounded up.
     """
     enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
     return (
@@ -99,8 +99,8 @@ class PlannedCall:
     Args:
         role: the role that makes the call.
         prompt: the prompt's name; empty for a conversation.
-        model: its name in the settings.
-        bytes: the bytes of the prompt (`weight_of`), with the schema.
+        model: the model's name in the settings.
+        bytes: the bytes of the prompt (`weight_of`), with the schema of the reply.
         reply: maximum number of tokens in the reply.
     """
 
@@ -114,7 +114,7 @@ class PlannedCall:
         """The cost that is reserved for the call.
 
         Args:
-            prices: by model, if cost is bounded.
+            prices: by model; empty if cost is not bounded.
             share: until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin.
             reserved: bytes estimated without this margin, because a reservation already covers them.
         """

@@ -1,1 +1,1 @@
-"""The agent with tools of ReAct."""
+"""The agent of ReAct, which calls tools."""

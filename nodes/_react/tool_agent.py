@@ -1,8 +1,8 @@
-"""An agent that searches by itself: LangChain's agent, with sources as tools (ReAct).
+"""An agent that decides when to search: LangChain's agent, with sources as tools (ReAct).
 
-The loop is `langchain.agents.create_agent`'s: a node calls the model, a node runs the tools that the model called, and
-so on. Our middleware wraps both nodes: the model is that of a role, called with our retries and limits and recorded
-like other calls; the tools are the sources of the settings, and their results become evidence.
+The loop comes from `langchain.agents.create_agent`: one node calls the model, the next runs the tools that the model
+called, and so on. moot's middleware wraps both nodes. It calls the model of the role `agent-1`, with moot's retries and
+limits, and records the calls. The tools are the sources of the settings, and their results become evidence.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from pydantic import ValidationError
 
 PROMPT = "react/agent"
 NOTHING_LEFT_OUT: Any = {"ids": ()}
-"""Stands for ``left_out`` of a call whose prompt was complete."""
+"""The default of ``left_out`` for calls whose prompts were not shortened."""
 AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
-"""The prompts of `tool_agent`, each with its nodes."""
+"""The prompts of `tool_agent`, each with the nodes that use it."""
 
 
 class ToolAgentState(AgentState[Any], StepUpdate):
-    """The agent's input, and its output to the debate, which does not contain the conversation."""
+    """The state of the agent's subgraph. The keys marked with `OmitFromOutput` do not reach the debate."""
 
     messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
     claim: Annotated[str, OmitFromOutput]
@@ -75,19 +75,21 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A subgraph: an agent with the settings' sources as tools. Use `to_tool_agent` as the edge to it.
+    """A subgraph with an agent whose tools are the sources of the settings. Route to it with `to_tool_agent`.
 
-    Every tool call up to ``max_tool_calls`` is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``,
-    ``query``. The model is not called again after this number of calls, including failed ones, or if the budget is
-    spent (stop reason ``budget_exhausted``). A reply without tool calls ends the loop: a usable answer in it becomes
-    the turn ``respond``, else its text is that turn's ``thought``. Errors end the loop, too; the debate keeps its
-    evidence.
+    Every tool call up to ``max_tool_calls``, also an invalid one, is a turn of the step ``act`` with ``thought``,
+    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called again after
+    this number of calls, or if the budget is spent (stop reason ``budget_exhausted``).
+
+    A reply without tool calls ends the loop with a turn of the step ``respond``. This turn has the reply's answer, or
+    the reply's text as ``thought`` if there is no usable answer. An error ends the loop, too; the evidence so far stays
+    in the debate.
 
     Args:
-        settings: the settings' class, with ``max_tool_calls`` and the sources.
+        settings: the class of settings with ``max_tool_calls`` and ``sources``.
         prompt: the prompt's name.
     """
-    # create_agent needs a model; this one is never called, because the middleware calls the role's model.
+    # `create_agent` needs a model, but never calls this one, because the middleware calls the role's model.
     return create_agent(
         FakeChatModel(),
         middleware=[ToolAgentMiddleware(settings(), prompt)],
@@ -98,25 +100,28 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
 
 
 def to_tool_agent(state: DebateState) -> Send:
-    """Starts the agent; its only evidence is the texts given with the claim."""
+    """Builds the `Send` that starts the agent, with the texts given with the claim as its only evidence."""
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
-    """Routes to the verdict if the agent answered; else requests an answer based on its thoughts and searches."""
+    """Routes to ``conclude`` if the agent has a usable answer, else to ``answer``, with the agent's steps so far."""
     answers = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if answers and answers[0].get("answer") is not None:
         return "conclude"
     turn = answers[0] if answers else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
-    # an unusable answer was the first try, so this request is the second; `tokens_left` 0 prevents a third
+    # An unusable answer was the first attempt, so this request is the second; `tokens_left` 0 prevents a third.
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
     return send_turn("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The placeholder ``steps``: thoughts, searches, results, the last text, and why this text is no usable answer."""
+    """The placeholder ``steps``: the agent's thoughts, searches and results, and its last text.
+
+    If the last text has an unusable answer, the reason follows.
+    """
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
     problem = state["turns"][0].get("reason")
@@ -133,14 +138,14 @@ def _step_text(turn: Turn) -> str:
 
 
 class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
-    """Calls the model of the role `agent-1`, and the settings' sources as tools; all calls are recorded.
+    """Calls the model of the role `agent-1`, and the sources of the settings as tools; records all calls.
 
     Args:
-        defaults: the settings if the graph's context is not an instance of moot's settings.
+        defaults: the settings to use if the graph's context is not an instance of moot's settings.
         prompt: the prompt's name.
     """
 
-    state_schema = ToolAgentState  # the default schema would pass the conversation on to the debate
+    state_schema = ToolAgentState  # with the default schema, the debate would get the conversation
 
     def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
         super().__init__()
@@ -150,9 +155,9 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """Requests one reply of the model; returns it as messages and turns.
+        """Requests one reply from the model; returns it as messages and turns.
 
-        The loop ends if no call may be made, or if the reply is unusable or has no tool call.
+        The loop ends if no further call is allowed, or if the reply is unusable or has no tool calls.
         """
         state = cast(ToolAgentState, request.state)
 
@@ -192,7 +197,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
-        """One search: its results are shown to the model and become evidence of the debate."""
+        """Runs one search; its results are shown to the model and become evidence of the debate."""
         state, call = cast(ToolAgentState, request.state), request.tool_call
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
@@ -218,7 +223,7 @@ def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]
 def _model_request(
     request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], max_calls: int
 ) -> ModelRequest[Any]:
-    """The request: the prompt, the conversation so far with numbered searches, and the tools."""
+    """The request with the prompt, the conversation so far and the tools; results of searches have their number."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
@@ -241,7 +246,7 @@ async def _send_request(
 
 
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
-    """The answer in a message without tool calls, or its text as a thought."""
+    """The turn made of a message without tool calls: with its answer, or else with its text as ``thought``."""
     evidence = state["evidence"]
     never_shown = speaker.not_shown.intersection(
         *(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"])

@@ -22,11 +22,11 @@ ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
-"""Maximum number of characters of a tool's name without its number; endpoints accept 64 in all."""
+"""Maximum number of characters of a tool's name before a number is added; endpoints accept 64 characters in total."""
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
-    """The sources by the names of their tools."""
+    """The sources by the unique names of their tools."""
     tools: dict[str, str] = {}
     for source in sources:
         name = base = safe_name(f"search_{source}")
@@ -42,7 +42,7 @@ def safe_name(name: str | None) -> str:
 
 
 def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]:
-    """A source as a tool, in the form that chat models expect."""
+    """A source as a tool: a function with a query, in OpenAI's format."""
     query = {"type": "string", "description": "What to search for, in a few words."}
     parameters = {
         "type": "object",
@@ -62,21 +62,21 @@ def calls_tools(message: AIMessage) -> bool:
 def parse_tool_calls(
     message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, ledger: Ledger
 ) -> dict[str, Any]:
-    """Parses a message with tool calls: a turn for each call within the limit, and the message for the conversation.
+    """Parses a message with tool calls into messages for the conversation, and a turn for each call within the limit.
 
-    Calls that cannot be carried out or exceed the limit get an error message as their result, so that only valid calls
-    are run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because endpoints may
-    return no ids or the same id twice.
+    Invalid calls and calls above the limit are not run: they get an error message as their result. Calls are renamed if
+    an endpoint would refuse their name. All calls get numbered ids, because endpoints may return no ids or the same id
+    twice.
 
     Args:
         message: the model's message.
         tools: sources by the names of their tools.
-        calls_made: number of calls so far.
-        max_calls: maximum number of calls.
-        ledger: the record for warnings of unusable and dropped calls.
+        calls_made: number of calls before this message.
+        max_calls: maximum number of calls in total.
+        ledger: the ledger that gets the warnings about invalid and surplus calls.
 
     Returns:
-        The state's ``messages`` and ``turns``.
+        The keys ``messages`` and ``turns`` of the state.
     """
     thought = text_of(message).strip()
     turns: list[Turn] = []
@@ -110,18 +110,21 @@ def _call_fault(name: str, query: str, tools: Mapping[str, str]) -> str:
 
 
 def query_of(arguments: Any) -> str:
-    """The query in a call's arguments; empty if there is no usable one."""
+    """The query in a call's arguments; empty if there is no usable query."""
     query = arguments.get("query") if isinstance(arguments, dict) else None
     return clean(query) if isinstance(query, str) else ""
 
 
 def call_id(number: int) -> str:
-    """The id of the call with that number; nine letters and digits, as some endpoints require."""
+    """The id of the call with this number, in nine letters and digits, as some endpoints require."""
     return f"call{number:05d}"
 
 
 def number_result(message: M, most: int) -> M:
-    """A tool's result with its number, so that the model knows how many searches are left; other messages unchanged."""
+    """A tool's result with its number added, so that the model knows how many searches are left.
+
+    Other messages are returned unchanged.
+    """
     if not isinstance(message, ToolMessage):
         return message
     text = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
@@ -129,12 +132,16 @@ def number_result(message: M, most: int) -> M:
 
 
 def number_of(id: str | None) -> int:
-    """The number of the call with that id."""
+    """The number of the call with this id, from `call_id`."""
     return int((id or "").removeprefix("call"))
 
 
 def malformed_call(error: ValidationError) -> AIMessage | None:
-    """A message that stands for a reply whose tool calls LangChain cannot parse; None for any other fault."""
+    """A message with an invalid tool call, if LangChain could not parse a reply's tool calls; else None.
+
+    Args:
+        error: the error that LangChain raised.
+    """
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

@@ -30,19 +30,19 @@ PERSON = "person"
 
 
 class Turn(TurnKey, TurnFields, TrialFields, total=False):
-    """The contribution of one speaker to one round. ``moot schema`` lists the fields of each step's turns.
+    """A speaker's contribution to a round, made in one step. ``moot schema`` lists the fields of each step's turns.
 
-    ``answer`` is null if there is no valid answer (``outcome`` says why).
+    ``answer`` is null if there is no valid answer; ``outcome`` says why.
     """
 
 
 class LeftOut(TypedDict):
     """The data that a prompt left out to fit into its model's context.
 
-    ``context`` is the model's context in tokens. ``evidence`` of ``of_evidence`` pieces were left out; ``ids`` are
-    their ids, unless the prompt names them elsewhere; ``in_part`` pieces were shown in part. ``rounds`` are the numbers
-    of the rounds that were left out, among ``of_rounds`` rounds. ``said`` is the number of reasons and arguments that
-    were shown in part or left out.
+    ``context`` is the model's context in tokens. ``evidence`` is the number of pieces of evidence left out, among
+    ``of_evidence`` pieces; ``ids`` are their ids, except ids that the prompt still cites. ``in_part`` is the number of
+    pieces shown in part. ``rounds`` are the numbers of the rounds left out, among ``of_rounds`` rounds. ``said`` is the
+    number of reasons and arguments shown in part or left out.
     """
 
     context: int
@@ -56,10 +56,10 @@ class LeftOut(TypedDict):
 
 
 class Reserved(TypedDict):
-    """The tokens that ceilings count for the requests of a call whose replies were lost or not awaited.
+    """Tokens that ceilings count for those requests of a call whose replies were lost or not awaited.
 
-    The requests may have used more tokens if they were sent without `max_tokens`. This happens if neither `max_tokens`
-    nor a ceiling in tokens or USD is set.
+    A request without a limit of its reply may have used more tokens. Requests have no limit if neither `max_tokens` nor
+    a ceiling in tokens or USD is set.
     """
 
     prompt_tokens: int
@@ -70,11 +70,11 @@ class Call(TypedDict):
     """One exchange with a model, successful or not.
 
     Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
-    the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
+    the number of requests; ``model`` is the setting, and ``reported_model`` the name that the endpoint gave.
     ``from_ledger``: an earlier run made the call and paid for it. ``shared``: an equal call was sent at the same time,
-    and its entry has the tokens. ``reserved``: tokens that ceilings count besides, because replies of the call were
-    lost (the request timed out, or its connection broke) or not awaited (`max_seconds` was used up): the endpoint may
-    charge for them. Only calls under a ceiling have it.
+    and its entry has the tokens. ``reserved``: further tokens that ceilings count, because replies were lost (the
+    request timed out, or its connection broke) or not awaited (`max_seconds` was used up), and the endpoint may charge
+    for them; only calls under a ceiling have this field.
     """
 
     node: str
@@ -106,9 +106,10 @@ class Warned(TypedDict):
 
 
 class Vote(TypedDict):
-    """An agent's answer as a vote. Votes with the same answer have the same ``group``, null without an answer.
+    """An agent's answer as a vote.
 
-    ``weight`` is the weight of the vote, if votes are weighted.
+    Votes with the same answer have the same number as ``group``; it is null without an answer. ``weight`` is the weight
+    of the vote, if votes are weighted.
     """
 
     agent: str
@@ -123,8 +124,8 @@ class Task(TypedDict):
     """The form of an answer.
 
     If ``kind`` is labels, an answer is one of ``labels``; ``meanings`` explain them, and ``spellings`` are other ways
-    to write them. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is claim or
-    question. ``claim_date`` and ``speaker`` say when and by whom the claim was made, if known.
+    to write the labels. The other kinds have no labels; an answer is a phrase, a number, or an expression in LaTeX.
+    ``subject`` is claim or question. ``claim_date`` and ``speaker`` say when and by whom the claim was made, if known.
     """
 
     name: str
@@ -138,7 +139,7 @@ class Task(TypedDict):
 
 
 class Reading(TypedDict):
-    """A source that a debater read: its name in the settings, and the source that was used.
+    """A source that a debater searched: its name in the settings (``requested``) and its own name (``retriever``).
 
     ``failed`` is true if the source failed.
     """
@@ -154,9 +155,9 @@ class Reading(TypedDict):
 class CourtDebate(TypedDict):
     """One debate of a trial, with lists of values by round.
 
-    ``reflection`` contains each side's score of its own case (0 to 1), ``reflection_total`` the sums of both, null if
-    one is unknown; ``novelty`` the mean novelty of both sides' results, null without results;
-    ``retrieval_ended`` why a side's search ended before the debate did.
+    ``reflection`` contains each side's score of its own case (0 to 1). ``reflection_total`` contains the sums of both
+    scores, null if one is unknown. ``novelty`` is the mean novelty of both sides' search results, null without results.
+    ``retrieval_ended`` is the reason, by side, if a side's search ended before the debate did.
     """
 
     phase: str
@@ -186,14 +187,14 @@ RoundReason = Literal[
 
 
 class RoundRecord(TypedDict):
-    """The finding after a round. It decides whether another round follows.
+    """The finding after a round, which decides whether another round follows.
 
-    ``reason`` is that finding:
+    ``reason`` is the finding:
 
-    - ``agreed``, ``disputed``: all answers are the same, or not.
+    - ``agreed``, ``disputed``: all answers are the same, or they are not.
     - ``first_answers``: all answers are the same, but first answers do not end the debate.
     - ``unverified``: all answers of a gate are the same, but without verified quotes they do not end the debate.
-    - ``stable``, ``unstable``: all answers are the same; all their scores reach their thresholds, or some do not.
+    - ``stable``, ``unstable``: all answers are the same; their scores all reach their thresholds, or some do not.
     - ``no_agreement``: the judge finds no agreement.
     - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
     - ``every_round``, ``single_pass``: nothing is checked, because there are always all rounds, or only one pass.

@@ -19,7 +19,7 @@ def overwrite(value: Any) -> dict[str, Any]:
 
 
 def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's writes, with values wrapped by `overwrite` unwrapped."""
+    """A node's writes, with plain values in place of those that `overwrite` wrapped."""
     return {
         key: value[OVERWRITE] if isinstance(value, dict) and set(value) == {OVERWRITE} else value
         for key, value in update.items()
@@ -32,7 +32,7 @@ def turn_key(turn: Turn) -> tuple[Any, ...]:
 
 
 def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Turns in the order of their phases and rounds; several writes to one turn are merged, also their scores.
+    """Turns in the order of their phases and rounds; several writes to one turn are merged, and so are their scores.
 
     Args:
         old: the turns so far.
@@ -47,7 +47,7 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
         elif known is not turn:
             scores = {**known.get("scores", {}), **turn.get("scores", {})}
             merged[key] = {**known, **turn, "scores": scores}
-    return sorted(merged.values(), key=_phase_and_round)  # stable: agents keep their order
+    return sorted(merged.values(), key=_phase_and_round)  # stable: turns of one phase and round keep their order
 
 
 def _phase_and_round(entry: Turn | RoundRecord) -> tuple[int, int]:

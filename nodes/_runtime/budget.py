@@ -1,9 +1,9 @@
 """Budgets: the ceilings of a debate from its settings, and whether another round may start.
 
-The ceilings themselves are in `moot.nodes._models.ceilings`. A debate that has reached a ceiling starts no further
-round: the roles that decide after the last round decide now, from the turns so far, and its stop reason is
-``budget_exhausted``. The state's ``budget`` (from `open_budget`) contains the bounds, the prices and the
-reservation for the decision when the debate was opened.
+`moot.nodes._models.ceilings` enforces the ceilings. A debate that has reached a ceiling starts no further round: the
+roles that decide after the last round do so at once, from the turns so far, and the stop reason is
+``budget_exhausted``. The state's ``budget`` (from `open_budget`) contains the bounds, the prices and the planned calls
+of the roles that decide.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Decision:
 
     Args:
         prompt: the prompt's name.
-        reply: takes the task; returns the schema of the reply.
+        reply: takes the task; returns the class of the reply.
         values: takes a state without answers and evidence, and the settings; returns values of further placeholders.
-        around: bytes of headings, scores and notes that may remain in a prompt without its history.
+        around: bytes reserved for headings, scores and notes, which a prompt may contain even without its history.
     """
 
     prompt: str
@@ -49,19 +49,19 @@ async def open_budget(
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 
-    The keys ``tokens``, ``usd``, ``calls`` and ``seconds`` have the bounds, null if unbounded; ``prices`` has the
-    prices by model; ``kept`` has the planned calls of the roles that decide, whose cost is reserved.
+    ``tokens``, ``usd``, ``calls`` and ``seconds`` are the bounds, null if unbounded. ``prices`` are the prices by
+    model, if cost is bounded. ``kept`` are the planned calls of the roles that decide; their cost is reserved.
 
     Args:
         settings: the debate's settings.
         models: all models that will be called.
-        deciding: the calls of the smallest decision.
-        ceilings: the debate's ceilings.
-        lost: the cost of lost calls of earlier runs.
+        deciding: the planned calls of the smallest decision.
+        ceilings: the debate's ceilings, whose bounds are set here.
+        lost: the cost of calls of earlier runs whose replies were lost.
 
     Raises:
-        UserError: the ceilings cannot pay even for the smallest decision; or cost is bounded, and a model has no price
-            or the file of prices cannot be read.
+        UserError: the ceilings in the settings cannot pay even for the smallest decision; or cost is bounded, and a
+            model has no price or the file of prices cannot be read.
         BudgetExhausted: ceilings that several debates share, or the debate's own ceilings less the cost of lost calls,
             cannot pay for the smallest decision.
     """
@@ -85,7 +85,7 @@ async def open_budget(
 
 
 def is_bounded(settings: Any) -> bool:
-    """Whether the settings have a ceiling."""
+    """Whether the settings contain a ceiling."""
     return any(getattr(settings, setting, None) is not None for setting in SETTINGS.values())
 
 
@@ -103,7 +103,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """The error if tokens or USD are bounded, and a call that did not fail has no token counts; else None."""
+    """The error if tokens or USD are bounded, but the endpoint counted no tokens of a successful call; else None."""
     if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
@@ -117,8 +117,8 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
     """Awaits a search or a local model until `max_seconds` leaves only the time reserved for the decision.
 
     Args:
-        awaitable: it is cancelled if it takes too long.
-        name: its name in the debate's warning.
+        awaitable: the search or the model's work, which is cancelled if it takes too long.
+        name: its name in the debate's warning and in the error.
 
     Raises:
         BudgetExhausted: only the time reserved for the decision is left.
@@ -142,12 +142,12 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 
 def calls_left() -> int:
-    """How many calls like the last one the running debate's ceilings pay for; 0 if they bound nothing but time."""
+    """How many calls like the last one the running debate can still pay for; 0 if nothing but time is bounded."""
     return current_ceilings().affordable_calls()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
-    """Whether no further round starts because the rounds or the budget are used up. Reads: rounds.
+    """Whether no further round may start, because the rounds or the budget are used up. Reads: rounds.
 
     Args:
         state: the debate's state.
@@ -157,11 +157,11 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """The stop reason of a debate that has no other stop reason: rounds or budget. Reads: rounds, if present.
+    """The stop reason if no other applies: ``budget_exhausted`` or ``max_rounds``. Reads: rounds, if present.
 
     Args:
         state: the debate's state.
-        settings: settings with ``max_rounds``; without it the rounds count as used up.
+        settings: settings; without ``max_rounds``, the rounds count as used up.
     """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
@@ -175,13 +175,13 @@ def was_cut(turn: Mapping[str, Any]) -> bool:
 def spent_against(
     budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
 ) -> dict[str, Any]:
-    """Each ceiling of a debate and the amount spent, by the setting's name; empty without ceilings.
+    """Each ceiling of a debate with the amount spent, by the name of the setting; empty without ceilings.
 
     Args:
         budget: the state's ``budget``.
         calls: the debate's calls.
         seconds: the debate's duration.
-        lost: the cost of lost calls of earlier runs.
+        lost: the cost of calls of earlier runs whose replies were lost.
     """
     if not budget:
         return {}
@@ -194,10 +194,10 @@ def spent_against(
 
 
 def refused_calls_warning(skipped: Counter[str], not_awaited: Counter[str]) -> str:
-    """The warning of calls that a ceiling refused or cut, with their roles.
+    """The text of the warning about calls that ceilings prevented or ended early, with their roles.
 
     Args:
-        skipped: the number of these calls by role.
+        skipped: the number of these calls, by role.
         not_awaited: the number of these calls that had been sent, by role.
     """
     parts = {"Not called": skipped - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}

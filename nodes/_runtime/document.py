@@ -1,4 +1,4 @@
-"""Result documents: blank, complete or of an unfinished debate; and the upgrade of documents of earlier versions."""
+"""Result documents: of new, finished and unfinished debates, and from earlier versions of moot."""
 
 from __future__ import annotations
 
@@ -21,17 +21,15 @@ from moot.nodes._texts.quotes import count_citations
 from moot.nodes._texts.verdict import count_verdict_citations, verdict_warnings
 from typing_extensions import get_type_hints
 
-DEMO_MODEL_LINE = (
-    "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
-)
+DEMO_MODEL_LINE = "The demonstration model took part: it shows that everything runs, but do not trust its verdicts."
 FAKE_MODEL_LINE = "A fake model answered: its replies are random, so do not trust its verdicts."
 
 MOOT_VERSION = version("moot")
-"""The installed version, read from a file."""
+"""The installed version of moot, read once."""
 
 
 def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, Any]:
-    """The result document before the first call."""
+    """The result document of a debate before its first call."""
     return {
         "schema_version": SCHEMA_VERSION,
         "id": id,
@@ -76,10 +74,10 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
 def completed_fields(state: DebateState) -> dict[str, Any]:
     """The fields that complete a result document.
 
-    The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
-    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a context or a ceiling,
-    and if the demonstration model or a fake model took part. ``metrics`` count the citations of the whole debate and of
-    the verdict.
+    The status is ``done`` if the debate has no error, else ``failed``. If the verdict abstains, the answer becomes null
+    and the metrics contain ``abstained``. The metrics also count the citations of the whole debate and of the verdict.
+    Warnings are added about the verdict (`verdict_warnings`), about prompts that were shortened to fit into a context
+    or a ceiling, and if the demonstration model or a fake model took part.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):
@@ -97,7 +95,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if abstained:  # its wording stays in the raw verdict
+    if abstained:  # the raw verdict still has its wording
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -106,13 +104,13 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
-    known = [one["detail"] for one in state["warnings"]]  # an inner debate may have warned
+    known = [one["detail"] for one in state["warnings"]]  # an inner debate may have warned of the same
     warned += [warning for warning in demo_model_warnings(state["calls"]) if warning["detail"] not in known]
     return {**update, "warnings": warned} if warned else update
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
-    """Warnings that the built-in model or a fake model took part; ``results`` names its results, in the plural."""
+    """Warnings that the demonstration model or a fake model took part; ``results`` is a word for their results."""
     models = {call["model"] for call in calls}
     lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
     lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []
@@ -156,15 +154,15 @@ def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any
 
 
 def count_rounds(turns: Sequence[Turn]) -> int:
-    """The finished rounds of a trial's primary debate; 0 for debates that count their rounds during the run."""
+    """The number of finished rounds of a trial's primary debate; 0 for debates that are not trials."""
     return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
+    """Calls and tokens, in total and by role; ``uncounted`` is the number of calls whose tokens were not counted.
 
-    The totals include calls with replies from the ledger; ``from_ledger`` has the totals of these alone, if there are
-    any. If equal calls shared a request, only the call that was sent has tokens.
+    The totals include calls with replies from the ledger; ``from_ledger`` has the totals of these calls alone, if there
+    are any. If equal calls shared a request, only the call that was sent has tokens.
     """
 
     def total(counted: Sequence[Call]) -> dict[str, int]:
@@ -182,7 +180,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """For each role, the model in the settings and the names that the endpoint returned."""
+    """For each role, the model in the settings and the names of models that the endpoint reported."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -194,14 +192,14 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def with_inner_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with the writes of a step of an inner graph, for the keys that have reducers."""
+    """A debate's state, merged with the writes of a step of an inner graph to keys that have reducers."""
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
 
 
 def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a debate's state that is its result document."""
+    """The keys of a debate's state that belong to its result document."""
     return {key: state[key] for key in VerdictOutput.__annotations__ if key in state}
 
 
@@ -210,7 +208,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
 
     Args:
         state: the debate's state.
-        within: the writes of inner graphs that have not reached the debate's state.
+        within: the writes of inner graphs that are not yet in the debate's state.
     """
     for written in within:
         state = with_inner_writes(state, {key: value for key, value in written.items() if value is not None})
@@ -224,17 +222,17 @@ DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
 DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
 DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
 DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
-"""For each earlier schema version, the keys that its documents do not have, with their default values."""
+"""For each earlier version of the schema, the keys that its documents lack, with default values."""
 
 
 def upgrade_document(found: Any) -> Any:
-    """A result document in this version's schema; any other value unchanged.
+    """A result document in the current schema; other values are returned unchanged.
 
     Args:
         found: plain JSON that may be a document.
 
     Raises:
-        UserError: a later version of moot wrote it.
+        UserError: a later version of moot wrote the document.
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
     if isinstance(version, str) and version not in (SCHEMA_VERSION, *DEFAULTS_BEFORE) and "moot_version" in found:

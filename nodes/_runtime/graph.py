@@ -1,4 +1,4 @@
-"""LangGraph's `StateGraph` for debates: passes settings to nodes and routers, and ends a debate on an error."""
+"""A `StateGraph` for debates: passes settings to nodes and routers, and ends a debate after an error."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ LANGGRAPH_PARAMETERS = {"config", "store", "writer", "previous"}
 
 
 def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
-    """Wraps a router so that it can be called with the state and the settings, even if it takes only the state.
+    """Wraps a router as a function of the state and the settings.
 
     Args:
-        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``.
+        path: a router, which takes the state alone, the state and the settings, or the state and LangGraph's
+            ``runtime``.
 
     Returns:
-        The wrapped router; None for other routers, such as coroutine functions, which LangGraph calls itself.
+        The wrapped router; None for other routers, such as coroutine functions, which only LangGraph can call.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -54,7 +55,7 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """The same as `as_router`, for edges that moot extends.
+    """The same as `as_router`, but raises an error for routers that only LangGraph can call.
 
     Raises:
         ValueError: only LangGraph can call the router.
@@ -73,16 +74,16 @@ RouterFunction = Callable[[Any, Any], Any]
 
 
 RUN_KEYS = ("run_name", "run_id")
-"""Parts of a config that belong to one run and not to the runs inside it."""
+"""Keys of a config that belong to one run, but not to the runs inside it."""
 
 
 class RouterRunnable(Runnable[Any, Any]):
-    """A router that runs in the event loop; LangGraph would run a plain function in a new thread at every edge.
+    """A router that runs in the event loop. LangGraph would run each call of a plain function in a thread.
 
     Args:
-        name: its name, also that of its run in a trace.
+        name: the router's name, which its runs have in a trace.
         route: takes the state; returns the next node.
-        traced: whether it appears in a trace.
+        traced: whether its runs appear in a trace.
     """
 
     def __init__(self, name: str, route: Callable[[Any], Any], *, traced: bool = True) -> None:
@@ -115,7 +116,7 @@ def has_callbacks(config: RunnableConfig | None) -> bool:
 
 
 class DirectNode(Runnable[Any, Any]):
-    """A node with its outgoing edges. Without callbacks, no run of LangChain encloses them, unlike in LangGraph.
+    """A node with its outgoing edges. Without callbacks, they run one after the other, without LangChain's sequence.
 
     Args:
         whole: LangGraph's sequence of the node and its edges, which runs if there are callbacks.
@@ -134,7 +135,7 @@ class DirectNode(Runnable[Any, Any]):
         if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
-        context = copy_context()  # so that context variables set by the node do not change for its caller
+        context = copy_context()  # the node's context variables must not change for its caller
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:
@@ -151,7 +152,7 @@ class DirectNode(Runnable[Any, Any]):
 
 
 class Successor(NamedTuple):
-    """The successors of a node: the router, the nodes that it may name, and whether it always names the same node."""
+    """The successors of a node: a router, the nodes that it may return, and whether it always returns the same node."""
 
     router: RouterFunction
     ends: list[str]
@@ -163,7 +164,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
     If the graph is called without a context, LangGraph passes no settings to nodes; this graph passes the defaults. The
     settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an
-    error, the graph ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not run.
+    error, a conditional edge that may lead to the end leads there, without calling its router. Nodes that would do
+    nothing (`Node.idle`) are drawn, but not run.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -183,7 +185,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     ) -> DebateGraph:
         """Adds a node, a subgraph or any other callable.
 
-        If a subgraph does not declare its prompts, name them in ``prompts``, each with the nodes that use it.
+        If a subgraph does not declare its prompts, ``prompts`` must name each of them, with the nodes that use it.
         """
         inner = getattr(action, "builder", None)
         if isinstance(inner, DebateGraph):
@@ -208,8 +210,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             source: its start node.
             path: a router: takes the state and, optionally, the settings; returns a node's name, or `Send` objects
                 for speakers. It runs in the event loop, so it must not block.
-            path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
-                there if the state has an error.
+            path_map: the nodes that the edge may lead to. If the state has an error, the edge leads to ``close`` or
+                LangGraph's ``END``, if one of them is in ``path_map``.
 
         Raises:
             ValueError: at run time, if the router returns a node that ``path_map`` does not name.
@@ -253,10 +255,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return to
 
     def _reroute_past_idle_nodes(self) -> None:
-        """Makes edges skip a node that would do nothing, and lead to its successor.
+        """Makes edges to a node that would do nothing lead to the node's successor instead.
 
-        If a router chooses the successor, the node is skipped only if a single edge leads to it, from a node that runs
-        once: several speakers or parallel nodes would each call the router.
+        If a router chooses the successor, this is done only for a single edge from a node that runs once: otherwise
+        several speakers or parallel nodes would each call the router.
         """
         plain_edges = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
@@ -296,7 +298,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return self._past_idle_nodes(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compiles the graph; the system's name is a tag of all its runs in a trace."""
+        """Compiles the graph. In a trace, all its runs have the system's name as a tag."""
         if not self._past:
             self._reroute_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
@@ -310,9 +312,9 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 def graph_node(graph: Any) -> Node:
     """A graph of moot, such as a whole debate, as one node of your graph. The node writes the output of moot's graph.
 
-    It takes the settings of moot's graph: ``graph_node(graph).with_settings(ToolMadSettings(...))``. If a debate fails
-    without a verdict, its error is raised. Reads: the keys of the input of moot's graph; for a debate these are claim
-    and, if present, task, labels, options, given.
+    The node takes the settings of moot's graph: ``graph_node(graph).with_settings(ToolMadSettings(...))``. If a debate
+    fails, the debate's error is raised. Reads: the input keys of moot's graph; for a debate these are claim or messages
+    and, if present, task, labels, options, given, claim_date, speaker.
 
     Args:
         graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.

@@ -1,4 +1,4 @@
-"""The context of a running node, and the wrapper that makes a step a node of a graph."""
+"""A step of a debate as a node of a graph, and the context of a running node."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class NodeContext:
     ) -> Speaker:
         """The speaker of a role; its model comes from the setting ``models``, else from ``own``, else from ``model``.
 
-        The seeds of its calls are derived from the setting ``seed`` and from the speaker's own seed: that of its model,
-        else the argument ``seed``.
+        The seeds of its calls are derived from the setting ``seed`` and from the speaker's own seed: the seed of its
+        model choice, else the argument ``seed``.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -86,14 +86,14 @@ class NodeContext:
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
-        """The speaker for a declared debater, with the options of its declaration."""
+        """The speaker for a debater in the settings, with the debater's own options."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """A source by name; with ``recent`` the cached state of a corpus may be up to a second old."""
+        """A source by name; with ``recent``, the known state of a corpus may be up to one second old."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         options: dict[str, Any] = {
@@ -126,7 +126,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
-    """The run's settings, or the defaults if the run has no settings of this kind; for conditional edges.
+    """The settings of a run, or the defaults if it has no settings of this class; for conditional edges.
 
     Args:
         runtime: LangGraph's runtime.
@@ -137,15 +137,19 @@ def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
 
 @lru_cache(maxsize=100)
 def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
-    """The default settings of a kind, and their form in a document."""
+    """The default settings of a class, and their form in a document."""
     return kind(), kind().recorded()
 
 
 def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
-    """The settings of a resumed debate: the run's own unless these are the defaults, else those of its start.
+    """The settings for a run of a debate: the run's own or, if these are the defaults, those of the debate's start.
 
-    LangGraph would silently use the defaults, such as another model. If the settings have no fields for prompts, the
-    prompts that were edited at the start still apply.
+    Without this, a debate that is resumed without settings would continue with the defaults, such as another model.
+
+    Args:
+        settings: the run's settings.
+        state: the debate's state, which has the settings of its start.
+        prompts: names of prompts. If the class of the settings has no fields for them, their texts at the start apply.
     """
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
@@ -165,7 +169,7 @@ def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settin
 
 @lru_cache(maxsize=64)
 def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
-    """Settings from a document; cached, because every node of a resumed debate needs them."""
+    """The settings in a document; cached, because every node of a resumed debate needs them."""
     return checked_settings(kind, json.loads(recorded))
 
 
@@ -188,7 +192,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
-    """The model of a role: from the setting ``models``, else the debater's own, else ``model``."""
+    """The model of a role: from the setting ``models``, else ``own`` (a debater's), else from the setting ``model``."""
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
@@ -202,28 +206,28 @@ def _model_choice(model: str) -> ModelChoice:
 
 @dataclass(frozen=True)
 class Node:
-    """A step in the form of a LangGraph node: an async callable of state and runtime.
+    """A step as a LangGraph node: an async callable of state and runtime.
 
-    It adds the calls, warnings and depth of the step to the step's writes. A `MootError` is raised; in a
-    `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If
-    tokens or cost are bounded, a call without token counts is an error, too. If the state has an error, the node does
-    nothing. With ``stream_mode="custom"`` the node's start and end are streamed as events: see docs/reference/http.md.
+    The node adds the step's calls, warnings and depth to the step's writes. A `MootError` of the step is raised; in a
+    `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If tokens
+    or cost are bounded, a call without token counts is also an error. If the state has an error, the node does nothing.
+    With ``stream_mode="custom"`` the node's start and end are streamed as events: see docs/reference/http.md.
 
     Args:
         step: takes the state and the node's context; returns its writes.
         name: the node's name, as in records of calls.
         defaults: the settings if the graph's context is not an instance of moot's settings.
-        always: whether it also runs in a failed debate.
-        keeps_errors: whether an error becomes the state's ``error``, a key that the state must then have.
-        prompts: the names of its prompts.
-        opens: the system whose debates it opens; empty for other nodes.
-        reads: converts a state with other keys to the step's input; by default the state itself.
-        writes: converts the step's writes and records to the state's keys; by default no change.
-        moment: the moment at which it waits for a person; empty for other nodes.
+        always: whether the node runs even if the state has an error.
+        keeps_errors: whether an error becomes the state's ``error``; the state must then have this key.
+        prompts: the names of the node's prompts.
+        opens: the system whose debates this node opens; empty for other nodes.
+        reads: converts a state with other keys to the step's input; by default, this is the state.
+        writes: converts the node's writes to the keys of such a state; by default, they are not changed.
+        moment: the moment at which the node waits for a person; empty for other nodes.
         idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
-            then lead past the node. By default the step always runs.
-        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. For
-            nodes that answer, the role is None.
+            then lead past the node. By default, the step always runs.
+        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. The role
+            None stands for the agents of a node that answers.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
@@ -243,9 +247,9 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: the settings are missing or of the wrong class; without ``keeps_errors`` also the errors of the
-                step, and a missing key of the state or field of the settings.
-            WorldError: without ``keeps_errors``: the errors of the step.
+            UserError: the settings are missing or of the wrong class; without ``keeps_errors`` also: the step raised
+                it, or the state lacks a key or the settings lack a field.
+            WorldError: the step raised it; only without ``keeps_errors``.
         """
         if self.reads:
             state = self.reads(state)
@@ -280,7 +284,7 @@ class Node:
 
     @property
     def called(self) -> str:
-        """The name of the node in errors; for a node without a name, the name of the function that made it."""
+        """The name of the node in errors: its name, else the name of the function that made the node."""
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
@@ -298,7 +302,7 @@ class Node:
         """Runs the step and returns its writes.
 
         Raises:
-            UserError: the settings lack a field; without ``keeps_errors`` also if the state lacks a key.
+            UserError: the settings lack a field; or, without ``keeps_errors``, the state lacks a key.
         """
         try:
             return await self.step(state if self.keeps_errors else StateKeys(state, self.called), run)
@@ -313,8 +317,8 @@ class Node:
         Args:
             defaults: the settings if the graph's context is not an instance of moot's settings.
             name: the node's name, as in calls and errors.
-            keeps_errors: a `MootError` is not raised, but becomes the state's key ``error``. The state must declare
-                this key, because LangGraph drops unknown keys.
+            keeps_errors: whether a `MootError` becomes the state's ``error`` instead of being raised. The state must
+                declare this key, because LangGraph drops unknown keys.
         """
         return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
 
@@ -324,7 +328,7 @@ class Node:
         """The same node for a state with other keys.
 
         Args:
-            reads: takes your state; returns the keys that the node reads, named as in the table of docs/api/nodes.md.
+            reads: takes your state; returns a state with the keys that the node reads (see docs/api/nodes.md).
             writes: takes the node's writes; returns the update of your state. The writes include ``calls``,
                 ``warnings`` and ``depth`` if the node made a call or warned.
         """
@@ -344,20 +348,20 @@ class Node:
 
 
 def turn_location(state: Any) -> dict[str, Any]:
-    """The position of a node, as fields of its `Ledger`.
+    """The position of a node in a debate, as fields of the node's `Ledger`.
 
-    If the state has a single turn, these are the fields of the turn; else the round, and in a trial also the phase.
+    If the state contains a single turn, these are fields of the turn; else the round and, in a trial, the phase.
     """
     turns = state.get("turns") or []
     if is_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
-    if "phase" in state:  # a phase of a trial counts its rounds at their end
+    if "phase" in state:  # in a trial, ``rounds`` counts only rounds that have ended
         return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
     return {"round": state.get("rounds") or 0}
 
 
 def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """The update of the state with a ledger's entries."""
+    """The state update with the entries of a node's ledger; empty without calls and warnings."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

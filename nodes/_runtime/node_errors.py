@@ -1,4 +1,4 @@
-"""Errors of nodes in other graphs: a key of the state or a field of the settings is missing."""
+"""Errors of nodes in graphs whose state lacks a key or whose settings lack a field."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class StateKeys(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise UserError(
-            f"The node {self._node} reads the state's key {key!r}, which is missing. Its keys are listed in the "
-            "docstring of its factory; .with_keys(reads, writes) converts from your keys.",
+            f"The node {self._node} reads the state's key {key!r}, which is missing. The docstring of the node's "
+            "factory lists the keys; .with_keys(reads, writes) converts from your keys.",
             kind="missing_state",
         )
 
 
 def missing_settings_error(node: str) -> UserError:
-    """The error of a node without settings."""
+    """The error of a node that has no settings."""
     return UserError(
         f"The node {node} has no settings: call the graph with context=Settings(...), or set the node's settings with "
         ".with_settings(Settings(...)).",
@@ -38,7 +38,7 @@ def missing_settings_error(node: str) -> UserError:
 
 
 def missing_setting_error(node: str, name: str | None, settings: Any) -> UserError:
-    """The error of a node whose settings do not have a field that it reads."""
+    """The error of a node whose settings lack a field that the node reads."""
     return UserError(
         f"The node {node} reads the setting {name!r}, which {type(settings).__name__} does not have. Use settings of a "
         "graph that has this node, or of your own class with that field.",

@@ -1,4 +1,4 @@
-"""The first and last node of every debate: the first checks its input, the last completes its result document."""
+"""The first and the last node of every debate: they check the input and complete the result document."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from moot.retrievers._summariser import open_summariser
 
 @dataclass(frozen=True)
 class Needs:
-    """The resources of a debate: sources, roles with their models, the encoder, and a summarisation model."""
+    """The resources of a debate: sources, roles with their own models, the text encoder, a summarisation model."""
 
     sources: Sequence[str] = ()
     roles: Mapping[str, str | ModelChoice | None] = field(default_factory=dict)
@@ -48,13 +48,13 @@ class Needs:
 
 
 APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""Keys that grow in a debate; a new debate overwrites them, so that nothing of the thread's earlier debate remains."""
+"""Keys that grow during a debate. A new debate on the same thread overwrites them, to start without old values."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
 OTHER_SOURCE = "bm25:demo-news"
 """A source that needs neither a key nor the network."""
 READ_ONCE = ("labels", "options", "given", "claim_date", "speaker")
-"""Input that is read once, when a debate is opened; the next debate on the thread must not inherit it."""
+"""Input that is read only when a debate is opened; the next debate on the thread must not inherit it."""
 
 
 def open_node(
@@ -70,9 +70,10 @@ def open_node(
 
     Args:
         graph: the graph's name.
-        needs: returns the resources that the graph uses with these settings.
-        check: raises `UserError` if the graph cannot handle the task with these settings.
-        decides: returns the smallest calls of the roles that decide; ceilings reserve their cost.
+        needs: takes the settings; returns the resources that a debate uses.
+        check: takes the settings and the task; raises `UserError` if the graph cannot handle the task.
+        decides: takes the settings and the resources; returns the smallest call of each role that decides. Ceilings
+            reserve the cost of these calls.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def open_node(
             document["messages"] = overwrite(as_plain_values(messages))
             asked = claim_of(state, messages)
             claim = check_claim(asked)
-            earlier = isinstance(named, dict)  # the checked task of the thread's earlier debate
+            earlier = isinstance(named, dict)  # the checked task of an earlier debate on the thread
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
             origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
             task |= origin
@@ -107,23 +108,23 @@ def open_node(
             calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
-            run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
+            run.ceilings.start_clock()  # the time to load an encoder does not count
             await check_web(needed, claim, run)
             await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
 
-    return Node(step, always=True, opens=graph)  # also if the thread's earlier debate failed
+    return Node(step, always=True, opens=graph)  # also if an earlier debate on the thread failed
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
-    """The calibration named in the settings, as plain JSON; None if the settings name none.
+    """The calibration that the settings name, as plain JSON; None if they name none.
 
-    Warns of changes since it was fitted, unless they are a reason to refuse it.
+    Adds a warning if a corpus or moot's version has changed since the calibration was fitted.
 
     Raises:
-        UserError: the calibration cannot be read, or was fitted with other settings.
+        UserError: the calibration cannot be read, or was not fitted on debates with this system, task and settings.
     """
     settings: Settings = run.settings
     if settings.calibration is None:
@@ -137,7 +138,7 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
-    """The roles that a debate may call, each with its own model, if any."""
+    """The roles that a debate may call, each with its own model; None for the model of the settings."""
     return dict(needs.roles) | ({"equivalence": None} if task["kind"] in WORDED_KINDS else {})
 
 
@@ -149,7 +150,7 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
 def smallest_call(
     role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings
 ) -> PlannedCall:
-    """The smallest call of a role that decides: the claim alone, without evidence and turns."""
+    """The smallest call of a role that decides: its prompt with the claim, without evidence and turns."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
@@ -168,7 +169,7 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
     """Opens a debate's resources in parallel.
 
     Raises:
-        UserError, WorldError: something is missing or misconfigured.
+        UserError, WorldError: a resource is missing, misconfigured or out of reach.
     """
     opening: list[Awaitable[Any]] = [run.retriever(name, recent=False) for name in dict.fromkeys(needs.sources)]
     opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
@@ -180,9 +181,9 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
 
 
 async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
-    """Refuses a debate if Wikipedia must replace the web, but cannot be searched.
+    """Refuses a debate if Wikipedia must replace the source `web`, but cannot be searched.
 
-    The debate is not refused if all readers of the web have a usable fallback.
+    The debate is not refused if each reader of `web` has a fallback that may be used.
 
     Raises:
         WorldError: Wikipedia cannot be searched.
@@ -204,7 +205,7 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
 
 
 def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
-    """The fallbacks of each reader of the web: of debaters, and of the settings' shared sources."""
+    """The fallbacks of each debater that reads `web`, and of the shared sources if they contain `web`."""
     own = [(d.retriever, d.fallback) for d in getattr(settings, "debaters", ()) if hasattr(d, "retriever")]
     shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
     return [
@@ -215,7 +216,7 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
 
 
 def options_to_replace_web(settings: Settings) -> str:
-    """Command-line options that replace `web` by another source; if no setting names `web`, only the other source."""
+    """Command-line options that replace `web` with `OTHER_SOURCE`; if no setting names `web`, only `OTHER_SOURCE`."""
     debaters = enumerate(getattr(settings, "debaters", ()))
     named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
     options = []
@@ -231,7 +232,7 @@ def options_to_replace_web(settings: Settings) -> str:
 def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
 
-    In a conversation, the verdict and its reasons become the next message.
+    In a conversation, the verdict with its reasons becomes the next message.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def close_node() -> Node:
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):
-            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
+            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without the time that a person took to reply
         warned = []
         if cut:
             detail = refused_calls_warning(cut, not_awaited)

@@ -1,4 +1,4 @@
-"""The events streamed as ``custom`` while a debate runs, so that clients can follow it."""
+"""The ``custom`` stream events with which clients follow a running debate."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from moot.nodes._models.ledger import Ledger, tokens_of
 
 
 def progress(ledger: Ledger) -> dict[str, Any]:
-    """The event at a node's start: ``{"event": "begin", "node", "agent", "round", "phase"}``."""
+    """The event at a node's start: ``event`` (``"begin"``), ``node``, ``agent``, ``round``, ``phase``."""
     place = {"node": ledger.node, "agent": ledger.agent, "round": ledger.round, "phase": ledger.phase}
     return {"event": "begin", **place}
 
 
 def step_event(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """The fields of the event at a node's end: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
+    """Fields of the event at a node's end: ``event`` (``"step"``), ``seconds``, ``calls``, ``tokens``, ``error``.
 
-    Tokens are the endpoint's counts; ``error`` is the kind of the error, or null.
+    ``tokens`` are the endpoint's counts; ``error`` is the kind of the error, or null.
     """
     error = (update.get("error") or {}).get("kind")
     spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}

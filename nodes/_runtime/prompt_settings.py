@@ -1,4 +1,4 @@
-"""Prompts as settings: every graph has a field for each prompt of its nodes, so that Studio can edit it."""
+"""Prompts as settings: a graph's settings have a field for each prompt of its nodes, which Studio can edit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from moot.prompts._files import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
 PROMPT_SUFFIX = "_prompt"
-"""The suffix of the fields' names."""
+"""The suffix of the names of these fields."""
 LONGEST_PROMPT = 20_000
 """Maximum number of characters of an edited prompt."""
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
-    """A graph's settings with a field for each prompt, e.g. ``judge_prompt`` for ``tool_mad/judge``.
+    """The class of a graph's settings with a field for each prompt: ``judge_prompt`` for ``tool_mad/judge``.
 
     The graph also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
 
     Args:
-        kind: the class of the settings.
-        used: the nodes that use each prompt, by its name.
+        kind: the class of the settings, without these fields.
+        used: the nodes that use each prompt, by the prompt's name.
 
     Raises:
         ValueError: two prompts would have the same field.

@@ -1,4 +1,4 @@
-"""A running debate: reports the writes of its nodes, and returns a document even if it is interrupted."""
+"""Runs a debate: reports the writes of its nodes, and returns a document even if the debate is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moot.nodes._runtime.settings import Settings
 
 INTERRUPT = "__interrupt__"
 OPEN_AND_CLOSE = (OPENING, CLOSE)
-"""The first and last node of a debate; in an inner debate, their writes concern only that debate."""
+"""The first and the last node of a debate. In an inner debate, their writes concern only the inner debate."""
 Update = Callable[[dict[str, Any]], None]
 """Called with a node's writes."""
 
@@ -41,10 +41,10 @@ class DebateRun:
         self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
     async def run(self, given: Any) -> dict[str, Any]:
-        """Runs the debate until it ends or waits; returns its document.
+        """Runs the debate until it ends or waits for a person; returns its document.
 
-        A debate that is interrupted after its opening has a document, too, with its results so far, including those of
-        inner graphs.
+        If the debate is cancelled after its opening, the document has the results so far, including those of inner
+        graphs. A cancellation before that is raised.
         """
         self.waits = {}
         try:
@@ -55,7 +55,7 @@ class DebateRun:
             self.waits = {}
             return self._unfinished()
         finally:
-            with suppress(asyncio.CancelledError):  # the results are already there, so a cancellation comes too late
+            with suppress(asyncio.CancelledError):  # the results are already there: a cancellation has no effect
                 await close_clients()
         return self._unfinished() if self.waits else document_of(self.state)
 
@@ -79,8 +79,8 @@ class DebateRun:
     def _take_state(self, values: dict[str, Any]) -> None:
         """Stores the debate's state after a superstep.
 
-        The state contains the collected writes, so these are dropped. If the debate waits for a person, the writes of
-        inner graphs are not in the state yet, and stay.
+        The collected writes are dropped, because the state contains them. If the debate waits for a person, the state
+        does not yet contain the writes of inner graphs; they stay.
         """
         if INTERRUPT not in values and values != self.state:
             self.state = values
@@ -91,19 +91,20 @@ class DebateRun:
 
 
 Written = tuple[tuple[str, ...], dict[str, Any]]
-"""A write, with the path of the inner graphs that contain its node; each part of the path is ``name:run``."""
+"""A node's writes, after the path of the inner graphs that contain the node; each part of the path is ``name:run``."""
 
 
 def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]) -> list[Written]:
-    """Removes the writes of the steps of an inner graph that has ended, because the graph's own write contains them.
+    """Removes the writes of an inner graph's steps after the graph has ended, because the graph's own write has them.
 
-    The graph may run several times in parallel. The writes of a run stay if the graph's own write lacks any of them,
-    because that run has not ended.
+    The graph may run several times in parallel. If the graph's own write lacks a turn or a call of one of these runs,
+    this run has not ended, and its writes stay.
 
     Args:
         written: the writes of the debate's steps.
-        graph: the path of a node that has ended, and that may be an inner graph; the last part has no run.
-        written_at_end: the writes of that node when it ended.
+        graph: the path of a node that has ended and that may be an inner graph. The last part of the path is only the
+            name.
+        written_at_end: the writes of this node.
     """
     depth = len(graph)
     turns = {turn_key(turn) for turn in written_at_end.get("turns") or ()}

@@ -1,4 +1,4 @@
-"""Settings that all graphs share. Each graph subclasses them; Studio shows them as a form."""
+"""Settings that graphs share. Each graph has a subclass of them; Studio shows them as a form."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ SOURCES = (
     "Wikipedia, or bm25 if a corpus is set or all models are embedded or fake), tavily, serper, wikipedia, openalex, "
     "pubmed, arxiv, langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
 )
-"""The names of sources, for descriptions of settings."""
+"""The names of sources, for the descriptions of settings."""
 
 DEMONSTRATION = ("embedded", "fake")
-"""Providers of demonstration models, whose verdicts mean nothing."""
+"""Providers of demonstration models, whose verdicts have no meaning."""
 
 REPORTER = "reporter"
-"""The role that writes the summary for readers; every system may have it."""
+"""The role that writes the summary for readers (`reader_summary`)."""
 
 Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
-"""Moments at which a debate may wait for a person; each system supports some."""
+"""Moments at which a debate may wait for a person. Each system supports only some of them."""
 
 
 def ask_person() -> Any:
-    """The settings' field for the moments at which a debate waits for a person."""
+    """A field of settings: the moments at which a debate waits for a person."""
     return Field(
         default=(),
         max_length=5,
@@ -75,11 +75,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     prompts: ClassVar[Mapping[str, str]] = {}
-    """Fields for prompts, each with the prompt's name; a graph adds the fields of its nodes."""
+    """The fields that are prompts, each with the prompt's name; see `with_prompts`."""
     without: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a graph does not use: its schema leaves them out, and values other than the defaults are refused."""
+    """Fields that a graph does not use. Its schema leaves them out, and only their default values are accepted."""
     why_without: ClassVar[str] = ""
-    """Why the graph does not use them, for the error message."""
+    """The reason why the graph does not use them, for the text of errors."""
 
     model: ModelName = Field(
         default=EMBEDDED,
@@ -89,7 +89,7 @@ class Settings(BaseModel):
     models: dict[str, ModelName | ModelChoice] = Field(
         default={},
         description="Models of single roles: role to provider:name, or to an object with model, temperature, "
-        "max_tokens, context_tokens, structured_output.",
+        "max_tokens, context_tokens, structured_output, seed.",
     )
     temperature: float | None = Field(
         default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
@@ -163,7 +163,7 @@ class Settings(BaseModel):
         gt=0,
         le=1_000_000,
         description="The same as `budget`, in seconds: running calls and searches are cut off, and time to decide is "
-        "reserved. After a wait for a person the time starts again.",
+        "reserved. After a wait for a person, the time is counted from zero again.",
     )
     reader_summary: bool = Field(
         default=False,
@@ -175,8 +175,8 @@ class Settings(BaseModel):
         default=None,
         min_length=1,
         max_length=1000,
-        description="A file of `moot calibrate`, fitted on labelled debates with the same settings: the document has "
-        "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
+        description="A file of `moot calibrate`, fitted on labelled debates with the same settings; another file is "
+        "refused. The document then has a prediction set, and says whether to act on the verdict or to escalate it.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(
@@ -199,18 +199,18 @@ class Settings(BaseModel):
     )
 
     def edited(self) -> dict[str, str]:
-        """The prompts that differ from the shipped ones, by name."""
+        """The prompts that differ from the shipped prompts, by name."""
         texts = {name: getattr(self, field) for field, name in self.prompts.items()}
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
     def recorded(self) -> dict[str, Any]:
-        """All settings as plain values; of the prompts only the edited ones."""
+        """All settings as plain values, but only the edited prompts."""
         changed = self.edited()
         return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
 
     @property
     def own_model(self) -> bool:
-        """Whether a role has the user's own model: neither the embedded one nor a fake one."""
+        """Whether a role has the user's own model: neither the embedded model nor a fake model."""
         speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
         chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
         names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)
@@ -218,33 +218,33 @@ class Settings(BaseModel):
 
     @property
     def keyless_web(self) -> str:
-        """The source that replaces `web` without a key.
+        """The source that replaces `web` if no key is set.
 
-        It is ``bm25`` if a corpus is set or all models are moot's own, else Wikipedia.
+        It is ``bm25`` if a corpus is set or all models are embedded or fake, else ``wikipedia``.
         """
         return "wikipedia" if self.own_model and self.corpus is None else "bm25"
 
     def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:
         """The fallbacks that may be used.
 
-        With the user's own model, these are all but kinds of sources that would search a demo corpus, such as ``bm25``
-        if no corpus is set. A demo corpus that is named (``bm25:demo-news``) may be used.
+        With the user's own model, a source must not fall back to a demo corpus, as ``bm25`` would if no corpus is set.
+        A fallback that names a demo corpus (``bm25:demo-news``) may be used.
 
         Args:
-            fallback: sources by name.
+            fallback: names of sources.
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
     def inner_settings(self) -> Settings | None:
-        """The settings of the inner debate that a debate with these settings may run; None if there is none."""
+        """The settings of the inner debate, if a debate with these settings may run one; else None."""
         return None
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role, unless its model has its own."""
+        """The sampling temperature of a role, if `models` does not set one."""
         return self.temperature
 
     def roles(self) -> set[str] | None:
-        """The roles that may have their own model in `models`; None if a graph's roles are not known."""
+        """The roles that `models` may name besides `REPORTER`; None if a graph's roles are unknown."""
         return None
 
     @model_validator(mode="after")
@@ -259,7 +259,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _check_unused_fields(self) -> Settings:
-        fields = type(self).model_fields  # settings that were saved as a whole contain the defaults
+        fields = type(self).model_fields  # saved settings contain these fields, too, with the defaults
         if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
         return self
@@ -287,7 +287,7 @@ class EvidenceSettings(Settings):
         gt=0,
         le=1,
         description="Largest share of the evidence that may come from one origin (a website, or near-duplicates), in "
-        "each search and in all searches together; one piece is always allowed. If places in a search stay free, "
+        "each search and in all searches together; one piece is always allowed. If a search then has free places, "
         "documents of a corpus above this share fill them. Given texts are never left out. 1: no bound.",
     )
     datamarking: bool = Field(
@@ -297,8 +297,8 @@ class EvidenceSettings(Settings):
     )
     robustness: bool = Field(
         default=False,
-        description="On: after the verdict the roles that decided are called again: without each origin, without two "
-        "origins that quote the same fact, with the evidence in reversed order, and without evidence.",
+        description="On: after the verdict the roles that decided are called again: without each origin in turn, "
+        "without two origins that quote the same fact, with the evidence in reversed order, and without evidence.",
     )
     robustness_calls: int = Field(default=20, ge=1, le=1000, description="Maximum number of calls of `robustness`.")
     published_before: date | None = Field(
@@ -344,12 +344,12 @@ class SourcesSettings(EvidenceSettings):
     )
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources, and the fallbacks that may be used."""
+        """The sources and the fallbacks that may be used."""
         return (*self.sources, *self.usable_fallbacks(self.fallback))
 
 
 class PoolSettings(SourcesSettings):
-    """Settings of systems whose sources are searched for the claim itself, before the first answer."""
+    """Settings of systems that search their sources once for the claim, before the first answer."""
 
     retrieval: Literal["once", "none"] = Field(
         default="once",
@@ -363,20 +363,20 @@ class PoolSettings(SourcesSettings):
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources, and the fallbacks that may be used; none if there is no search."""
+        """The sources and the fallbacks that may be used; none without a search."""
         return super().sources_to_open() if self.retrieval == "once" else ()
 
 
 def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:
-    """Checks values and returns a graph's settings.
+    """Checks values and returns them as a graph's settings.
 
     Args:
         kind: the class of the graph's settings.
         values: the values that differ from the defaults.
-        graph: its name, for errors, if ``moot settings`` lists its settings.
+        graph: the graph's name, if ``moot settings GRAPH`` lists its settings; errors then name this command.
 
     Raises:
-        UserError: an unknown setting, or an invalid value.
+        UserError: a setting is unknown or has an invalid value.
     """
     try:
         return kind.model_validate(values)
@@ -387,7 +387,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
 
 
 def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> str:
-    """One of Pydantic's errors as a sentence.
+    """One of Pydantic's errors in words, without a full stop.
 
     Args:
         kind: the class that was checked.

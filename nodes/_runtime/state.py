@@ -1,9 +1,9 @@
 """The state of a debate: the keys that nodes read and write, and the result document made of them.
 
-All values are plain JSON, so that every checkpointer stores them. Nodes may run at the same time: reducers
-(`moot.nodes._records.reducers`) merge parallel writes. Keys that several states have are declared once, with their
-reducers, and inherited; a key is declared twice only if its type differs, for example if a document always has the key
-and a step has it only sometimes.
+All values are plain JSON, so that every checkpointer can store them. Nodes may run at the same time: reducers
+(`moot.nodes._records.reducers`) merge parallel writes. A key of several states is declared once, with its reducer, and
+inherited. It is declared twice only if its type differs, for example if a document always has the key and a step only
+sometimes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_SPEAKER = 200
 """Maximum number of characters of a speaker's name."""
 
 Equal = Literal["tokens", "usd", "calls"]
-"""The budgets that a control can share with its debate."""
+"""The quantities of which a control may spend as much as its debate."""
 
 Status = Literal["done", "failed", "cancelled", "interrupted"]
 
@@ -44,7 +44,7 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 
 def task_names() -> list[Any]:
-    """The tasks, for descriptions of inputs."""
+    """The names of the tasks, for the description of the input."""
     from moot.nodes._texts.task import TASKS  # imports this module
 
     return list(TASKS)
@@ -113,7 +113,7 @@ class OpeningInput(TypedDict):
 
 
 class ClaimInput(ClaimFields, OpeningInput):
-    """The input of a debate: a claim, or a person's last message in ``messages``; with both, the claim."""
+    """The input of a debate: a claim, or a person's last message in ``messages``. The claim has priority."""
 
     messages: NotRequired[
         Annotated[
@@ -136,23 +136,25 @@ class Findings(TypedDict):
 
     turns: Annotated[
         list[Annotated[Turn, FieldsByStep((*KINDS, *TRIAL_KINDS))]],
-        Field(description="The turns, in order."),
+        Field(description="The turns, in the order of phases and rounds."),
         merge_turns,
     ]
-    evidence: Annotated[list[Evidence], Field(description="Every piece, given or found, once."), merge_evidence]
+    evidence: Annotated[
+        list[Evidence], Field(description="Every piece of evidence, given or found, once."), merge_evidence
+    ]
     depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
     error: Annotated[
         ErrorRecord | None,
-        Field(title="Error", description="The error, its place, and the remedy; null without an error."),
+        Field(title="Error", description="The error that ended the debate, its place and the remedy; null for none."),
         first_error,
     ]
 
 
 class StepUpdate(Findings):
-    """The update of a debate by a step inside it (of a debater, a scorer)."""
+    """The update of a debate by one of its steps, such as a debater's turn or a score."""
 
     corpora: Annotated[list[Reading], Field(description="The sources that each agent read."), merge_readings]
-    calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
+    calls: Annotated[list[Call], Field(description="Every call to a model."), joined]
     warnings: Annotated[list[Warned], Field(description="Problems that did not end the debate."), merge_warnings]
 
 
@@ -168,19 +170,19 @@ class TrialUpdate(StepUpdate):
 
 
 class CheckedClaim(TypedDict):
-    """The claim, after its check."""
+    """The claim, once it is checked."""
 
-    claim: Annotated[str, Field(description="What was debated.")]
+    claim: Annotated[str, Field(description="The claim or the question that was debated.")]
 
 
 class WithBudget(TypedDict):
-    """The debate's ceilings, from `moot.nodes._runtime.budget.open_budget`; None without ceilings."""
+    """The debate's ceilings, as `moot.nodes._runtime.budget.open_budget` returns them; None without ceilings."""
 
     budget: NotRequired[dict[str, Any] | None]
 
 
 class HeardTexts(TypedDict):
-    """Texts for a speaker besides answers, such as reviews."""
+    """Turns whose texts a speaker sees besides answers, such as reviews."""
 
     heard: NotRequired[list[Turn]]
 
@@ -199,32 +201,32 @@ class DocumentHead(TypedDict):
     """The beginning of a document."""
 
     schema_version: Annotated[str, Field(description="The version of this document's schema.")]
-    id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
+    id: Annotated[str, Field(description="The debate's id; empty in documents with a schema before 1.2.")]
     status: Annotated[Status, Field(description="How the debate ended; if it failed, `error` has the reason.")]
     graph: Annotated[str, Field(description="The debate system.")]
 
 
 class ControlRun(TypedDict):
-    """A control that was run after a debate, at the same cost."""
+    """A control that was run after a debate, with the debate's cost as a ceiling."""
 
     control: Annotated[str, Field(description="The control's system.")]
-    equal: Annotated[Equal, Field(description="The budget that it shares with the debate.")]
+    equal: Annotated[Equal, Field(description="The quantity of which it may spend as much as the debate.")]
     taken: Annotated[
         dict[str, dict[str, float | None]],
-        Field(description="The costs of `debate` and `control`: tokens, usd, calls, seconds; null if unknown."),
+        Field(description="The costs of `debate` and of `control`: tokens, usd, calls, seconds; null if unknown."),
     ]
     ratios: Annotated[dict[str, float | None], Field(description="The control's costs as multiples of the debate's.")]
     document: Annotated[
-        dict[str, Any] | None, Field(description="Its own result document; null if it could not start.")
+        dict[str, Any] | None, Field(description="The control's result document; null if it could not start.")
     ]
-    error: Annotated[ErrorRecord | None, Field(description="Why it has no verdict.")]
+    error: Annotated[ErrorRecord | None, Field(description="The error of a control without a verdict.")]
 
 
 class Verdict(DocumentHead, CheckedClaim):
     """The outcome of a debate."""
 
     answer: Annotated[str | None, Field(description="The verdict; null if there is none.")]
-    raw_verdict: Annotated[str | None, Field(description="The verdict in the words of the roles that decided.")]
+    raw_verdict: Annotated[str | None, Field(description="The verdict as the roles that decided worded it.")]
     confidence: Annotated[
         float | None,
         Field(
@@ -254,19 +256,19 @@ class Verdict(DocumentHead, CheckedClaim):
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="The number of rounds.")]
-    scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores by debater.")]
+    scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores, by debater.")]
     votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
     graphs: Annotated[
         list[dict[str, Any]],
-        Field(description="For each round, which agents heard which, and the weights, if this changes between rounds."),
+        Field(description="Which agents saw which others in each round, and the weights, if these change by round."),
     ]
     dissent: Annotated[
         Dissent | None,
-        Field(title="Dissent", description="Answers other than the verdict, and changes; null without answers."),
+        Field(title="Dissent", description="Answers besides the verdict, and changed answers; null without answers."),
     ]
     robustness: Annotated[
         Robustness | None,
-        Field(title="Robustness", description="Evidence that the verdict depends on; null unless the setting was on."),
+        Field(title="Robustness", description="Evidence that the verdict depends on; null if the setting was off."),
     ]
     metrics: Annotated[dict[str, Any], Field(description="The system's own measures.")]
     usage: Annotated[
@@ -276,33 +278,33 @@ class Verdict(DocumentHead, CheckedClaim):
             "ledger, which cost nothing."
         ),
     ]
-    seconds: Annotated[float, Field(description="The debate's duration, with a person's replies included.")]
+    seconds: Annotated[float, Field(description="The debate's duration, including waits for a person.")]
     settings: Annotated[
         dict[str, Any],
-        Field(description="The settings of the run, defaults included; of the prompts only the edited ones."),
+        Field(description="The settings of the run, including defaults, but only the edited prompts."),
     ]
     models: Annotated[
         dict[str, Any],
-        Field(description="For each role, the model in the settings and the names that the endpoint returned."),
+        Field(description="For each role, the model in the settings and the names that the endpoint reported."),
     ]
     messages: Annotated[
         list[ChatMessage],
-        Field(description="The conversation, with the verdict as its last message; empty outside of a conversation."),
+        Field(description="The conversation, with the verdict as its last message; empty if there is no conversation."),
         merge_messages,
     ]
-    moot_version: Annotated[str, Field(description="The version of moot.")]
+    moot_version: Annotated[str, Field(description="The version of moot that ran the debate.")]
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
     beside: Annotated[
         ControlRun | None,
         Field(
             title="Beside",
-            description="A control that was run after the debate, at its cost; null if none was requested.",
+            description="A control that was run after the debate; null if none was requested.",
         ),
     ]
 
 
 class CheckedQuote(TypedDict):
-    """A quote found in a piece of evidence, from ``start`` to ``end`` (exclusive) in code points."""
+    """A quote that was found in a piece of evidence, from ``start`` to ``end`` (exclusive), in code points."""
 
     evidence_id: str
     start: int
@@ -323,7 +325,7 @@ class SummaryStance(CheckedQuote):
 
 
 class ReaderSummary(TypedDict):
-    """A summary of a finished debate for readers. ``dropped`` counts the model's sentences that were left out."""
+    """A summary of a finished debate for readers. ``dropped`` is the number of the model's sentences left out."""
 
     sentences: list[SummarySentence]
     stances: list[SummaryStance]
@@ -333,7 +335,7 @@ class ReaderSummary(TypedDict):
 
 
 class VerdictOutput(Verdict, TrialUpdate):
-    """The result document: one JSON object with everything that happened in a debate."""
+    """The result document: one JSON object with the verdict and the course of a debate."""
 
     task: Annotated[
         Task | None, Field(title="Task", description="The form of the answer; null if the debate could not be opened.")
@@ -341,7 +343,7 @@ class VerdictOutput(Verdict, TrialUpdate):
 
 
 class ResultDocument(VerdictOutput):
-    """The result document with additions made after its debate."""
+    """The result document, with parts that were added after the debate."""
 
     __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
 
@@ -356,21 +358,21 @@ class ResultDocument(VerdictOutput):
 class DebateState(Verdict, TrialUpdate, OpeningInput, WithBudget):
     """The keys that a debate's nodes may read: the input and the growing result document."""
 
-    task: Any  # the given name, then a `Task` once the debate is open
-    opened: NotRequired[str]  # the claim of the last opened debate
+    task: Any  # the name in the input; a `Task` once the debate is opened
+    opened: NotRequired[str]  # the claim of the thread's last opened debate
 
 
 # --- a step -----------------------------------------------------------------------------------------------------------
 
 
 class DebaterState(StepInput, StepUpdate, HeardTexts):
-    """The keys that the steps of one speaker in one round may read. ``turns`` contains only its own turn.
+    """The keys that the steps of one speaker in one round may read. ``turns`` contains only the speaker's own turn.
 
-    ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that these
-    cite, which is not shown and serves only to check quotes. ``pool`` is the shared evidence that it may select from,
-    ``found`` the evidence found before its own search, and ``heard`` other texts such as summaries and reviews.
-    ``groups`` has the number of each agent's group of equal answers, ``retrieval`` is the outcome of the pool's search,
-    ``why`` the reason for another round.
+    ``own`` is the speaker's last answer. ``opponents`` are the other answers that the speaker sees. ``cited`` is the
+    evidence that these answers cite; it is not shown and serves only to check quotes. ``pool`` is the shared evidence
+    from which the speaker may select, and ``retrieval`` the outcome of its search. ``found`` is the evidence found
+    before the speaker's own search. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` are
+    the numbers of the agents' groups of equal answers. ``why`` is the reason for another round.
     """
 
     debater: dict[str, Any]
@@ -386,17 +388,17 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
 
 
 class ScoreState(StepInput, StepUpdate):
-    """The input of scoring: one turn, and the evidence on which it is based."""
+    """The input of a scoring step: one turn and its evidence."""
 
     metrics: dict[str, Any]
 
 
 class TrialState(StepInput, TrialUpdate, WithBudget, HeardTexts):
-    """The keys that the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
+    """The keys that the steps of one phase of a trial may read: the negotiation, a debate in court, the panel.
 
-    ``evidence`` is given to the phase or found in it; ``premises`` are the premises of the claim; ``budget`` has
-    the trial's ceilings. If a step has several speakers (a side, an arbiter of one piece, a judge), the state has the
-    speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
+    ``evidence`` was given to the phase or found in it. ``premises`` are the premises of the claim. ``budget`` are the
+    trial's ceilings. If a step has several speakers (sides, arbiters of one piece each, judges), each speaker has its
+    own state: the speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
     """
 
     phase: str

@@ -1,4 +1,4 @@
-"""The builder of a debate system: it adds the parts common to all systems, so that a graph's file has only its own."""
+"""The builder of a debate system. It adds the parts that all systems have; a graph's file adds the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moot.nodes._steps.person import human_review_node, question_or, remark_firs
 from moot.nodes._steps.robustness import robustness_node
 
 Next = Sequence[Send | str] | Send | str
-"""The next step of a debate: a node's name, or `Send` objects of speakers."""
+"""The next step of a debate: a node's name, or `Send` objects, one for each speaker."""
 Router = Callable[..., Next]
 """Takes the state, or the state and the settings; returns the next step of a debate."""
 REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
@@ -27,10 +27,10 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It opens with checked input and closes with a result document, also after an error. If the
-    setting ``ask_person`` says so, a person may make a remark before each round but the first, and may question the
-    draft of a verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
-    again after the verdict.
+    It checks the input first and ends with a result document, even after an error. If the setting ``ask_person`` names
+    these moments, a person may make a remark before each round except the first, and may question the draft of the
+    verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles again after the
+    verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
         builder.add_node("answer", agent_node())
@@ -46,8 +46,8 @@ class Debate(DebateGraph):
     Args:
         name: the system's name.
         settings: the class of its settings.
-        needs: returns the resources of a debate with these settings; they are opened before the first call.
-        check: raises `UserError` if the system cannot handle the task with these settings.
+        needs: takes the settings; returns the resources of a debate, which are opened before the first call.
+        check: takes the settings and the task; raises `UserError` if the system cannot handle the task.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Debate(DebateGraph):
         return self
 
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
-        """The roles that decide: those of the nodes named by `verdict_from`, else the first agent that answers.
+        """The smallest call of each role that decides: in the nodes of `verdict_from`, else of the first agent.
 
         Args:
             settings: a debate's settings.
@@ -101,9 +101,10 @@ class Debate(DebateGraph):
 
         Args:
             route: the router.
-            to: the nodes that it may lead to.
-            after: the node before it, if not ``open``.
-            reviewed: the node at which a person may review the results of ``after``, which must run only once then.
+            to: the nodes that the router may return.
+            after: the node from which the edge leads.
+            reviewed: a node after ``after``, at which a person may review the results of ``after``; then ``after`` must
+                run only once. Empty for none.
         """
         if reviewed:
             self._run_once.add(after)
@@ -111,16 +112,17 @@ class Debate(DebateGraph):
         self._add_route(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Names the first nodes of further rounds: before these, a person may be asked for a remark (``ask_person``).
+        """Names the first nodes of further rounds. Before these, a person may be asked for a remark (``ask_person``).
 
-        Edges to these nodes that are added later lead to the node that asks for the remark.
+        Conditional edges that are added later and may lead to these nodes lead first to a node that asks for the
+        remark.
 
         Args:
             route: the router into a round, after the remark.
             to: the first nodes of a round.
 
         Raises:
-            ValueError: an edge to one of the nodes was added earlier; it would skip the remark.
+            ValueError: a conditional edge to one of the nodes was added earlier; it would skip the remark.
         """
         if passed := self._targets & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
@@ -129,13 +131,13 @@ class Debate(DebateGraph):
         self._add_route(REMARK, route, to)
 
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
-        """Sets the node that ends a debate with its verdict; may be called for several nodes.
+        """Adds the edge from a node that decides the verdict to the end of the debate. There may be several such nodes.
 
         Args:
             node: the node.
-            reviewed: whether a person may question the draft; after a question the verdict is decided again.
-            again: the node that decides again, if it is not ``node``.
-            phase: the phase of a trial that decides.
+            reviewed: whether a person may question the draft of the verdict, which is then decided again.
+            again: the node that decides again; by default, ``node``.
+            phase: the phase in which a trial decides.
         """
         self._deciding.append(node)
         if not reviewed:
@@ -154,10 +156,10 @@ class Debate(DebateGraph):
         Args:
             source: its start node.
             path: the router.
-            path_map: the nodes that it may lead to.
+            path_map: the nodes that the router may return.
 
         Raises:
-            ValueError: ``path_map`` is missing, empty or a mapping.
+            ValueError: ``path_map`` is missing, empty or a mapping, or only LangGraph can call the router.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")
@@ -182,9 +184,9 @@ class Debate(DebateGraph):
         moments = get_args(get_args(field.annotation)[0]) if field else ()
         if silent := [moment for moment in moments if moment not in self._moments]:
             raise ValueError(
-                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node waits for a person then: "
-                "add rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a human_review_node "
-                "for others, or declare ask_person without it."
+                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node waits for a person at these "
+                "moments: add rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a "
+                "human_review_node for others, or declare ask_person without them."
             )
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]

@@ -1,7 +1,6 @@
-"""Tags and metadata of runs in LangSmith: the speaker, the round and the phase.
+"""Tags and metadata of the runs of a trace in LangSmith: the speaker, the round and the phase.
 
-Without a trace this module does almost nothing; the tags and metadata of calls also serve clients that stream
-tokens (``stream_mode="messages"``).
+Without a trace, only calls have them, for clients that stream tokens (``stream_mode="messages"``).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Place(Protocol):
 
 
 def is_turn(state: Mapping[str, Any]) -> bool:
-    """Whether a state contains a single turn, apart from a person's reviews of it."""
+    """Whether a state contains only one turn, not counting a person's reviews, and counts no rounds."""
     return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
 
 
@@ -53,7 +52,7 @@ def metadata_of(place: Place) -> dict[str, Any]:
 
 @contextmanager
 def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
-    """Context manager: names the runs of chat models in the trace, and adds tags and metadata to them."""
+    """Context manager that names the runs of chat models in the trace and gives them tags and metadata."""
     config = {
         **(var_child_runnable_config.get() or {}),
         "run_name": place.place() or role,
@@ -68,9 +67,10 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the runs of a turn and of the graphs around it; in a trial's phase, to each node's run.
+    """Adds tags and metadata to the run of a node whose state has a single turn, and to the runs of that turn's graphs.
 
-    For other nodes only the runs of calls have tags, because some of these nodes count their round only at its end.
+    In a trial's phase, each node's run gets them. The runs of other nodes get none, because some of these nodes count
+    their round only at the end; but the runs of their calls have tags.
     """
     for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
         if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
@@ -80,7 +80,7 @@ def tag_turn(place: Place) -> None:
 
 
 def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
-    """Adds metadata to one run; its dict is shared with other runs, so it is copied."""
+    """Adds metadata to one run. Other runs may share the run's dicts, so these are copied."""
     run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
 
 
@@ -90,7 +90,7 @@ def graph_run() -> RunTree | None:
 
 
 def enclosing_runs(run: RunTree | None) -> Iterator[RunTree]:
-    """A run and all runs that enclose it."""
+    """A run and all runs that enclose it, from the inside to the outside."""
     if run is None:
         return
     tracers = [handler for handler in inherited_config("handlers") if isinstance(handler, LangChainTracer)]
@@ -109,7 +109,7 @@ def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[
 
 
 def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are recorded in the trace and by telemetry, if these are on."""
+    """A source whose searches are recorded in the trace and by telemetry, if they are on."""
     node = get_current_run_tree()
     if (seen := telemetry()) is not None:
         source = imported("moot.nodes._telemetry.observed").WatchedRetriever(seen, source)

@@ -1,7 +1,7 @@
-"""Traces of debates in LangSmith: a client that removes keys, metadata of the whole debate, and its scores.
+"""Traces of debates in LangSmith: a client that removes API keys, and the metadata and the scores of a debate.
 
-Tracing is switched on by LangSmith's own variables (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
-``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that was set before (`langsmith.configure`) stays.
+LangSmith's own environment variables turn tracing on (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
+``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that was set before (`langsmith.configure`) is not replaced.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from moot.nodes._telemetry.start import watch
 log = logging.getLogger(__name__)
 
 NOT_ANONYMISED = ("name", "tags", "events", "extra", "serialized")
-"""Parts of a run that LangSmith's anonymiser misses, at least in part."""
+"""Parts of a run that LangSmith's anonymiser leaves out, or does not change completely."""
 SCALES = {"consistency": 10}
-"""Parts of a confidence that become scores of the debate, with their maximum."""
+"""Parts of a confidence that become scores of the debate, each with its maximum."""
 
 ENVIRONMENT = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
-"""Without these variables, the process waits at its end for the threads of LangSmith's client, without a limit.
+"""Without these variables, the process waits at its end for the threads of LangSmith's client, without a time limit.
 
-``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
+``langgraph.json`` sets them for ``langgraph dev``, which creates its own clients before it loads a graph.
 """
 LONGEST_WAIT = 1.0
-"""Seconds that a process waits at its end for the rest of the trace to be sent."""
+"""Maximum number of seconds that a process waits at its end for the rest of the trace to be sent."""
 
 
 def set_langsmith_environment() -> None:
@@ -66,7 +66,7 @@ FREE: Price = {"input": 0.0, "output": 0.0}
 
 
 class Client(langsmith.Client):
-    """LangSmith's client, which removes API keys from runs and adds the costs of calls by `prices`."""
+    """A LangSmith client that removes API keys from runs and adds the costs of calls by `prices`."""
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
@@ -109,7 +109,7 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
 def guard_traces() -> None:
     """Installs a LangSmith client that removes API keys from traces, if tracing is on and this process has no client.
 
-    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before its first
+    moot's graphs call this themselves. If you use moot's nodes in your own graph, call it once before the graph's first
     run.
     """
     if run_trees._CLIENT is None and tracing_is_enabled():  # the public function would create LangSmith's own client
@@ -117,18 +117,18 @@ def guard_traces() -> None:
 
 
 TASK_KEY = "__pregel_task_id"
-"""The key in LangGraph's ``configurable`` of a graph that runs as a node."""
+"""A key in LangGraph's ``configurable`` that marks a graph that runs as a node."""
 RESUMING_KEY = "__pregel_resuming"
-"""With this key set to false, a graph with an input starts from its first node; without it LangGraph would resume if
-the thread's state is from the same run.
+"""If this key in ``configurable`` is false, a graph with an input starts from its first node. Otherwise LangGraph
+resumes the graph if the thread's state is from the same run.
 
-A server restarts a run after the loss of its worker. Without the key, the nodes that open the debate and store its
-document would not run.
+A server restarts a run after the loss of its worker. Without the key, the node that opens the debate would not run, and
+nothing would store its document.
 """
 
 
 class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph with guarded traces, whose runs have a session."""
+    """A compiled graph whose traces contain no API keys (`guard_traces`) and whose runs have a `Session`."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
         """The same as LangGraph's method."""
@@ -136,13 +136,13 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's method, in a new `Session`; inside a debate, in that debate's session.
+        """The same as LangGraph's method, in a new `Session` or, inside a debate, in the session of this debate.
 
-        An inner debate has its own ceilings, which are bounded by the ceilings of the outer debate.
+        An inner debate has its own ceilings, within the ceilings of the outer debate.
         """
         guard_traces()
         if TASK_KEY in ((config or {}).get("configurable") or {}):
-            # without output keys, ``astream_events`` would stream all of an inner graph's state
+            # without output keys, ``astream_events`` would stream the whole state of an inner graph
             options.setdefault("output_keys", self.output_channels)
         parent = var_child_runnable_config.get()
         if not (session_in(config) or session_in(parent)):
@@ -201,13 +201,13 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def is_of_run(found: StateSnapshot, run: RunnableConfig) -> bool:
-    """Whether an earlier start of this server run wrote a state, which then contains the run's input or reply."""
+    """Whether the same server run, before a restart, wrote a state, which then contains the run's input or reply."""
     id = (run.get("configurable") or {}).get("run_id")
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
 
 def add_values_mode(options: dict[str, Any]) -> bool:
-    """Adds ``values`` to a list of stream modes without it; returns whether it was added."""
+    """Adds ``values`` to the list of stream modes, if there is a list without it; returns whether it was added."""
     modes = options.get("stream_mode")
     if not isinstance(modes, list) or "values" in modes:
         return False
@@ -216,7 +216,7 @@ def add_values_mode(options: dict[str, Any]) -> bool:
 
 
 def values_in(chunk: Any) -> dict[str, Any] | None:
-    """The debate's state, if a chunk of a multi-mode stream contains it."""
+    """The debate's state in a chunk of a stream with several modes; None if the chunk does not contain it."""
     *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
     return values if mode == "values" and not any(place) and isinstance(values, dict) else None
 
@@ -235,7 +235,7 @@ VERSIONS = {f"{name}_version": version(name) for name in ("moot", "langgraph")}
 
 
 def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's metadata: its system, a hash of its settings, its corpus if one is set, the versions."""
+    """A debate's metadata: its system, a hash of its settings, its corpus if one is set, versions of packages."""
     settings = document["settings"]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     corpus = {"corpus": settings["corpus"]} if settings.get("corpus") else {}
@@ -243,7 +243,7 @@ def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def add_debate_metadata(document: Mapping[str, Any]) -> None:
-    """Adds the system and its settings to the trace of a debate's first run, and sets prices (see `set_prices`).
+    """Adds a debate's metadata to the trace of its first run, and sets the prices of calls (see `set_prices`).
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -267,9 +267,9 @@ async def set_prices(run: RunTree | None) -> None:
 
 
 def add_outcome(document: Mapping[str, Any]) -> None:
-    """Adds the sources read and the outcome to the trace of a debate's last run, and sends its scores as feedback.
+    """Adds the outcome and the sources that were read to the trace of a debate's last run, and sends its scores.
 
-    It adds the debate's metadata again, because the last run of an interrupted debate is not its first.
+    The debate's metadata is also added again, because the last run of a resumed debate is not its first run.
     """
     if (run := graph_run()) is None or not tracing_is_enabled():
         return
@@ -286,7 +286,7 @@ SENDING_THREAD = "moot-scores"
 
 
 def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
-    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), and a comment; nulls are left out."""
+    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), comment; without missing scores."""
     for agent, scores in document["scores"].items():
         yield from ((key, score, agent) for key, score in scores.items() if score is not None)
     for key, most in SCALES.items():
@@ -297,7 +297,7 @@ def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | N
 
 
 def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
-    """Sends feedback on a run. Blocking."""
+    """Sends scores as feedback on a run. Blocking."""
     try:
         run.client.flush()  # the project exists once its first run has arrived
         project = project_of(run)
@@ -309,14 +309,14 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
                 comment=comment,
                 trace_id=run.trace_id,
                 session_id=project,
-                extend_trace_retention=False,  # so that it is sent now; the client's queue is not flushed at exit
+                extend_trace_retention=False,  # to send it at once: the client's queue is not flushed at exit
             )
     except (LangSmithError, ValueError) as error:
         log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, hide_secrets(str(error)))
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None if the server does not return it, as for a write-only key."""
+    """The id of a run's project; None if the server does not return it, for example to a write-only key."""
     try:
         found: UUID = run.client.read_project(project_name=run.session_name).id
         return found
@@ -327,7 +327,7 @@ def project_of(run: RunTree) -> UUID | None:
 
 
 def finish(seconds: float) -> bool:
-    """Waits until everything is sent, at most ``seconds``; returns whether everything was sent."""
+    """Waits at most ``seconds`` until scores and runs are sent; returns whether all runs were sent."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
         if thread.name == SENDING_THREAD:
@@ -340,6 +340,6 @@ def finish(seconds: float) -> bool:
 
 
 def finish_at_exit() -> None:
-    """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` for LangSmith."""
+    """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` seconds."""
     if not finish(LONGEST_WAIT):
         log.error("moot: parts of the trace have not reached LangSmith.")

@@ -1,8 +1,7 @@
 """The fields of turns by their step.
 
-Fields form groups that several steps share. A `TurnKind` lists the groups of a step's turns: turns of
-result documents are checked by kinds, and the JSON schema is made from them. A trial's kinds are in
-`moot.nodes._trial.turns`.
+Fields form groups that several steps share. A `TurnKind` lists the groups that the turns of a step have. The kinds
+check the turns of result documents and make their JSON schema. The kinds of a trial are in `moot.nodes._trial.turns`.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from typing_extensions import TypedDict, get_type_hints
 class Citation(TypedDict):
     """A reference of an answer to its evidence.
 
-    ``fabricated`` is true if the id was not among the evidence shown, ``verified`` if the quote is in
-    the evidence's stored text. ``start`` and ``end`` (exclusive) are the verified quote's position in that text, in
-    code points, else null. ``text_hash`` names the text: ``sha256:`` and the digest of its UTF-8, null if unknown.
+    ``fabricated`` is true if no evidence with this id was shown, ``verified`` if the quote is in the evidence's stored
+    text. ``start`` and ``end`` (exclusive) are the position of a verified quote in this text, in code points, else
+    null. ``text_hash`` is ``sha256:`` and the digest of the text in UTF-8; null if the text is unknown.
     """
 
     evidence_id: str
@@ -36,7 +35,8 @@ class Citation(TypedDict):
 class TurnKey(TypedDict):
     """The fields that identify a turn.
 
-    ``number`` counts from 1 if an agent takes a step several times in a round: its samples, its tool calls.
+    If an agent takes a step several times in a round, ``number`` counts these turns from 1, for example its samples or
+    its tool calls.
     """
 
     round: int
@@ -65,7 +65,7 @@ class StartFields(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """The outcome of a reply: ``ok``, or why it is unusable. The fields of an unusable reply are null."""
+    """The outcome of a reply: ``ok``, or the reason why it is unusable. Other fields of an unusable reply are null."""
 
     outcome: str
 
@@ -84,7 +84,7 @@ class AnswerFields(TypedDict, total=False):
 
 
 class CitationFields(TypedDict, total=False):
-    """The evidence for an answer."""
+    """The references of an answer to evidence."""
 
     citations: list[Citation]
 
@@ -102,7 +102,7 @@ class SearchOutcome(TypedDict, total=False):
 
 
 class SelectionFields(TypedDict, total=False):
-    """The selected items of a pool, by number; ``dropped`` are numbers without an item or of items not shown."""
+    """The selected items of a pool, by number; ``dropped`` are numbers that do not belong to an item that was shown."""
 
     selected: list[int] | None
     dropped: list[int]
@@ -127,7 +127,7 @@ class AgreementReply(TypedDict, total=False):
 
 
 class TreatedAsAgreed(TypedDict, total=False):
-    """Whether the debate continues as if answers agreed, after a judge's reply."""
+    """Whether the debate treats the answers as agreed, after a judge's reply."""
 
     agreed: bool
 
@@ -151,7 +151,7 @@ class PreferredAnswer(TypedDict, total=False):
 
 
 class ReviewedAgent(TypedDict, total=False):
-    """The agent whose answer a turn is about."""
+    """The agent whose answer a turn reviews."""
 
     reviewed: str
 
@@ -175,7 +175,7 @@ class QuestionToPerson(TypedDict, total=False):
 
 
 class Proposal(TypedDict, total=False):
-    """The proposal shown to a person."""
+    """The proposal that a person reviewed."""
 
     proposed: dict[str, Any]
 
@@ -193,7 +193,7 @@ class Premises(TypedDict, total=False):
 
 
 class EvidenceChanges(TypedDict, total=False):
-    """The pieces of evidence that a person struck and added."""
+    """The ids of the evidence that a person struck and of the texts that the person added."""
 
     struck: list[str]
     added: list[str]
@@ -244,7 +244,7 @@ class TurnFields(
 
 
 class NumberField(TypedDict):
-    """The turn's number, if it always has one."""
+    """The number of a turn that always has one; see `TurnKey`."""
 
     number: int
 
@@ -254,14 +254,14 @@ class NumberField(TypedDict):
 
 @dataclass(frozen=True)
 class TurnKind:
-    """A kind of turn: its step and its fields. A step may have several kinds of turns.
+    """A kind of turn. A step may have several kinds of turns.
 
     Attributes:
         name: the kind's name in the JSON schema.
-        step: the step of the turns.
-        about: the description in the JSON schema.
-        always: groups of fields that every turn has.
-        sometimes: optional groups of fields.
+        step: the step of these turns.
+        about: the kind's description in the JSON schema.
+        always: groups of fields that each of these turns has.
+        sometimes: groups of fields that these turns may have.
     """
 
     name: str
@@ -281,7 +281,7 @@ class TurnKind:
 
 
 def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal["forbid", "ignore"]) -> Any:
-    """A TypedDict for Pydantic, with a description, and with a rule for other fields (``extra``)."""
+    """A TypedDict with a description; ``extra`` tells Pydantic whether to forbid or to ignore other fields."""
     make: Any = TypedDict
     made = make(name, dict(fields))
     made.__doc__ = about
@@ -292,7 +292,7 @@ def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal[
 START_FIELDS = (Role, StartFields)
 ANSWER_WITH_OUTCOME = (*START_FIELDS, AnswerFields, Outcome)
 OPTIONAL_IN_ANSWERS = (SearchOutcome, SelectionFields, Reason, Thought)
-"""Optional groups of an answer."""
+"""Groups of fields that an answer may have."""
 PERSON_ASKED = (*START_FIELDS, NumberField, QuestionToPerson)
 
 KINDS = (
@@ -358,10 +358,10 @@ KINDS = (
 
 @dataclass(frozen=True)
 class FieldsByStep:
-    """Makes Pydantic check the fields of turns by their step.
+    """Makes Pydantic check the fields of each turn by its step.
 
-    Other steps, such as those of your own graphs, may have any fields; fields with known names have the
-    same types as elsewhere.
+    Turns of other steps, such as the steps of your own graphs, may have any fields; fields with known names must have
+    their usual types.
     """
 
     kinds: Sequence[TurnKind] = field(hash=False)
@@ -372,7 +372,7 @@ class FieldsByStep:
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
         known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}
         fields = known | get_type_hints(TurnKey, include_extras=True) | {"step": unknown}
-        other = typed_dict("OtherTurn", "A turn of another system's step.", fields, "ignore")
+        other = typed_dict("OtherTurn", "A turn of a step that moot's systems do not have.", fields, "ignore")
         choices = [Annotated[other, Tag("")]]
         for step in steps:
             shapes = tuple(kind.typed() for kind in self.kinds if kind.step == step)
@@ -404,16 +404,17 @@ class EvidenceQuote(TypedDict):
 
 
 class AnswerCount(TypedDict):
-    """A last answer, and the number of agents that gave it; null stands for no answer."""
+    """An answer, and the number of agents whose last answer it is; null stands for no answer."""
 
     answer: str | None
     votes: int
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the argument with most verified quotes; if several have as many, the first.
+    """An answer with its best argument: the argument with the most verified quotes; of several, the first.
 
-    ``quotes`` are its verified quotes. ``answer`` is null for agents without an answer.
+    ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
+    quotes of the argument.
     """
 
     answer: str | None
@@ -425,8 +426,9 @@ class MinorityAnswer(TypedDict):
 class Change(AnsweringAgent):
     """An answer that differs from the same speaker's previous one.
 
-    ``after`` names the agents that gave the new answer before; ``evidence_ids`` are the pieces that it quotes
-    for the first time; unverified quotes do not count.
+    ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the agents that had given the new
+    answer before. ``evidence_ids`` are the pieces of evidence that the speaker quotes for the first time; only verified
+    quotes count.
     """
 
     round: int
@@ -437,8 +439,11 @@ class Change(AnsweringAgent):
 
 
 class Dissent(TypedDict):
-    """``votes`` count each last answer, the most frequent first; ``minority`` are the other answers; ``changes``
-    are changes of labels and numbers: answers in words may differ but mean the same."""
+    """The answers other than the verdict, and the changes of answers in a debate.
+
+    ``votes`` counts each last answer, the most frequent first. ``minority`` are the last answers other than the
+    verdict. ``changes`` has only changes of labels and numbers: answers in words may differ but mean the same.
+    """
 
     votes: list[AnswerCount]
     minority: list[MinorityAnswer]

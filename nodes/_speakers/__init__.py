@@ -1,1 +1,1 @@
-"""The speakers of a debate, the speakers that each of them hears, and how a round starts."""
+"""The speakers of a debate, their inputs, and the start of rounds."""

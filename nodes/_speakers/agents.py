@@ -1,4 +1,4 @@
-"""Debates among n agents: the agents, the agents that each of them hears, and how a round starts."""
+"""Debates among n agents: their settings, their topologies (which agents hear which), and the start of rounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from moot.nodes._texts.show import show_heard, show_opponents
 from pydantic import AfterValidator, Field, model_validator
 
 Topology = Callable[[str, Sequence[str]], list[str]]
-"""Takes an agent's name and all names; returns the names of the agents that it hears."""
+"""Takes an agent's name and the names of all agents; returns the names of those that the agent hears."""
 
 
 def _check_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -42,7 +42,7 @@ Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_
 
 
 def n_agents(count: int) -> tuple[Agent, ...]:
-    """Agents that differ only in their names.
+    """Agents named ``agent-1``, ``agent-2`` and so on, with default settings.
 
     Args:
         count: the number of agents.
@@ -54,7 +54,7 @@ class AgentsSettings(Settings):
     """Settings of debates among n agents."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset()
-    """Further roles that speak."""
+    """The roles that speak besides the agents."""
 
     temperature: float | None = Field(
         default=0.7,
@@ -99,7 +99,7 @@ S = TypeVar("S", bound=RoundsSettings)
 
 
 def agents_needs(settings: AgentsSettings) -> Needs:
-    """The resources of a debate among agents.
+    """The resources that a debate among agents needs.
 
     Args:
         settings: the debate's settings.
@@ -142,7 +142,7 @@ def no_agents(name: str, names: Sequence[str]) -> list[str]:
 
 
 def same_group(groups: Sequence[Sequence[str]]) -> Topology:
-    """A topology in which each agent hears the other active agents of its group.
+    """Makes a topology in which each agent hears the other agents of its group.
 
     Args:
         groups: the names of each group's agents.
@@ -151,9 +151,9 @@ def same_group(groups: Sequence[Sequence[str]]) -> Topology:
 
 
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
-    """Agents in groups of 2 or 3, in their order.
+    """Divides agents into groups of 2 or 3, in their order; a single agent is a group.
 
-    ``size`` 2 makes as many groups as possible, 3 as few as possible; fewer than 2 agents are one group.
+    With ``size`` 2 there are as many groups as possible, with 3 as few as possible.
 
     Args:
         names: the agents' names.
@@ -169,13 +169,13 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
 
 
 def active_agents(state: DebateState, settings: AgentsSettings) -> list[Agent]:
-    """The agents that have not left the debate."""
+    """The agents that are still in the debate. An agent leaves the debate if its model cannot be reached."""
     left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
     return [agent for agent in settings.agents if agent.name not in left]
 
 
 def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
-    """The last answers of the active agents, by name.
+    """The active agents' answers in the last round, by the agents' names.
 
     Args:
         state: the debate's state.
@@ -195,16 +195,18 @@ def to_agents(
     own: bool = True,
     **more: Callable[[str], Any],
 ) -> list[Send]:
-    """Sends every active agent into the next round, with its own last answer and the answers that it hears.
+    """Builds the `Send`s of all active agents for the next round.
+
+    Each agent gets its own last answer and the last answers of the agents that it hears.
 
     Args:
         to: the node.
         state: the debate's state.
         settings: the debate's settings.
-        hears: returns the agents that an agent hears.
-        first: the number of the first round.
+        hears: the topology of the round.
+        first: the number of the debate's first round.
         own: whether an agent sees its own last answer.
-        more: further state keys; each function takes an agent's name and returns its value.
+        more: further keys of the node's input; each function takes an agent's name and returns the key's value.
     """
     last, agents = last_round(state, settings), active_agents(state, settings)
     names = [agent.name for agent in agents]
@@ -219,11 +221,11 @@ def to_agents(
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """A router that starts rounds until the rounds or the budget are used up, and then routes to the node ``vote``.
+    """Makes a router that starts the next round, or routes to the node ``vote`` if no round or budget is left.
 
     Args:
-        kind: the class of the graph's settings, which the router takes.
-        hears: returns the agents that an agent hears.
+        kind: the class of the settings that the router takes.
+        hears: the topology of all rounds.
     """
 
     def another_round(state: DebateState, settings: S) -> list[Send] | str:
@@ -233,26 +235,26 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: summaries and reviews, then the others' answers; without any, a text that says so."""
+    """The placeholder ``heard``: summaries and reviews, then the others' answers; if there is nothing, a note of it."""
     parts = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in parts if part) or "(nobody else is heard)"}
 
 
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_placeholder) -> Node:
-    """One agent's answer in one round; see `respond_node`.
+    """Writes an agent's answer in a round; see `respond_node`.
 
     Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, heard, pool, retrieval, steps.
 
     Args:
-        then: the prompt after an agent's first answer; None if no agent answers twice.
+        then: the prompt of agents that see an answer, their own or others'; None if no agent sees one.
         confidence: whether agents state a confidence.
-        heard: takes the state and the settings; returns the placeholder ``heard`` with its value.
+        heard: takes the state and the settings; returns a mapping from the placeholder ``heard`` to its value.
     """
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 
 
 def join_node() -> Node:
-    """Joins parallel speakers before the next node. Reads: nothing."""
+    """Waits for all parallel speakers before the next node. Reads: nothing."""
 
     async def step(state: DebateState, run: Any) -> dict[str, Any]:
         return {}

@@ -1,4 +1,4 @@
-"""Debaters that find their own evidence, each a subgraph, and how a round of them starts."""
+"""Debaters that find their own evidence: their settings, their subgraph, and the start of rounds."""
 
 from __future__ import annotations
 
@@ -93,17 +93,17 @@ class DebaterSettings(EvidenceSettings):
         return {d.name for d in self.debaters} | RESERVED
 
     def thresholds(self) -> dict[str, float]:
-        """The threshold that each score must reach for the debate to end, by score; empty if scores decide nothing."""
+        """The thresholds that scores must reach before an agreement ends the debate; empty if scores do not count."""
         return {}
 
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
-    """The resources of the debaters and of further roles.
+    """The resources that debaters and further roles need.
 
     Args:
         settings: the debate's settings.
-        roles: further roles that speak.
-        encoder: whether texts are compared by meaning.
+        roles: the roles that speak besides the debaters.
+        encoder: whether a text encoder is needed.
     """
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
     sources += settings.usable_fallbacks(name for d in settings.debaters for name in d.fallback)
@@ -112,15 +112,15 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 
 
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence: its debater searches for evidence, or was given some.
+    """Whether an answer must follow from evidence: if its debater has sources to search, or had evidence.
 
-    On tasks of reasoning (`by_reasoning`) an answer may take nothing from its evidence, because the prompts also ask
-    for the debater's knowledge. Such an answer need not follow from evidence.
+    There is an exception in tasks of reasoning (`by_reasoning`), because their prompts also ask for the debater's
+    knowledge: an answer without any statement from the evidence need not follow from it.
 
     Args:
         answer: a turn of the step ``respond``.
         settings: the debate's settings.
-        task: the form of an answer; None if it is not a task of reasoning.
+        task: the form of an answer; None counts as a task without reasoning.
     """
     if task and by_reasoning(task) and answer.get("scores", {}).get("statements") == []:
         return False
@@ -129,7 +129,7 @@ def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = 
 
 
 def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
-    """Sends every debater into the next round, with its own and the others' last answers.
+    """Builds the `Send`s of all debaters for the next round, each with its own and the others' last answers.
 
     Args:
         state: the debate's state.
@@ -153,10 +153,10 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The keys for `send_turn` with the evidence that a debater keeps; {} if it keeps only given texts.
+    """The arguments of `send_turn` for the evidence that a debater keeps; {} for only the texts given with the claim.
 
-    If it does not search again, it keeps all evidence of its last answer. If it does, and `keep_evidence` is on, it
-    keeps given texts and the evidence cited in its last answer.
+    If debaters search only once, a debater keeps all evidence of its last answer. Otherwise, with `keep_evidence`, it
+    keeps given texts and the evidence that its last answer cites.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}
     if own and settings.retrieval == "once":
@@ -168,7 +168,7 @@ def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterS
 
 
 def round_reason(state: DebateState, settings: DebaterSettings) -> str:
-    """The reason for another round, for debaters that search in it; empty before the first round."""
+    """The reason for the next round, as a text for prompts of debaters that search; empty before the first round."""
     if not state["votes"]:
         return ""
     if agreed_answer(state["votes"]) is None:
@@ -180,7 +180,7 @@ def round_reason(state: DebateState, settings: DebaterSettings) -> str:
 
 
 def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
-    """The debater and the text of each statement of these answers that does not follow from their evidence."""
+    """The statements of these answers that do not follow from their evidence, each with its debater before it."""
     judged = ((turn["agent"], turn.get("scores", {})) for turn in answers)
     return [
         (agent, statement)
@@ -193,15 +193,15 @@ def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
 def low_scores(
     answers: Iterable[Turn], settings: DebaterSettings, task: Task | None = None
 ) -> list[tuple[str, str, float | None, float]]:
-    """The scores of a round's answers that keep an agreement from ending the debate.
+    """The scores that are unknown or below their threshold, so that an agreement does not end the debate.
 
     Args:
         answers: turns of the step ``respond``.
         settings: the debate's settings.
-        task: the form of an answer; None if it is not a task of reasoning.
+        task: as for `needs_evidence`; the faithfulness of answers that need no evidence does not count.
 
     Returns:
-        For each score: the debater, the score's name, its value and its threshold; in the order of the answers.
+        The debater, the name, the value and the threshold of each score, in the order of the answers.
     """
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)
@@ -213,11 +213,11 @@ def low_scores(
 
 
 def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
-    """Sends every answer without scores to scoring, with the evidence on which it is based.
+    """Builds the `Send`s that score every answer without scores, each with the evidence of its debater.
 
     Args:
         state: the debate's state.
-        metrics: the nodes that score an answer, in parallel.
+        metrics: the names of the nodes that score an answer, in parallel.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}
     shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
@@ -230,7 +230,10 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
 
 
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
-    """The first step: the answer if this round has no search, the search if the claim is the query, else the query."""
+    """Routes to the first node of a debater's round.
+
+    This is ``respond`` without a search, ``retrieve`` if the claim itself is the query, and else ``formulate_query``.
+    """
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):
@@ -241,11 +244,11 @@ def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query",
 def debater_graph(
     settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """One debater's round: query, retrieval, answer.
+    """The subgraph of one debater's round: query, retrieval, answer.
 
     Args:
-        settings: the settings' class of the enclosing graph.
-        prompt: the prompt of its answer.
+        settings: the settings class of the parent graph.
+        prompt: the prompt for the answer.
         name: the subgraph's name.
     """
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)

@@ -1,4 +1,4 @@
-"""The agents that answer before a debate, and the debate that follows if their answers leave the claim open."""
+"""The settings and resources of a gate: agents answer first, and a debate follows if they do not settle the claim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DebateAfterGate = Literal[
     "group_debate",
     "neighbor_debate",
 ]
-"""Debates that may follow a gate."""
+"""The systems whose debate may follow a gate."""
 OWN_SETTINGS = {
     "agents",
     "models",
@@ -38,9 +38,9 @@ OWN_SETTINGS = {
     "robustness",
 }
 OWN_SETTINGS |= {"budget", "max_cost", "max_calls", "max_seconds"}
-"""Settings that the gate does not pass to the debate; of `models`, it passes the models of the debate's roles.
+"""The settings that the gate does not pass to the debate; of `models`, it passes the models of the debate's roles.
 
-The gate's ceilings already bound both together.
+Ceilings are not passed, because the gate's ceilings already limit the gate and the debate together.
 """
 S = TypeVar("S", bound=Settings)
 
@@ -84,16 +84,16 @@ class GateSettings(EvidenceSettings):
     def of_debate(self, kind: type[S]) -> S:
         """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`.
 
-        The gate passes on settings that both have and that differ from the gate's defaults.
+        The gate passes a setting only if the debate has it, too, and its value differs from the gate's default.
 
-        The first round uses the gate's evidence. Debaters that search in every round search from the second round on,
-        and a pool that is filled once contains only the gate's evidence.
+        The debate's first round uses the gate's evidence. So debaters that search in every round start to search in the
+        second round, and a pool that is filled once contains only the gate's evidence.
 
         Args:
             kind: the class of the debate's settings.
 
         Raises:
-            UserError: an unknown setting, or an invalid value.
+            UserError: a setting is unknown, or a value is invalid.
         """
         fields = type(self).model_fields
         both = fields.keys() & kind.model_fields.keys() - OWN_SETTINGS
@@ -108,10 +108,10 @@ class GateSettings(EvidenceSettings):
 
 
 def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
-    """The roles that may have a model of their own, before the debate and in it.
+    """The roles that may have a model of their own, in the gate and in the debate.
 
     Raises:
-        ValueError: a name is used in both.
+        ValueError: an agent of the gate has the name of a role in the debate.
     """
     own, others = {agent.name for agent in settings.agents}, debate.roles() or set()
     if twice := sorted(own & others):
@@ -120,7 +120,7 @@ def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
 
 
 def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
-    """The resources of the gate, and of the debate if it may follow.
+    """The resources that the gate needs, with those of the debate unless the setting `when` is never.
 
     Args:
         settings: the gate's settings.

@@ -1,4 +1,4 @@
-"""Debates over shared evidence: the pool, and debaters that speak in parallel or in turn."""
+"""Debates over shared evidence (a pool), with debaters that speak in parallel or one after the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import AfterValidator, Field
 
 POOL = "pool"
-"""The role that searches for the shared evidence; its model turns the query into keywords if a source needs them."""
+"""The role that searches for the shared evidence. Its model is called only if a source needs keywords."""
 POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
 """Roles whose names a debater over a shared pool may not have."""
 
@@ -36,10 +36,10 @@ def _check_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
 
 class PoolDebateSettings(PoolSettings):
-    """Settings of debates over evidence shared by all debaters."""
+    """Settings of debates over evidence that all debaters share."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
-    """Further roles that speak."""
+    """The roles that speak besides the debaters."""
 
     debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_check_names)] = Field(
         default=(Agent(name="debater-1"), Agent(name="debater-2")),
@@ -56,7 +56,7 @@ class PoolDebateSettings(PoolSettings):
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
-    """The resources of a debate over shared evidence.
+    """The resources that a debate over shared evidence needs.
 
     Args:
         settings: the debate's settings.
@@ -68,25 +68,25 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
-    """Starts the search of the shared sources for the claim itself, in a turn of ``name``.
+    """Builds the `Send` that searches the shared sources, with the claim itself as the query.
 
     Args:
         state: the debate's state.
         settings: settings with ``sources``.
-        name: the searching agent.
+        name: the agent in whose turn the search runs.
     """
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
     return send_turn("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 
 
 def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest answer, in the order of the names; speakers without an answer are left out."""
+    """Each speaker's latest answer, in the order of the names; speakers that have not answered yet are left out."""
     last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
     return [last[name] for name in names if name in last]
 
 
 def visible_turns(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
-    """The latest answer of each speaker; with ``also_before`` all answers of this and the previous round, in order."""
+    """The latest answer of each speaker; with ``also_before``, all their answers since the previous round, in order."""
     if not also_before:
         return latest_answers(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
@@ -96,12 +96,12 @@ def visible_turns(state: DebateState, names: Sequence[str], round: int, also_bef
 def next_round_speakers(
     turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
 ) -> tuple[int, list[str]]:
-    """The number of the next speakers' round, and these speakers, who speak in parallel.
+    """The number of the current or next round, and the names of the speakers who speak next, in parallel.
 
     Args:
-        turns: the debate so far.
-        names: all speakers, in their order.
-        in_turn: whether the speakers of a round speak one after the other.
+        turns: the debate's turns.
+        names: the names of all speakers, in their order.
+        in_turn: takes a round's number; returns whether the speakers of this round speak one after the other.
     """
     last = answers_of(turns)
     spoken = {turn["agent"] for turn in last}
@@ -120,15 +120,17 @@ def next_speakers(
     also_before: bool = False,
     **shown: Any,
 ) -> list[Send]:
-    """Sends the next debaters to the node, each with its own and the others' latest answers.
+    """Builds the `Send`s of the debaters who speak next, each with its own and the others' latest answers.
 
     Args:
         to: the node.
         state: the debate's state.
-        debaters: the debaters.
-        in_turn: whether the speakers of a round speak one after the other, and hear its earlier answers.
-        also_before: whether they hear all answers of this and the previous round; else only the latest of each debater.
-        shown: ``evidence``, which they are shown, or ``pool``, from which they select.
+        debaters: all debaters, in their order.
+        in_turn: takes a round's number; returns whether its debaters speak one after the other. Then a debater also
+            hears the answers that others gave earlier in the same round.
+        also_before: whether a debater hears all of the others' answers since the previous round, instead of only the
+            latest answer of each.
+        shown: ``evidence``, which the debaters are shown, or ``pool``, from which they select.
     """
     names = [d.name for d in debaters]
     round, speakers = next_round_speakers(state["turns"], names, in_turn)
@@ -143,7 +145,7 @@ def next_speakers(
 
 
 def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether all debaters have spoken in the last round.
+    """Whether all debaters have answered in the current round.
 
     Args:
         state: the debate's state.

@@ -1,4 +1,4 @@
-"""Systems of a single agent."""
+"""Systems with a single agent: their settings, resources and start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SingleReaderSettings(SourcesSettings):
 
 
 def single_needs(settings: Settings) -> Needs:
-    """The resources of a system with one agent.
+    """The resources that a system with one agent needs.
 
     Args:
         settings: the system's settings.
@@ -47,7 +47,7 @@ def single_needs(settings: Settings) -> Needs:
 
 
 def to_agent(state: DebateState) -> Send:
-    """Sends the single agent to answer, with all evidence.
+    """Builds the `Send` that makes the single agent answer, with all evidence.
 
     Args:
         state: the debate's state.

@@ -1,4 +1,4 @@
-"""Speakers and their inputs: builds the `Send`s that conditional edges return."""
+"""Declarations of speakers, and the `Send`s that run their turns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 SHARED_ROLES = {"equivalence", "source_summariser"}
-"""Roles that any system may have, if its task or its sources need them."""
+"""Roles of all systems, whose models are called only if the task or the sources need them."""
 
 
 class Agent(BaseModel):
-    """One of several agents."""
+    """The declaration of one of several agents."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,10 +55,9 @@ class Agent(BaseModel):
 
 
 def number_speakers(prefix: str) -> Any:
-    """A validator that gives names to the unnamed speakers of a list: ``prefix-1``, ...
+    """A validator that gives names to the unnamed speakers of a list: ``prefix-1``, ``prefix-2`` and so on.
 
-    A number in place of the list becomes that many speakers. A text in the list becomes a speaker with the model of
-    that name.
+    The value may also be the number of speakers. A text in the list becomes a speaker with the model of that name.
     """
 
     def add_names(given: Any) -> Any:
@@ -73,11 +72,11 @@ def number_speakers(prefix: str) -> Any:
 
 
 def as_mappings(given: Any, or_else: str = "") -> list[Any]:
-    """The given speakers as a list; models' names and declarations become mappings.
+    """The given speakers as a list, with names of models and declarations as mappings.
 
     Args:
         given: the speakers.
-        or_else: the end of the error's text: another form that the caller accepts.
+        or_else: the end of the error message: another form that the caller accepts.
 
     Raises:
         ValueError: ``given`` is not a list.
@@ -89,7 +88,7 @@ def as_mappings(given: Any, or_else: str = "") -> list[Any]:
 
 
 def fixed_speakers(*names: str) -> Any:
-    """A validator for speakers with fixed names, in this order; a mapping may leave its name out."""
+    """A validator for speakers that must have these names, in this order; it adds names that are missing."""
 
     def add_names(given: Any) -> Any:
         plain = as_mappings(given)
@@ -103,7 +102,7 @@ def fixed_speakers(*names: str) -> Any:
 
 
 def check_unique_names(names: Iterable[str], reserved: Iterable[str]) -> None:
-    """Checks that speakers have unique names.
+    """Checks that speakers have unique names, none of which is reserved.
 
     Raises:
         ValueError: two speakers have the same name, or a speaker has a reserved name.
@@ -120,13 +119,13 @@ def needs_for(
     *,
     encoder: bool = False,
 ) -> Needs:
-    """The resources of these speakers and of these sources.
+    """The resources that speakers and sources need.
 
     Args:
         settings: the debate's settings.
-        speakers: each with its own model, if any.
-        sources: the sources to open, by name.
-        encoder: whether texts are compared by meaning.
+        speakers: the model of each speaker, by its name; None for the model in the settings.
+        sources: the names of the sources to open.
+        encoder: whether a text encoder is needed.
     """
     sources, roles = list(sources), dict(speakers)
     scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
@@ -145,13 +144,13 @@ def new_turn(
     phase: str = "primary",
     side: str | None = None,
 ) -> Turn:
-    """A new turn.
+    """A new turn, with the fields that a turn has from its start.
 
     Args:
         round: the round's number, from 1; 0 before the first round.
-        agent: the agent that takes it.
+        agent: the agent whose turn it is.
         step: the name of the step.
-        number: counts from 1 if an agent takes a step several times in a round.
+        number: the number of the turn, from 1, if an agent takes the step several times in a round.
         phase: the phase of a trial or of a gate; else ``primary``.
         side: in a trial, the side for which the agent speaks.
     """
@@ -172,18 +171,18 @@ def send_turn(
     pool: Sequence[Evidence] = (),
     **more: Any,
 ) -> Send:
-    """Builds the `Send` that runs one speaker's turn at node ``to``, with its input.
+    """Builds the `Send` that runs one speaker's turn at a node, with the node's input.
 
     Args:
         to: the node.
         state: the debate's state.
-        speaker: the speaker's declaration as a mapping; at least its name.
-        turn: its new turn.
-        opponents: the others' answers that it sees.
-        own: its own last answer.
-        evidence: the evidence that it is shown; by default the texts given with the claim.
-        pool: the evidence that it may select from; pieces in ``evidence`` are left out.
-        more: further keys that the node reads.
+        speaker: the speaker's declaration as a mapping, with at least the name.
+        turn: the speaker's new turn.
+        opponents: the others' answers that the speaker sees.
+        own: the speaker's own last answer.
+        evidence: the evidence that the speaker is shown; by default the texts given with the claim.
+        pool: the evidence from which the speaker may select, without pieces that are in ``evidence``.
+        more: further keys of the node's input.
     """
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
@@ -206,14 +205,18 @@ def send_turn(
 
 
 def person_instructions(state: DebateState) -> dict[str, Any]:
-    """A person's instructions for speakers, and the ids of the evidence that the person struck."""
+    """The keys ``told`` and ``struck`` of a speaker, from a person's reviews.
+
+    ``told`` has the person's remarks and questions, ``struck`` the ids of the evidence that the person excluded. A key
+    without a value is left out.
+    """
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
     remarks = show_person(state["turns"])
     return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})
 
 
 def speaker_declaration(speaker: BaseModel) -> dict[str, Any]:
-    """A speaker's declaration as plain JSON; of its model only the options that were set."""
+    """A speaker's declaration as plain JSON; options of its model that were not set are left out."""
     model = getattr(speaker, "model", None)
     plain = speaker.model_dump(mode="json")
     return plain | ({"model": model.model_dump(exclude_unset=True)} if isinstance(model, BaseModel) else {})

@@ -1,1 +1,1 @@
-"""The steps of a debate, one per file, each as a plain function and as a node."""
+"""The steps of a debate, one per file; most are both a plain function and a node."""

@@ -22,7 +22,7 @@ from moot.nodes._texts.show import show_claim
 from moot.prompts import as_data
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
-"""Scores of answers that are averaged over a debate, if present."""
+"""Scores of answers that are averaged over a debate, if answers have them."""
 EQUIVALENCE = "tasks/equivalence"
 """The prompt that compares answers."""
 WORDED_KINDS = ("short_answer", "expression")
@@ -33,7 +33,7 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
     """The debaters' answers of a round, by default of the last one, in the order of the debaters.
 
     Args:
-        turns: the debate's turns; the step ``respond`` has the answers.
+        turns: the debate's turns; answers are the turns of the step ``respond``.
         round: the round's number; None for the last round.
     """
     given = [t for t in turns if t["step"] == "respond"]
@@ -42,9 +42,9 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
-    """The same as `answers_of`, but agents that a ceiling excluded from the last round keep their previous answers.
+    """The answers of the last round; agents that a ceiling kept from answering have their previous answers instead.
 
-    A sample of an agent never replaces another sample.
+    Each sample of an agent counts as an agent of its own.
 
     Args:
         turns: the debate's turns.
@@ -64,7 +64,7 @@ def common_outcome(turns: Sequence[Turn]) -> Outcome:
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer of all voters, in the first voter's words; None without votes, or if they differ or one has no answer.
+    """The answer of all voters, in the first voter's words; None without votes, or if they differ or lack an answer.
 
     Args:
         votes: one for each agent.
@@ -75,7 +75,7 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of an equivalence check of two answers; ``same`` is None without a usable reply."""
+    """Whether two answers mean the same, according to a model; ``same`` is None without a usable reply."""
 
     first: str
     second: str
@@ -84,7 +84,7 @@ class Comparison:
 
 
 async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
-    """Whether two answers mean the same (S0 C.2): one call.
+    """Whether two answers mean the same (Tool-MAD, first version, C.2): one call.
 
     Args:
         claim: the claim of the debate.
@@ -109,19 +109,20 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Groups equal answers: by their text; different answers in words are then compared by the model.
+    """Groups equal answers: by their texts and, if answers are in words, also by the model.
 
-    Answers are processed in order, each compared with the first of every group in parallel. No answer joins a group
-    with a member that certainly differs from it: "212 km" and "212 miles" stay two groups, even if "212" is in one.
+    Answers are processed in order. Each is compared with the first answer of every group, by parallel calls. No answer
+    joins a group with a member that certainly differs from it: "212 km" and "212 miles" stay in two groups, even if
+    "212" is in one of them.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        answers: one for each agent, None if it gave none.
+        answers: one for each agent, None if the agent gave none.
         model: the model that compares answers in words; without a model only texts are compared.
 
     Returns:
-        The group of each answer, numbered from 0, or None if there is no answer; and the comparisons made for each
+        For each answer its group's number, from 0, or None if there is no answer; and the comparisons made for each
         answer.
 
     Raises:
@@ -149,10 +150,10 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """Each debater's mean of each score over its rounds so far; null if none is known.
+    """Each debater's mean of each score over its rounds so far; None if none of the values is known.
 
     Args:
-        turns: the debate's turns; those of the step ``respond`` have scores.
+        turns: the debate's turns; turns of the step ``respond`` have scores.
     """
     given = [t for t in turns if t["step"] == "respond"]
     agents = list(dict.fromkeys(t["agent"] for t in given))
@@ -164,7 +165,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """The finding after a round of a debate that ends if all agree; an agreement in round 0 is ``first_answers``."""
+    """A round's reason in ``round_log`` if the debate ends when all agree; first answers (round 0) never end it."""
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"
@@ -178,13 +179,14 @@ def compare_node(
 ) -> Node:
     """Closes a round: writes its number, its votes with the groups of equal answers, and its record in ``round_log``.
 
-    Reads: claim, task, turns. Different answers in words are compared by the role ``equivalence``; its
-    reply is a turn of the agent whose answer was compared.
+    Reads: claim, task, turns. The role ``equivalence`` compares different answers in words; its replies are recorded in
+    a turn of the agent whose answer was compared.
 
     Args:
         by_text: whether only texts are compared, without a model.
-        finds: the round's finding, or a function of the settings that returns it; a later step may replace it. None
-            stands for the result of `agreed_or_disputed` if an agreement ends the debate, else for ``every_round``.
+        finds: the ``reason`` of the round's record, or a function of the settings that returns it; a later step may
+            replace it. None stands for the result of `agreed_or_disputed` if an agreement ends the debate, else for
+            ``every_round``.
         until_agreed: whether an agreement ends the debate; by default only if ``by_text`` is false.
     """
 
@@ -224,7 +226,7 @@ async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = F
 
 
 def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
-    """A round's answers as votes."""
+    """A round's answers as votes; ``groups`` has the group of each answer."""
     votes: list[Vote] = []
     for turn, group in zip(turns, groups, strict=True):
         vote: Vote = {"agent": turn["agent"], "answer": turn.get("answer"), "group": group}
@@ -247,8 +249,8 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
 
     Args:
         stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
-            thresholds. If the answers agree, the result goes into the round's record in ``round_log``. None if scores
-            decide nothing.
+            thresholds. It is called only if the answers agree; its result is written to the round's record in
+            ``round_log``. None if scores decide nothing.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

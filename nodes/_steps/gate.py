@@ -26,14 +26,14 @@ from moot.retrievers._origins import origins
 Inner = Callable[[Any], tuple[Any, Any]]
 """Takes the gate's settings; returns the graph and the settings of the debate that follows the gate."""
 SAME_MODEL_AND_EVIDENCE = (
-    "one model at temperature 0 read the same evidence, so that their agreement says little. Use different sources or "
+    "one model at temperature 0 read the same evidence, so their agreement says little. Use different sources or "
     "models, or a temperature above 0."
 )
-"""The warning for readers that are hardly independent."""
+"""The warning of readers (the gate's agents) that are hardly independent."""
 PASSED_KEYS = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
 VERDICT_KEYS = ("answer", "raw_verdict", "stop_reason", "error")
 CONFIDENCE_KEYS = ("confidence", "confidence_parts", "confidence_from")
-"""The keys that the inner debate passes to the outer one."""
+"""The three groups of keys whose values the outer debate takes from the inner debate's document."""
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
@@ -66,7 +66,7 @@ def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[l
     """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
 
     Args:
-        answers: their turns.
+        answers: the readers' turns.
         settings: the gate's settings.
     """
     own = {agent.name: agent.model for agent in settings.agents}
@@ -81,16 +81,16 @@ def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[l
 
 
 def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
-    """The cost of calls: their number and their tokens."""
+    """The number of calls and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
 
 def gate_node() -> Node:
-    """Counts the gate's answers as votes, and decides whether a debate follows.
+    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate.
 
-    Reads: claim, task, turns, evidence, calls, metrics. ``gate`` of the debate's ``metrics`` is the gate's record: the
-    ``answers``, the answer on which all ``agreed``, the ``origins`` of verified quotes for it, whether it ``passed``,
-    and the gate's cost (``spent``).
+    Reads: claim, task, turns, evidence, calls, metrics. The step writes the gate's record as ``gate`` of the debate's
+    ``metrics``: the ``answers``, the common answer (``agreed``), the ``origins`` of verified quotes for it, whether the
+    gate was ``passed``, and its cost (``spent``).
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def gate_node() -> Node:
 
 
 def gate_alone(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason if the gate's answers decide although they did not pass."""
+    """The stop reason if the gate's answers did not pass, but decide because no debate follows."""
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 
@@ -132,7 +132,7 @@ def inner_input(state: DebateState) -> dict[str, Any]:
 
 
 def with_inner_settings(decision: Decision, own: Any) -> Decision:
-    """The decision, with its prompt filled from the settings of the inner debate instead of the gate's."""
+    """The decision with its prompt filled from the settings of the inner debate (``own``) instead of the gate's."""
     fill = decision.values
     return replace(decision, values=lambda state, settings: fill(state, own)) if fill else decision
 
@@ -140,11 +140,11 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     """Runs another system's debate on all evidence so far, and uses its verdict.
 
-    Reads: claim, task, evidence, depth, metrics. The debate's cost is ``debate`` in the gate's metrics.
+    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` has the debate's system and cost.
 
     Args:
         inner: takes the gate's settings; returns the graph and the settings of the debate.
-        may_follow: takes the gate's settings; returns whether the debate may be run.
+        may_follow: takes the gate's settings; returns whether a debate may follow the gate.
     """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:

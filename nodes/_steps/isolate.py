@@ -1,4 +1,4 @@
-"""An answer from each single origin of evidence, and a vote of the origins (after ReliabilityRAG, arXiv:2509.23519)."""
+"""An answer from each origin of evidence alone, and a vote of the answers (after ReliabilityRAG, arXiv:2509.23519)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from moot.retrievers._origins import origins
 from typing_extensions import TypedDict
 
 FEWEST_ORIGINS = 2
-"""Minimum number of origins that must give an answer for it to win if another origin contradicts it."""
+"""An answer that another origin contradicts can win only if at least this many origins give it."""
 
 
 class OriginRead(TypedDict):
-    """An origin of evidence: its name, the best rank of its pieces (from 1), and the pieces."""
+    """An origin of evidence: its name, the best rank of its pieces (from 1), and their ids."""
 
     origin: str
     rank: int
@@ -38,7 +38,7 @@ def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     """Groups evidence by its origin, best rank first. Blocking.
 
     Args:
-        evidence: in order; pieces that no search found have their position as rank.
+        evidence: the evidence, in order; the rank of a piece that no search found is its position, from 1.
     """
     pieces = active_evidence(evidence)
     named = origins(pieces)
@@ -52,9 +52,9 @@ def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin; keeps the best ``max_origins``, and warns of the others.
+    """Groups the evidence by origin, keeps the ``max_origins`` origins with the best ranks, and warns of the others.
 
-    Reads: evidence, metrics. The groups are ``origins`` of the debate's ``metrics``.
+    Reads: evidence, metrics. The groups are written to ``origins`` of the debate's ``metrics``.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -62,14 +62,17 @@ def group_origins_node() -> Node:
         read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if left:
             names = ", ".join(origin["origin"] for origin in left)
-            run.ledger.warn("origins_left_out", f"`max_origins` is {run.settings.max_origins}; not read: {names}.")
+            run.ledger.warn(
+                "origins_left_out",
+                f"`max_origins` is {run.settings.max_origins}, so these origins were not read: {names}.",
+            )
         return {"metrics": {**state["metrics"], "origins": read}}
 
     return Node(step)
 
 
 def to_origins(state: DebateState) -> list[Send] | Send:
-    """Sends each origin to its own reader, in parallel; if there is no evidence, one agent answers without any."""
+    """Sends each origin to an agent of its own, in parallel; if there is no evidence, one agent answers without it."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         send_turn(
@@ -84,7 +87,7 @@ def to_origins(state: DebateState) -> list[Send] | Send:
 
 
 def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The prompt's lines that tell a reader of one origin not to go beyond its evidence."""
+    """The prompt's lines that tell the agent of an origin not to go beyond the origin's evidence."""
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
@@ -104,8 +107,8 @@ def is_decisive(task: Task, vote: Vote) -> bool:
 def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
     """Answers of origins as votes; the weight is the reciprocal of the origin's best rank.
 
-    Origins whose evidence leaves the claim open contradict no other origin and do not count; if all of them leave it
-    open, that is their agreed result.
+    An origin whose evidence leaves the claim open contradicts no other origin, and its vote does not count. If all
+    origins leave the claim open, their votes count.
 
     Args:
         task: the form of an answer.
@@ -125,9 +128,9 @@ def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]
 def decide_by_origins_node() -> Node:
     """Ends the debate with the answer of the largest consistent set of origins, by weight.
 
-    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict
-    (``abstained``) after a tie, or if a single origin has the best answer and another one contradicts it; ``undecided``
-    says which (``tie``, ``contradicted``).
+    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict after a
+    tie, or if another origin contradicts a largest set of only one origin. The debate's ``metrics`` then have
+    ``abstained``, and the reason as ``undecided``: ``tie`` or ``contradicted``.
     """
     vote = vote_node(
         "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS

@@ -47,7 +47,7 @@ async def judge(
     known: bool = False,
     prompt: str = PROMPT,
 ) -> AnswerReply:
-    """The judge's answer (Tool-MAD, III-D).
+    """The judge's answer (Tool-MAD III-D): one call.
 
     Args:
         claim: the claim of the debate.
@@ -55,7 +55,7 @@ async def judge(
         history: the debaters' answers of all rounds.
         evidence: all evidence that the debaters found or were given.
         model: the judge's model.
-        scores: each debater's averages; None if the judge must not see them.
+        scores: each debater's average scores; None if the judge must not see them.
         verified_quotes: as for `respond`.
         known: as for `respond`.
         prompt: the prompt's name.
@@ -84,8 +84,8 @@ def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
     Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever gave an answer, the debate
-    fails; if a ceiling left too little to call one of them, the judge answers from the claim and the evidence instead.
-    The debate also fails if the judge gives no answer.
+    fails. But if a ceiling kept one of them from answering, the judge answers from the claim and the evidence. The
+    debate also fails if the judge gives no answer.
 
     Args:
         prompt: the prompt's name.

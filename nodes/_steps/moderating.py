@@ -41,7 +41,7 @@ async def moderate(
         task: the form of an answer.
         answers: the round's answers, in their order.
         model: the moderator's model.
-        evidence: all evidence; the moderator is shown the texts given with the claim.
+        evidence: all evidence; the moderator is shown only the texts that were given with the claim.
         prompt: the prompt's name.
 
     Returns:
@@ -57,10 +57,10 @@ async def moderate(
 
 
 def moderate_node(prompt: str = PROMPT) -> Node:
-    """Adds the moderator's turn, and the answer if it prefers one.
+    """Adds the moderator's turn, and the answer if the moderator prefers one.
 
-    Reads: claim, task, turns, rounds, evidence. Without a usable reply no answer is preferred, and the debate
-    goes on.
+    Reads: claim, task, turns, rounds, evidence. If the call fails or has no usable reply, no answer is
+    preferred, and the debate goes on.
 
     Args:
         prompt: the prompt's name.

@@ -27,14 +27,14 @@ from moot.retrievers._evidence import active_evidence
 
 State = DebateState | DebaterState | TrialState
 Written = tuple[dict[str, Any], dict[str, Any]]
-"""The fields that a reply adds to the person's turn, and its other state updates."""
+"""The fields that a reply adds to the person's turn, and the other state keys that it updates."""
 
 
 def check_resumable(settings: Any) -> None:
-    """Checks that a debate that may wait for a person can be resumed.
+    """Checks that a debate that waits for a person can be resumed afterwards.
 
     Raises:
-        UserError: the debate runs without a checkpointer.
+        UserError: the setting ``ask_person`` names a moment, but the graph has no checkpointer.
     """
     if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get("__pregel_checkpointer"):
         return
@@ -50,10 +50,10 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
     The interrupt's value is ``{"kind", "about", "proposed"}``. If the last reply was invalid, the debate waits again,
-    and the value also has ``problem``. A reply that accepts is true, null or ``{"accept": true}``. The form of a
-    reply that changes something depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
-    ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is a turn of the
-    agent ``person``.
+    and the value also has ``problem``. To accept, the reply is true, null or ``{"accept": true}``. To change something,
+    its form depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
+    ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is recorded as a
+    turn of the agent ``person``.
 
     Reads: turns; if present debater and phase; for the moment ``evidence`` evidence; for the moment ``verdict`` task,
     answer, raw_verdict, votes and rounds.
@@ -97,9 +97,9 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """A person's turn in the last round.
+    """A person's turn in the last round, without the reply.
 
-    Its ``number`` is the position of the reviewed debater, else it counts this moment's reviews in the round.
+    ``number`` is the position of the reviewed debater. Without a debater, it counts this moment's reviews in the round.
     """
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
@@ -139,7 +139,10 @@ def _propose_evidence(state: State, struck: set[str]) -> dict[str, Any]:
 
 
 def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
-    """Marks struck pieces, which stay in the evidence, and adds the person's texts as evidence."""
+    """Marks the pieces that the person strikes; adds the person's texts as evidence.
+
+    Struck pieces stay in the state's evidence, but the debate no longer uses them.
+    """
     asked = PersonEvidence.model_validate(reply.model_dump())
     struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
     added = asked.pieces(max((turn["round"] for turn in state["turns"]), default=0))
@@ -149,7 +152,10 @@ def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any
 
 
 def strike_again_update(state: State) -> dict[str, Any]:
-    """The update that marks pieces that a person struck earlier and a search found again; empty if there are none."""
+    """A state update that marks pieces as struck if a person struck them earlier and a search found them again.
+
+    It is empty if there are none.
+    """
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
     return {"evidence": again} if again else {}
@@ -242,7 +248,7 @@ MOMENTS: dict[Moment, tuple[Propose, Apply]] = {
 def remark_first(
     edge: Callable[..., Any], to: str = "human_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """Wraps a router: before another round it leads to ``to``, if a person may make a remark.
+    """Wraps a router: before another round, the debate goes to the node ``to`` if a person may make a remark.
 
     Args:
         edge: a router: takes the state and the settings; returns `Send`s for the next speakers, or a node's name.
@@ -273,7 +279,7 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A router after a verdict's review: if the person asked a question, it leads back to the node that decides.
+    """A router after a verdict's review: returns the node that decides if the person asked a question, else ``end``.
 
     Args:
         to: the node that decides.

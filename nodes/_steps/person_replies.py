@@ -25,7 +25,7 @@ LongText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_no
 
 
 class PersonReply(BaseModel):
-    """A reply: accept the proposal, or change it."""
+    """A reply that either accepts the proposal or changes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,7 +40,7 @@ class PersonReply(BaseModel):
 
 
 class PersonQueries(PersonReply):
-    """Replacement queries, by the name of the debater or the side."""
+    """Queries that replace proposed ones, by the name of the debater or the side."""
 
     queries: dict[str, Line] = {}
 
@@ -52,13 +52,13 @@ class PersonPremises(PersonReply):
 
 
 class PersonEvidence(PersonReply):
-    """Ids of struck pieces, and added texts."""
+    """Ids of evidence to strike (to exclude from the debate), and texts to add as evidence."""
 
     strike: list[str] = Field(default=[], max_length=1000)
     add: list[GivenText] = Field(default=[], max_length=MOST_GIVEN)
 
     def pieces(self, round: int) -> list[Evidence]:
-        """The added texts as evidence from a person in a round. Blocking."""
+        """The added texts as evidence that a person gave in this round. Blocking."""
         given = check_given(list(self.add))
         return [
             {**piece, "retrievals": [{**piece["retrievals"][0], "round": round, "agent": PERSON}]} for piece in given

@@ -1,4 +1,4 @@
-"""Query formulation (S1, algorithm 1, Query): a debater's search query for a round."""
+"""Query formulation (Tool-MAD, algorithm 1, Query): a debater's search query for a round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A summary of a finished debate for readers: three sentences based on checked quotes, and a stance for each quote."""
+"""A summary of a finished debate for readers: sentences based on checked quotes, and a stance for each quote."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moot.retrievers._evidence import clean
 from typing_extensions import TypedDict
 
 SUMMARY = "reader/summary"
-"""The prompt."""
+"""The name of the prompt."""
 MOST_QUOTES = 40
 """Maximum number of quotes in the prompt; the verdict's quotes come first."""
 MOST_ITEMS = 6
@@ -146,7 +146,7 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
 
 
 def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
-    """The answers other than the verdict: from all rounds if answers are labels, else only from the last round.
+    """The answers that differ from the verdict: of all rounds if answers are labels, else of the last round.
 
     Args:
         document: a debate with a verdict.
@@ -160,14 +160,14 @@ def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
 
 
 def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
-    """A reply's summary, without sentences that checked quotes do not support and stances of quotes not shown.
+    """A reply's summary without unsupported sentences, and without stances of quotes that were not shown.
 
-    A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its
-    figures is in the quoted evidence, the claim or its date. If a quote has several stances, the first counts.
+    A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its figures
+    is in the quoted evidence, in the claim or in the claim's date. If a quote has several stances, the first counts.
 
     Args:
         document: the debate.
-        quotes: the quotes that were shown, by number from 1.
+        quotes: the quotes that were shown, numbered from 1 in this order.
         reply: the model's reply.
     """
     texts = {piece["id"]: piece for piece in document["evidence"]}

@@ -1,4 +1,4 @@
-"""Answering (S1, algorithm 1, Respond): a debater's answer from its evidence and the others' last answers."""
+"""Answering (Tool-MAD, algorithm 1, Respond): a debater's answer from its evidence and the others' last answers."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ async def respond(
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        evidence: the debater's evidence, found or given; may be empty. Prompts of debaters that do not search show
-            only the texts given with the claim.
+        evidence: the debater's evidence; may be empty. Prompts of debaters that do not search show only the texts that
+            were given with the claim.
         model: the debater's model.
         opponents: the other debaters' last answers.
         own: the debater's own last answer.
-        cited: the evidence that these answers cite; it is not shown, but may be quoted.
-        verified_quotes: refuse an answer without a quote from the evidence; without evidence
-            every answer is accepted.
-        known: the answer comes from the debater's knowledge, because nothing was searched or given.
-        direct: the answer is written before its reasons.
+        cited: the evidence that these answers cite; the prompt does not show it, but the reply may quote it.
+        verified_quotes: whether an answer without a quote from the evidence is refused. Without evidence every answer
+            is accepted.
+        known: whether the debater answers from its own knowledge, because nothing was searched for or given.
+        direct: whether the answer is written before its reasons.
         persona: the debater's persona.
         confidence: whether the reply has a confidence, from 0 to 1.
         nothing: the text in the prompt if there is no evidence.
@@ -109,7 +109,7 @@ CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right,
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
     """A function that returns the fault of an answer without a quote from the evidence, else an empty text.
 
-    Evidence that the speaker's prompt left out cannot be quoted; a speaker without evidence needs no quote.
+    Evidence that the prompt left out cannot be quoted. If the prompt shows no evidence, no quote is needed.
     """
 
     def check(reply: AnswerReply) -> str:
@@ -131,14 +131,14 @@ def respond_node(
     """Writes the debater's answer into its turn.
 
     Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. After an
-    unusable reply the turn has its ``outcome`` and a null answer.
+    unusable reply the answer is null, and ``outcome`` says why.
 
     Args:
         prompt: the prompt's name.
         then: the prompt of agents that see an answer, their own or others'; by default ``prompt``.
-        direct: the answer is written before its reasons.
+        direct: whether the answer is written before its reasons.
         confidence: whether the reply has a confidence, from 0 to 1.
-        may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
+        may_leave: whether the debate continues without a debater whose model cannot be reached (``outcome`` is then
             ``failed``, and a warning says why).
         more: takes the state and the settings; returns values of further placeholders of the prompts.
     """
@@ -189,7 +189,7 @@ def has_searched(state: DebaterState) -> bool:
 
 
 def no_evidence_reason(state: DebaterState) -> str:
-    """The reason for missing evidence, in a speaker's prompt."""
+    """The text that a prompt has in place of missing evidence."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):
         return "(none of what was found was selected)"
@@ -204,7 +204,7 @@ def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with an answer. Warns of each citation whose evidence was not shown, or whose quote is missing in it."""
+    """The turn with an answer. Warns of each citation of evidence that was not shown or does not contain the quote."""
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in faults_of(citations):
         ledger.warn(kind, fault)

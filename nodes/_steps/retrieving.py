@@ -1,4 +1,4 @@
-"""Retrieval (S1, algorithm 1, Retrieve): a debater's evidence for a round."""
+"""Retrieval (Tool-MAD, algorithm 1, Retrieve): a debater's evidence for a round."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from moot.retrievers._search import SCHOLARLY, demo_corpus, resolve
 from moot.retrievers._summariser import open_summariser
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
-"""Prompts."""
+"""The names of the prompts."""
 MOST_SUMMARISED_TOKENS = 16_000
-"""A model summarises a whole text of at most this many tokens; of a longer one it reads the part shown to debaters."""
+"""A model summarises the whole of a text with at most this many tokens; of a longer text, only the part to be shown."""
 MOST_CHARACTERS_MERGED_HERE = 10_000
 """Maximum number of characters of results that are merged without a thread, because starting one would take longer."""
 
@@ -44,17 +44,17 @@ MOST_CHARACTERS_MERGED_HERE = 10_000
 async def retrieve(
     query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
 ) -> list[Evidence]:
-    """The best ``k`` pieces for a query from a source, or from each of several; marked with agent and round.
+    """The best ``k`` pieces of evidence for a query from each source, marked with the agent and the round.
 
     Args:
         query: the search query.
         retriever: the source, or several, which are searched in parallel.
-        k: the number of pieces from each source.
+        k: maximum number of pieces from each source.
         agent: the searching agent.
         round: the current round.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or a source failed and no other one found anything.
+        UserError, WorldError: a source is misconfigured, or a source failed and no other source found anything.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
     finding = await search_all([(traced_retriever(source), query) for source in sources], Rules(k))
@@ -64,13 +64,13 @@ async def retrieve(
 
 
 def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
-    """Pieces marked with the agent and the round of the search, and with its phase unless that is ``primary``."""
+    """Pieces marked with the agent, the round and the phase of the search; the phase ``primary`` is not marked."""
     marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
     return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
 
 
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
-    """A query as keywords for a scholarly source (S0 C.2): one call.
+    """A query as keywords for a scholarly source (Tool-MAD, first version, C.2): one call.
 
     Args:
         claim: the claim of the debate.
@@ -88,7 +88,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """A piece of evidence with a summary instead of its text (S0 C.2), and therefore with a new id: one call.
+    """A piece of evidence with a summary as its text (Tool-MAD, first version, C.2) and a new id: one call.
 
     Args:
         claim: the claim of the debate.
@@ -108,18 +108,21 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns, and if present found and evidence. All of the speaker's sources are searched in
-    parallel; each failed source is replaced by one of the fallbacks, in order. No origin may have more than its share
-    (``max_origin_share``) of ``found``, ``evidence`` and the new pieces together; excess pieces are marked as left out,
-    with a warning. A scholarly source is searched by keywords, and its abstracts are summarised as the setting
-    ``source_summaries`` says. If a model returns no keywords, the query itself is searched; if it returns no summary,
-    the abstract is used; both with a warning. There is a warning for every failure and every source that replaced
-    another; the turn's ``retrieval`` says whether evidence was found (``ok``, ``empty`` or ``failed``).
-    A text that is too long is shown in part, with a warning: its beginning and the sentences nearest to the query. A
-    model that summarises an abstract reads all of it, up to `MOST_SUMMARISED_TOKENS` tokens.
+    Reads: claim, task, debater, turns, and if present found and evidence.
+
+    All of the speaker's sources are searched in parallel. The next unused fallback replaces each failed source, with a
+    warning. The turn's ``retrieval`` says whether evidence was found (``ok``, ``empty`` or ``failed``).
+
+    No origin may have more than its share (``max_origin_share``) of the evidence: ``found``, ``evidence`` and the new
+    pieces. Excess pieces are marked as left out, with a warning. Of a text that is too long, only the beginning and the
+    sentences nearest to the query are shown, with a warning.
+
+    A scholarly source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries``
+    says. A model reads the whole abstract if it has at most `MOST_SUMMARISED_TOKENS` tokens. Without keywords from the
+    model, the query itself is searched; without a summary, the abstract is used; both with a warning.
 
     Args:
-        required: whether the debate fails if no source can be searched.
+        required: whether the debate fails if a source failed and nothing was found.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
@@ -188,7 +191,7 @@ def share_warning(excess: Sequence[Evidence], others: Sequence[Evidence], settin
 async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Evidence:
     """Reduces a long piece to its beginning and the sentences nearest to the query; a short one is unchanged.
 
-    If texts cannot be compared, only the beginning is shown, with a warning.
+    If the encoder fails or takes too long, only the beginning is shown, with a warning.
     """
     if "shown" not in piece:
         return piece
@@ -206,9 +209,10 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
 
 
 async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
-    """Leaves out pieces so that no origin has more than its share of a pool, with a warning. Given texts stay.
+    """Leaves out pieces so that no origin has more than its share of a pool, with a warning.
 
-    Parallel searches need this, because each of them limits only its own pieces.
+    Texts given with the claim always stay. After parallel searches this is necessary, because each search limited only
+    its own pieces.
 
     Args:
         pieces: the candidates, in order.
@@ -236,11 +240,13 @@ def _shortened_warning(piece: Evidence, most: int) -> str:
 
 
 Answer = list[Evidence] | MootError
-NO_DEMO = " With your own model no demo corpus replaces it, unless `fallback` names one, e.g. bm25:demo-news."
+NO_DEMO = (
+    " With your own model, no demo corpus replaces a failed source unless `fallback` names one, e.g. bm25:demo-news."
+)
 
 
 async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) -> tuple[list[Answer], list[Reading]]:
-    """Searches each source of a speaker, and a fallback for each that fails; returns results and the log of readings.
+    """Searches each source of a speaker, and a fallback for each failed source; returns results and a log of readings.
 
     Raises:
         UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
@@ -287,8 +293,8 @@ def fallback_warnings(requested: str, tried: str, used: str, settings: Settings)
 
     Args:
         requested: the source that was requested.
-        tried: the source itself, or its fallback if it failed.
-        used: the source that was used for ``tried``.
+        tried: the requested source, or its fallback if it failed.
+        used: the name of the source that was opened for ``tried``.
         settings: the debate's settings.
     """
     warnings = []
@@ -312,7 +318,7 @@ def sources_of(debater: Mapping[str, Any]) -> list[str]:
 
 
 def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
-    """The filters and limits of a debate's searches; a debater's own ``k`` overrides the setting."""
+    """The filters and limits of a debater's searches; the debater's own ``k`` overrides the setting."""
     return Rules(
         debater.get("k", settings.k), settings.max_per_host, settings.published_before, settings.max_evidence_tokens
     )
@@ -331,7 +337,7 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
 
 @dataclass
 class QueryForms:
-    """A query in the form that each source needs; keywords are found once, when a source first needs them."""
+    """A query in the form that each source needs. The model is asked for keywords once, when a source needs them."""
 
     state: DebaterState
     query: str
@@ -358,7 +364,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """Summarises a scholarly source's piece, as `source_summaries` says; if that fails, warns and keeps the piece."""
+    """Summarises a scholarly source's piece as `source_summaries` says; if this fails, warns and keeps the piece."""
     summariser = run.settings.source_summaries
     if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece
@@ -376,7 +382,7 @@ async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeCont
 
 
 def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
-    """The piece with a summary of at most the tokens allowed for evidence."""
+    """The piece with a summary instead of its text, cut to ``max_evidence_tokens``."""
     return with_text(piece, beginning(clean(text), settings.max_evidence_tokens))
 
 

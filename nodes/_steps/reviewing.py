@@ -21,7 +21,7 @@ from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
 
 REVIEW, SCORE = "peer_review/review", "cortex_debate/score"
-"""Prompts."""
+"""The names of the prompts."""
 
 
 async def review(
@@ -40,7 +40,7 @@ async def review(
         task: the form of an answer.
         answer: the other agent's turn, with ``answer`` and ``rationale``.
         model: the reviewer's model.
-        evidence: all evidence; the reviewer is shown the texts given with the claim.
+        evidence: all evidence; the reviewer is shown only the texts that were given with the claim.
         persona: the reviewer's persona.
 
     Returns:
@@ -63,7 +63,7 @@ async def score_answer(
     evidence: Sequence[Evidence] = (),
     persona: str | None = None,
 ) -> ScoreReply:
-    """A score of another agent's answer, from 0 to 1 (S3, appendix E): one call.
+    """A score of another agent's answer, from 0 to 1 (CortexDebate, appendix E): one call.
 
     Args:
         claim: the claim of the debate.
@@ -89,10 +89,10 @@ def _prompt_values(
 
 
 def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
-    """Writes an agent's review of the one answer among ``opponents`` into its turn.
+    """Writes an agent's review of the only answer in ``opponents`` into its turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns. Without a usable reply, the fields are
-    null.
+    Reads: claim, task, debater, opponents, evidence, turns. The fields are null if the call fails or has no usable
+    reply.
 
     Args:
         ask: `review` or `score_answer`.
@@ -114,7 +114,7 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:
-    """The reviews of an agent's last answer.
+    """The reviews of an agent's answer in the last round.
 
     Args:
         state: the debate's state.
@@ -133,7 +133,7 @@ def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: st
     Agents without a valid answer are not reviewed.
 
     Args:
-        to: the node.
+        to: the node that reviews.
         state: the debate's state.
         settings: the debate's settings.
         step: the step of the turns.

@@ -27,17 +27,20 @@ UNUSED_STATUSES = ("seed", "disputed", "discarded")
 
 
 def robustness_node() -> Node:
-    """Adds the evidence that the verdict depends on, as ``robustness``, if the setting is on and there is a verdict.
+    """Writes ``robustness``: the evidence that the verdict depends on.
 
-    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. If a judge
-    decided, the judge is called again, else the answer step of ``rag``. If neither of the two decided, the answer step
-    is also called with all the evidence, for comparison. At most ``robustness_calls`` calls are made, in parallel. A
-    call that fails, or for which a ceiling leaves too little, is a check without an answer: the verdict and its stop
-    reason stay. But the debate fails if the error affects all calls, such as a wrong key.
+    A debate skips the node if it has no verdict, or if the setting ``robustness`` is off.
+
+    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds.
+
+    If a judge decided, the checks call the judge again, else the answer step of ``rag``. If neither of these decided,
+    the first check calls the answer step with all evidence, for comparison. At most ``robustness_calls`` checks run, in
+    parallel. If a call fails, or a ceiling leaves too little for it, its check has no answer; the verdict and its
+    stop reason stay. But the debate fails if the error affects all calls, such as a wrong key.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # without a panel's judges
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not a panel's judges
         decided = judged[-1] if judged else None
         evidence = decider_evidence(state, decided)
         names = origins(evidence)
@@ -59,7 +62,7 @@ def robustness_node() -> Node:
 
 
 def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
-    """The evidence that the deciding role was shown: the judge's own, else all evidence that the debate used."""
+    """The evidence that the judge was shown; without a judge, all evidence that the debate used."""
     ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
@@ -69,7 +72,7 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """The verified quotes from each origin, by its name."""
+    """The verified quotes from each origin of evidence, by the origin's name."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:
@@ -88,7 +91,7 @@ def cited_origins(state: DebateState, names: dict[str, str]) -> list[str]:
 
 
 def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
-    """Whether a turn has verified citations, and all are of origins that the check removes."""
+    """Whether a turn has verified citations, and all of them are of origins in ``without``."""
     cited = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
     return bool(cited) and cited <= without
 
@@ -96,7 +99,7 @@ def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
-    """Repeats the deciding step for a check; returns the check with the answer, or with the reason if there is none.
+    """Repeats the deciding step for a check; returns the check with the answer, or with the reason for a missing one.
 
     Raises:
         UserError: the error affects all further calls, such as a wrong key.
@@ -128,7 +131,7 @@ async def repeat_decision(
 
 
 async def answering_speaker(state: DebateState, run: NodeContext) -> Speaker:
-    """The speaker that answers again if no judge decided: the judge if the system has one, else the first agent."""
+    """The speaker that answers again if no judge decided: the system's judge if it has one, else the first agent."""
     roles = run.settings.roles() or set()
     first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")
     return await run.speaker("judge" if "judge" in roles else first)

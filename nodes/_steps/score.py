@@ -1,4 +1,6 @@
-"""Scores of answers: faithfulness and answer relevance as RAGAS defines them (S1, section III), and consistency (S0).
+"""Scores of answers: faithfulness and answer relevance (Tool-MAD, section III; RAGAS), and consistency.
+
+Consistency is a score of Tool-MAD's first version; "Tool-MAD" alone means the second version.
 
 The formulae are pure functions; the model only lists statements, judges them and writes questions.
 """
@@ -32,7 +34,7 @@ from pydantic import Field
 
 
 def faithfulness_score(supported: Sequence[bool]) -> float | None:
-    """F = supported statements / statements (S1 III; RAGAS). None without statements, because F is then undefined.
+    """F = supported statements / statements (Tool-MAD III; RAGAS); None without statements: F is then undefined.
 
     Args:
         supported: one verdict for each statement.
@@ -41,11 +43,11 @@ def faithfulness_score(supported: Sequence[bool]) -> float | None:
 
 
 def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
-    """AR = mean over the questions q_i of cos(e(c), e(q_i)) (S1 III; RAGAS, without its term for evasive answers).
+    """AR = mean over questions q_i of cos(e(c), e(q_i)) (Tool-MAD III; RAGAS without its term for evasive answers).
 
     Args:
         claim: the claim's vector, of any length but 0.
-        questions: the vectors of the questions that the answer answers. Without questions the score is None.
+        questions: the vectors of the questions that the answer would fit; without questions the score is None.
 
     Raises:
         ValueError: a vector is zero or not finite.
@@ -72,17 +74,16 @@ def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> f
 def answer_is_stable(
     scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
 ) -> bool:
-    """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
+    """Whether an answer is stable: F and AR at or above their thresholds (Tool-MAD III-C).
 
-    An unknown score fails. An answer that need not follow from evidence has no faithfulness, and only its AR
-    counts.
+    An unknown score does not reach its threshold. If an answer need not follow from evidence, only its AR counts.
 
     Args:
         scores: the answer's scores, each in [0, 1] or None.
         faithfulness: its threshold.
         answer_relevance: its threshold.
-        has_evidence: whether the answer must follow from evidence: it was searched for or given, and the answer is not
-            based only on its writer's knowledge.
+        has_evidence: whether the answer must follow from evidence. This is so if evidence was searched for or given,
+            unless the answer is based only on its writer's knowledge.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -99,7 +100,7 @@ def average(values: Sequence[float | None]) -> float | None:
 # --- steps ----------------------------------------------------------------------------------------------------------
 
 STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "scoring/questions"
-"""Prompts."""
+"""The names of the prompts."""
 
 
 OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence does not tell."
@@ -107,8 +108,8 @@ EVIDENCE_STATEMENTS = (
     " and takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there is "
     "nothing else, leave `statements` empty."
 )
-"""Which statements of an answer are listed: all; or, if it may go beyond the evidence, only statements from the
-evidence."""
+"""The words of a prompt that request all statements of an answer; or, if an answer may go beyond the evidence, only the
+statements taken from the evidence."""
 
 ORIGIN_HEADING = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
 """The heading of the claim's origin, after the evidence."""
@@ -127,7 +128,8 @@ class Faithfulness:
 class AnswerRelevance:
     """An answer relevance score and the questions that it was computed from.
 
-    ``noncommittal`` says whether the answer is evasive (RAGAS); not used, because "not enough info" is an answer.
+    ``noncommittal``: whether the answer is evasive (RAGAS). The score does not use it, because "not enough info" is an
+    answer.
     """
 
     score: float | None
@@ -182,11 +184,11 @@ ClaimForm = Literal["question", "as_given"]
 
 
 def claim_to_compare(claim: str, form: ClaimForm = "question") -> str:
-    """The text that an answer's questions are compared with: the claim as a question, so that both sides have one form.
+    """The text with which an answer's questions are compared: by default the claim as a question.
 
     Args:
         claim: the claim of the debate.
-        form: question: a claim that is not a question becomes one; as_given: the claim itself, exactly as in S1 III.
+        form: question: a claim that is not a question becomes one; as_given: the claim itself, as in Tool-MAD III.
     """
     return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
 
@@ -200,7 +202,7 @@ async def answer_relevance(
     *,
     claim_form: ClaimForm = "question",
 ) -> AnswerRelevance:
-    """How directly an answer addresses the claim: one call for n questions, and their vectors.
+    """How directly an answer addresses the claim: one call that returns n questions, whose vectors are compared.
 
     Args:
         claim: the claim of the debate.
@@ -211,8 +213,8 @@ async def answer_relevance(
         claim_form: ``form`` of `claim_to_compare`.
 
     Returns:
-        ``score``, from -1 to 1; the ``questions``; and ``noncommittal``, whether the answer evades the claim, or None
-        if the model did not say.
+        ``score``, from -1 to 1; the ``questions``; and ``noncommittal``: whether the answer is evasive, None if the
+        model did not say.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -261,12 +263,12 @@ class RelevanceSettings(Settings):
 
 
 def faithfulness_node() -> Node:
-    """Writes ``scores.faithfulness`` (and its statements) of the one turn in the state.
+    """Writes ``scores.faithfulness`` (and its statements) of the only turn in the state.
 
     Reads: claim, turns, evidence, and if present task. The score is null if the turn has no answer, no evidence or no
-    statement, or if scoring failed; a warning says which, unless the evidence is missing because the debater did not
-    search. On tasks of reasoning debaters may use their own knowledge, so only statements taken from the evidence are
-    scored; without such statements the score is null, without a warning.
+    statement, or if scoring failed; a warning says which. Missing evidence causes no warning if the debater did
+    not search. On tasks of reasoning, debaters may use their own knowledge, so only statements taken from the evidence
+    are scored; if there are none, there is no warning.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -288,7 +290,7 @@ def faithfulness_node() -> Node:
 
 
 def answer_relevance_node() -> Node:
-    """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
+    """Writes ``scores.answer_relevance`` (and its questions) of the only turn in the state.
 
     Reads: claim, task, turns. The score is null if the turn has no answer, or if scoring failed; a warning says which.
     """
@@ -298,7 +300,7 @@ def answer_relevance_node() -> Node:
         if turn.get("answer") is None:
             return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
-        # On tasks about questions, "Solve x + 1 = 2" is a question, too, although it has no question mark.
+        # If the subject of the task is a question, "Solve x + 1 = 2" is one, although it has no question mark.
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
@@ -312,7 +314,7 @@ def answer_relevance_node() -> Node:
 
 
 COSINE_PREFIX = "cosine of"
-"""Prefix of a similarity by the text encoder; the encoder's name follows."""
+"""The beginning of ``metrics.similarity`` if the text encoder compares; the encoder's name follows."""
 
 
 def similarity_node() -> Node:
@@ -348,7 +350,9 @@ async def _open_similarity(name: str, run: NodeContext) -> str:
 
 
 def consistency_node() -> Node:
-    """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
+    """Writes ``scores.consistency`` of the only turn in the state: the mean similarity of its evidence and its answer.
+
+    The formula is that of Tool-MAD's first version: the mean of similarity(D, a) over the documents D of the answer a.
 
     Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, if scoring
     failed, or if `similarity_node` loaded nothing.
@@ -383,15 +387,15 @@ def written_answer(task: Task, turn: Turn) -> str:
 
 
 def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
-    """The update that adds scores to a turn."""
+    """The state update that adds scores to a turn."""
     key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
     return {"turns": [{**key, "scores": scores}]}
 
 
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
-    """The update for the score of a turn without an answer or evidence: null, with a warning.
+    """The state update for a turn without an answer or evidence: the score is null, with a warning.
 
-    Missing evidence causes no warning if the debater did not search.
+    There is no warning of missing evidence if the debater did not search.
     """
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
@@ -401,7 +405,7 @@ def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, 
 
 
 def failed_score_update(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
-    """The update for a score that could not be computed: null, with a warning.
+    """The state update for a score that could not be computed: the score is null, with a warning.
 
     Raises:
         UserError: the error affects all further calls, such as a wrong key.

@@ -1,4 +1,4 @@
-"""Adaptive selection (S4 3.1.2, Eq. 2): the items of a shared pool of evidence that a speaker wants to use."""
+"""Adaptive selection (MADKE 3.1.2, Eq. 2): the items of a shared pool of evidence that a speaker wants to use."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PROMPT = "madke/select"
 class Selection:
     """A selection from a pool.
 
-    ``numbers`` are the valid numbers, from 1; ``dropped`` are numbers without an item, or of items that were not shown;
-    ``named_count`` counts the different numbers in the reply.
+    ``numbers`` are the numbers of the selected items, from 1. ``dropped`` are numbers without an item, and numbers of
+    items that the prompt left out. ``named_count`` counts the different numbers in the reply.
     """
 
     numbers: list[int]
@@ -67,9 +67,9 @@ async def select_evidence(
         task: the form of an answer.
         pool: the items, numbered from 1 in this order.
         model: the speaker's model.
-        evidence: the speaker's evidence so far; only the texts given with the claim are shown.
+        evidence: the speaker's evidence so far; the prompt shows only the texts that were given with the claim.
         own: the speaker's own last answer.
-        most: maximum number of items to select; of a longer selection the first ones are used.
+        most: maximum number of items to select; if the reply names more, the first ones are used.
         prompt: the prompt's name.
 
     Raises:
@@ -96,11 +96,11 @@ def _is_not_shown(number: int, pool: Sequence[Evidence], not_shown: Set[str]) ->
 
 
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
-    """Writes the speaker's selection into its turn, and adds those items to its evidence.
+    """Writes the speaker's selection into its turn, and adds the selected items to its evidence.
 
     Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers without an item, or of items that
-    were not shown, are dropped, with a warning. Without a usable reply the speaker continues without a selection, and
-    ``selected`` is null.
+    the prompt left out, are dropped, with a warning. Without a usable reply the speaker continues without a selection,
+    and ``selected`` is null.
 
     Args:
         prompt: the prompt's name.

@@ -1,4 +1,4 @@
-"""Agreement checks, final answers from all answers, and summaries of a round."""
+"""Agreement checks, final answers made from all answers, and summaries of a round."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from moot.nodes._texts.show import show_answers, show_claim, show_person
 from moot.nodes._texts.task import wording
 
 AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
-"""Prompts."""
+"""The names of the prompts."""
 
 
 async def all_agree(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = AGREE
 ) -> AgreeReply:
-    """Whether debaters' answers agree, by a model (S4 3.2.2, Eq. 5): one call.
+    """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call.
 
     Args:
         claim: the claim of the debate.
@@ -48,14 +48,14 @@ async def all_agree(
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The final answer, one of the debaters' last answers (S4 3.2.2, Eq. 6), by one call.
+    """The final answer, one of the debaters' last answers (MADKE 3.2.2, Eq. 6): one call.
 
-    If the reply has none of these answers (`same_answer`), the call is made once more.
+    If the reply's answer is none of these answers (`same_answer`), the call is made once more.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        answers: turns with ``answer`` and ``rationale``.
+        answers: turns with ``answer`` and ``rationale``. If none has an answer, every answer of the task is accepted.
         model: the summariser's model.
         prompt: the prompt's name.
 
@@ -76,8 +76,8 @@ def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
     Reads: claim, task, turns, rounds, votes. The turn has the reply (``agree``, null if it was unusable) and the result
-    (``agreed``). The reply counts only if votes leave agreement open (`undecided`): equal answers always agree, and
-    different labels or numbers never do. If the reply contradicts the votes, there is a warning.
+    (``agreed``). The reply counts only if the votes do not show whether the answers agree (`undecided`): equal
+    answers always agree, and different labels or numbers never do. A reply that contradicts the votes causes a warning.
 
     Args:
         prompt: the prompt's name.
@@ -104,9 +104,9 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether votes leave agreement open: all agents gave answers in words, and their texts differ.
+    """Whether the votes alone do not show if the answers agree: all agents gave answers in words, in different groups.
 
-    Votes do not leave it open if two of them certainly differ, such as an answer and an abstention.
+    The votes do show it if two answers certainly differ, such as an answer and an abstention.
     """
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
@@ -132,11 +132,11 @@ def all_agreed(state: DebateState) -> bool:
 
 
 def summarise_node(prompt: str = SUMMARY) -> Node:
-    """Ends the debate with the role ``summariser``'s answer from the last round's answers.
+    """Ends the debate with an answer that the role ``summariser`` makes from the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails; if a ceiling left too
-    little to call one of them, the summariser answers from the claim alone instead. The debate also fails if the
-    summariser returns no answer, or an answer that no debater gave.
+    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails. But if a ceiling kept one
+    of them from answering, the summariser answers from the claim alone. The debate also fails if the summariser returns
+    no answer, or an answer that no debater gave.
 
     Args:
         prompt: the prompt's name.
@@ -186,7 +186,7 @@ async def sum_up_round(
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
-    """Sends the last round's answers to the summariser, in a turn of ``name``.
+    """Sends answers to the summariser, in a turn of the agent ``name``.
 
     Args:
         state: the debate's state.
@@ -198,11 +198,10 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
 
 
 def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
-    """Sums up the answers among ``opponents``.
+    """Writes a summary of the answers in ``opponents`` into the turn.
 
-    Without a usable reply, the summary is null, and the debate continues.
-
-    Reads: claim, task, opponents, turns.
+    Reads: claim, task, opponents, turns. If the call fails or has no usable reply, the summary is null, and the debate
+    goes on.
 
     Args:
         prompt: the prompt's name.

@@ -16,18 +16,18 @@ from moot.nodes._texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
 SUM_DECIMALS = 9
-"""Decimal places of sums of weights in comparisons."""
+"""Decimal places to which sums of weights are compared."""
 
 
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote for the answer with most votes; None if there are no answers, or no winner.
+    """The first vote for the answer with the largest sum of weights; None if there are no answers, or no winner.
 
     Args:
         votes: the votes in the agents' order; votes without an answer do not count.
         weights: the weight of each vote; by default 1.
-        tie: the rule if several answers have most votes: the ``first`` of them wins, or ``none`` of them.
+        tie: the rule if several answers have the largest sum: the ``first`` of them wins, or ``none`` of them.
         contested: minimum number of votes that an answer needs to win against another answer.
     """
     sums: dict[int, float] = {}
@@ -72,16 +72,17 @@ def vote_node(
     report: Callable[[DebateState], dict[str, Any]] = lambda state: {},
     contested: int = 1,
 ) -> Node:
-    """Ends the debate with the answer that most agents gave in the last round.
+    """Ends the debate with the answer that won the vote of the last round (`majority`).
 
-    Reads: votes, turns, metrics. Without any answer, the debate fails.
+    Reads: votes, turns, metrics. Without any answer, the debate fails. If ``tie`` is none, the debate's ``metrics``
+    also say whether no answer won (``abstained``).
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
         weigh: takes a vote with an answer and the settings; returns the vote's weight; None stands for 1.
-        tie: the rule for ties; if it leaves no answer, the debate ends undecided.
+        tie: as for `majority`; without a winner, the debate ends undecided.
         report: takes the state; returns entries for the debate's ``metrics``.
-        contested: as for `majority`; if it leaves no answer, the debate ends undecided.
+        contested: as for `majority`; without a winner, the debate ends undecided.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -114,8 +115,8 @@ def conclude_node(
 ) -> Node:
     """Compares the last round's answers and ends the debate with the answer of most agents.
 
-    Reads: claim, task, turns, metrics, and if present rounds. It does the work of `compare_node` and `vote_node`, for
-    systems that compare answers only once, at their end.
+    Reads: claim, task, turns, metrics, and if present rounds. It replaces `compare_node` and `vote_node` in systems
+    that compare answers only once, at their end.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.

@@ -1,6 +1,6 @@
-"""Logs: a line for the start and end of each debate; all lines are JSON if ``LOG_JSON`` is set.
+"""Logs: a line for the start and a line for the end of each debate. All lines are JSON if ``LOG_JSON`` is set.
 
-``LOG_JSON`` and ``LOG_LEVEL`` are also variables of LangGraph's server, for its own lines.
+LangGraph's server also uses ``LOG_JSON`` and ``LOG_LEVEL``, for its own lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ YES = ("1", "true", "yes", "on")
 
 
 def log_json() -> None:
-    """Makes this process log JSON lines to the standard error stream, if ``LOG_JSON`` has a value in `YES`.
+    """Makes this process log lines of JSON to its standard error stream, if ``LOG_JSON`` is one of `YES`.
 
     Raises:
         UserError: ``LOG_LEVEL`` is not a level, or a package is missing.
@@ -54,12 +54,12 @@ def log_json() -> None:
 
 
 def without_keys_of_environment(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
-    """A log line without the value of any key in the environment."""
+    """A log line without the values of the environment's keys."""
     return {name: redact(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
 class DebateIdFilter(logging.Filter):
-    """A filter that adds the id of the running node's debate to log records; it drops no record."""
+    """A logging filter that adds the id of the running node's debate to records; it drops no record."""
 
     @classmethod
     def add_to_handlers(cls) -> None:
@@ -69,9 +69,9 @@ class DebateIdFilter(logging.Filter):
                 handler.addFilter(cls())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Adds the id, if there is a debate; returns True."""
+        """Adds the debate's id if a debate runs and the record has none; returns True."""
         if not hasattr(record, "debate"):
-            from moot.nodes._models.session import session_in  # session.py imports this module
+            from moot.nodes._models.session import session_in  # not at the top: it imports this module
 
             session = session_in(var_child_runnable_config.get())
             if session is not None and session.id:
@@ -83,9 +83,9 @@ def log_start(id: str, graph: str, *, resumed: bool) -> None:
     """Logs that a debate starts or is resumed.
 
     Args:
-        id: its id.
+        id: the debate's id.
         graph: the system.
-        resumed: whether it is resumed.
+        resumed: whether the debate is resumed.
     """
     log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
 
@@ -98,8 +98,8 @@ def log_end(
     Args:
         id: the debate's id.
         graph: the system.
-        status: as in the ledger.
-        seconds: duration of the run.
+        status: the status in the ledger.
+        seconds: the duration of the run.
         document: the result document, if the debate was closed.
         error: the error or cancellation that ended the run early.
     """

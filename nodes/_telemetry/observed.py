@@ -1,6 +1,6 @@
 """Metrics and spans of a run of a debate, of its nodes, and of their calls and searches.
 
-Nothing here is imported while telemetry is off. Names are those of OpenTelemetry's GenAI conventions, and moot's own.
+This module is imported only if telemetry is on. It uses names of OpenTelemetry's GenAI conventions, and moot's own.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ ROLES = {"human": "user", "ai": "assistant"}
 """The conventions' names for LangChain's kinds of messages, if these differ."""
 
 _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
-"""The debate of the running node; its span is the current span or encloses it."""
+"""The watch of the running node's debate; its span is the current span or encloses the current span."""
 
 
 @lru_cache(maxsize=1)
 def prices() -> dict[str, Price]:
-    """The prices for the cost of calls, read once. Blocking.
+    """The prices of models, for the cost of calls; read only once. Blocking.
 
     Raises:
-        UserError: see `read_prices`.
+        UserError: as `read_prices`.
     """
     return read_prices()
 
 
 def show_endpoints(instruments: Telemetry) -> None:
-    """Adds a metric for the calls in flight and waiting at each endpoint."""
+    """Adds a gauge of the running and the waiting calls at each endpoint."""
 
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
         counts = Counter[tuple[str, str]]()
@@ -64,7 +64,7 @@ def show_endpoints(instruments: Telemetry) -> None:
 
 
 class DebateWatch:
-    """Records metrics and a span of a run of a debate.
+    """Records the metrics and the span of a run of a debate.
 
     Args:
         instruments: the metrics and the tracer.
@@ -79,14 +79,14 @@ class DebateWatch:
         instruments.running.add(1, self._metric_attributes)
 
     def begun(self, id: str) -> None:
-        """Called when the debate has its id."""
+        """Records the debate's id."""
         self.span.set_attribute("gen_ai.conversation.id", id)
 
     def ended(self, status: str, document: Mapping[str, Any] | None, error: BaseException | None) -> None:
-        """Called when the run has ended.
+        """Records the end of the run.
 
         Args:
-            status: as in the ledger.
+            status: the status in the ledger.
             document: the result document, if the debate was closed.
             error: the error or cancellation that ended the run early.
         """
@@ -108,7 +108,7 @@ class DebateWatch:
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """Context manager: a span for a node of the debate, which contains the spans of its calls."""
+        """Context manager that records a span of a node of the debate, around the spans of the node's calls."""
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
@@ -136,13 +136,13 @@ def kind_of(error: BaseException | None) -> str:
 
 
 def mark_failed(span: Span, kind: str) -> None:
-    """Marks a span as failed with the error's kind only, because its text may quote a model."""
+    """Marks a span as failed with the error's kind; the error's text is left out, because it may quote a model."""
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))
 
 
 def place_attributes(place: Ledger) -> dict[str, Any]:
-    """The position in a debate, as attributes."""
+    """The position of a node in a debate, as attributes."""
     facts = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
     facts |= {"moot.phase": place.phase}
     return {name: value for name, value in facts.items() if value is not None}
@@ -152,15 +152,15 @@ def place_attributes(place: Ledger) -> dict[str, Any]:
 
 
 class CallWatch:
-    """Context manager: records metrics and a span of a call to a model with all its requests.
+    """Context manager that records the metrics and the span of a call to a model with all its requests.
 
     Args:
         instruments: the metrics and the tracer.
         role: the role that makes the call.
         model: the model.
-        place: the position in the debate.
+        place: the position of the node in the debate.
         session: the debate's session.
-        messages: the messages sent.
+        messages: the messages of the prompt.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class CallWatch:
         return self
 
     def watching(self, attempt: Callable[[], Awaitable[AIMessage]]) -> Callable[[], Awaitable[AIMessage]]:
-        """Wraps a function that makes a request, so that the request is recorded."""
+        """Wraps a function that makes a request of this call, so that the request is recorded."""
 
         async def watched() -> AIMessage:
             if not self._requests:
@@ -269,7 +269,7 @@ class CallWatch:
 
 
 def short_text(text: Any) -> str | None:
-    """The beginning of a text from an endpoint, without lone surrogates, which cannot be exported."""
+    """The beginning of a text from an endpoint, or None; "?" replaces lone surrogates, which cannot be exported."""
     return str(text)[:200].encode(errors="replace").decode() if text else None
 
 

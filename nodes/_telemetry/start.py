@@ -1,4 +1,4 @@
-"""Starts telemetry: in one of moot's programs, or in a debate in your own program."""
+"""Starts telemetry in one of moot's programs, or for a debate in your own program."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
     """Turns on the metrics, spans and JSON logs that the environment requests for one of moot's programs. Blocking.
 
     Args:
-        page: whether metrics are also served at this process's ``/metrics``.
+        page: whether this process also serves metrics at ``/metrics``.
         port: whether this process may open a port for metrics.
-        logs: whether moot configures the logs; a server does that itself.
+        logs: whether to configure the logs; a server configures its logs itself.
 
     Raises:
         UserError: a variable has an invalid value, a package is missing, or the prices cannot be read.
@@ -38,10 +38,10 @@ async def watch(graph: str, id: str = "") -> DebateWatch | None:
 
     Args:
         graph: the system.
-        id: the debate's id, if it is resumed.
+        id: the debate's id if it is resumed, else empty.
 
     Raises:
-        UserError: see `begin_telemetry`.
+        UserError: as `begin_telemetry`.
     """
     instruments = telemetry()
     if instruments is None:

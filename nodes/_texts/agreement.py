@@ -1,7 +1,7 @@
-"""The default confidence of a debate: the agreement of the answers with its verdict.
+"""The default confidence in a verdict: the share of votes or answers that agree with it.
 
-It is an uncalibrated share. Systems that decide by votes use the winner's share of the votes; all others use the
-share of answers, over all rounds, that give the verdict.
+This share is not calibrated. Systems that decide by votes use the winner's share of the votes. All others, unless they
+compute a confidence of their own, use the share of the answers of all rounds that equal the verdict.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from moot.nodes._records.entries import RoundRecord, Task, Vote
 from moot.nodes._texts.answers import same_answer
 
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
-"""Keys of a document for the confidence in its verdict."""
+"""The keys of a document about the confidence in its verdict."""
 CONFIDENCE_DECIMALS = 6
-"""Decimal places of a confidence."""
+"""Decimal places of a confidence and of its parts."""
 NO_VERDICT = "there is no verdict"
-ONE_ANSWER = "there is only one answer, and none to compare it with"
-NO_SAME_WORDS = "no agent answered in the words of the verdict, and answers in words are only compared as texts"
+ONE_ANSWER = "at most one answer was given, so there is nothing to compare"
+NO_SAME_WORDS = "no answer has the text of the verdict, and short answers and expressions are only compared as texts"
 """Reasons for a missing confidence."""
 
 
 def vote_share(votes: Sequence[Vote], group: int) -> float:
-    """The weight of a group's votes / the weight of all votes with an answer, in [0, 1].
+    """The total weight of a group's votes, divided by that of all votes with an answer; in [0, 1].
 
     Args:
         votes: the votes; a vote without a ``weight`` has weight 1.
-        group: the group, as in ``group`` of its votes.
+        group: the value of ``group`` in the votes of this group.
 
     Raises:
         ValueError: all votes with an answer have weight 0, or no vote has an answer.
@@ -39,14 +39,17 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 
 
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
-    """How many answers of all rounds give the verdict, and how many answers there are.
+    """Counts the answers of all rounds that equal the verdict, and all answers.
 
-    The answers of one group in a round count as the same: if one of them is the verdict, all of them count.
+    The votes of one group in a round have the same answer: if one of them equals the verdict, all of them count.
 
     Args:
         task: the form of an answer.
         rounds: the debate's ``round_log``; records without votes do not count.
         verdict: the verdict, as an answer of the task.
+
+    Returns:
+        The number of answers that equal the verdict, and the number of all answers.
     """
     same = given = 0
     for record in rounds:
@@ -58,10 +61,10 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
 
 def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
-    """The confidence of a verdict by votes, as in a document; {} without a winner or with fewer than two answers.
+    """The confidence in a verdict by votes, as keys of a document; {} without a winner or with fewer than two answers.
 
     Args:
-        votes: the deciding votes, with their weights if these differ.
+        votes: the deciding votes; if votes are weighted, each has its ``weight``.
         won: a vote for the winning answer; None if no answer won.
     """
     counted = [vote for vote in votes if vote["group"] is not None]
@@ -82,16 +85,17 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 
 
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The confidence of a finished debate, as in its document; null if there is none, with the reason.
+    """The confidence of a finished debate, as keys of its document.
 
-    A confidence from the system itself stays; only a share of votes is dropped if there is no verdict. If answers of
-    several rounds are known, the share of them that gives the verdict is among the parts.
+    Without a confidence, ``confidence`` is null, and ``confidence_from`` has the reason. A confidence that the system
+    computed itself is kept; but without a verdict, a share of votes is dropped. If several rounds have votes, the parts
+    include the share of all their answers that equal the verdict.
 
     Args:
         state: a debate's state; its ``answer`` is None if the verdict is an abstention.
     """
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
-    if answer is None:  # a panel may have a confidence in a verdict for which the task has no label
+    if answer is None:  # a trial's panel may be confident in a verdict for which the task has no label
         own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})
         return known if own else _without_confidence(NO_VERDICT)
     same, given = answers_like(state["task"], state["round_log"], answer)

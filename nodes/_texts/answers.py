@@ -1,8 +1,8 @@
 """Parses models' texts as answers of the task, and compares answers.
 
-Nothing is guessed. A label must be the whole text or begin it, a number must be the only one in the text, and any other
-answer the whole text. A text that denies an answer, names two, or only quotes one does not count: the model is called
-again.
+Nothing is guessed. A label must be the whole text or its beginning, and a number must be the only one in the text. A
+short answer or an expression must be the whole text. A text that denies a label or number, names several, or only
+quotes one has no answer; then the caller may ask the model again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,12 @@ UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
-"""Texts that are not answers, in the form of `_normalised`."""
+"""Short answers and expressions that are no answers, as normalised by `_normalised`.
+
+If the prompt offers an abstention, all of them except "null" count as an abstention.
+"""
 ABSTENTION = "(the evidence does not tell)"
-"""The answer by which a model says that the evidence does not settle the question; prompts name it in these words."""
+"""The answer that says that the evidence does not settle the question; prompts offer it in these words."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
@@ -54,7 +57,7 @@ OTHER_ABSTENTIONS = re.compile(
     rf"(?:{_LACK}|{_NOT_STATED})(?: (?:in|by|from) {_SOURCE})?"
     rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
 )
-"""Other wordings of an abstention, in the form of `_normalised`."""
+"""Other wordings of an abstention, as normalised by `_normalised`."""
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
@@ -66,11 +69,11 @@ DENIED = re.compile(
 
 
 def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
-    """The task's answer in a text; None if there is none, or not a clear one.
+    """The task's answer in a text; None if the text has no clear answer, or is too long.
 
-    Labels are returned as the task spells them, numbers in one spelling of their value (with the unit, if any),
-    short answers and expressions without the lead and the markup around them. A short answer may be `ABSTENTION`, in
-    these words.
+    A label is returned as the task spells it, and a number in the canonical spelling of its value (with a unit in
+    `UNITS`, if any). A short answer or an expression is returned without a lead such as "The answer is:" and without
+    markup around it. A short answer may always be `ABSTENTION`, in exactly these words.
 
     Args:
         task: the form of an answer.
@@ -86,7 +89,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
-        if "\n" in given:  # it is more than a phrase
+        if "\n" in given:  # more than a phrase
             return None
     plain = _normalised(given)
     if (task["kind"] == "short_answer" and plain == ABSTENTION[1:-1]) or (may_abstain and _is_abstention(plain)):
@@ -96,7 +99,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same by their text: same label, same value (see `same_unit`), same normalised text.
+    """Whether two answers have the same label, the same number and unit (see `same_unit`), or the same normalised text.
 
     Args:
         task: the form of an answer.
@@ -135,15 +138,19 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 
 
 def fold_label(text: str) -> str:
-    """A text normalised for comparing labels: lower case, single spaces (also for dashes), and no marks around it."""
+    """A text normalised for comparing labels.
+
+    The result is in lower case, without marks around it, and with single spaces, also for dashes, ``_`` and ``/``.
+    """
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """Labels by their folded spellings, without spellings that two labels share.
+    """The task's labels by their spellings, as folded by `fold_label`; spellings that two labels share are left out.
 
-    A spelling with signs or digits, such as an option ``-0.5``, is left out, because folding would lose its meaning.
+    Other spellings of a label are left out if they have signs or digits, such as the option ``-0.5``, because folding
+    would change their meaning.
     """
     labels = {fold_label(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
@@ -156,31 +163,33 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels by their spellings: folded, and normalised as options (`normal_option`)."""
+    """Two tables of the task's labels: by their spellings as in `spellings`, and by those from `normal_option`."""
     task: Task = json.loads(task_json)
     options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {normal_option(label): label for label in task["labels"]}
 
 
 def normal_option(text: str) -> str:
-    """A text normalised for comparing options: NFKC, lower case, single spaces, no `*`, backquote or `$` around it."""
+    """A text normalised for comparing options: NFKC, lower case, single spaces, no ``*``, backquote or ``$`` around."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text consists of or begins with; None if the text denies it, only quotes it, or names another
-    label, too."""
+    """The label that a text consists of or begins with; None if there is no clear one.
+
+    A label is not clear if the text denies it, only quotes it, or also names another label.
+    """
     known, options = _spelling_tables(json.dumps(task))
 
     def label_of(body: str) -> str | None:
-        signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
+        signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would remove the sign
         return options.get(normal_option(body)) or (None if signed else known.get(fold_label(body)))
 
     body = unwrap_answer(text)
     if (label := label_of(body)) is not None:
         return label
-    if body.startswith(">") and "\n" in body:  # quotes others' answers
+    if body.startswith(">") and "\n" in body:  # a quote of another's answer
         return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
@@ -200,7 +209,7 @@ def read_label(task: Task, text: str) -> str | None:
 
 
 def _keeps_label(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
-    """Whether the text after a label neither withdraws it nor names another label."""
+    """Whether the text after a label (``rest``) neither withdraws the label nor names another one."""
     folded = fold_label(rest)
     if folded in known:
         return known[folded] == label
@@ -215,7 +224,7 @@ def _keeps_label(task: Task, rest: str, known: dict[str, str], label: str) -> bo
         return False
     if not letters:
         return True
-    # "A" and "I" are words too: they name an option only if the context says so.
+    # "A" and "I" are words, too: they name an option only in brackets or after a word such as "option".
     named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
     return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
 
@@ -240,9 +249,9 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the only number in a text; None if there is none, or several, or if it is vague or denied.
+    """The value of the only number in a text; None if there is not exactly one, or if it is vague or denied.
 
-    If a text contains a calculation, the number after its last marker counts: ``####``, a box, an equals sign.
+    In a calculation, only the text after ``####``, in a LaTeX box, or after the last equals sign counts.
     """
     found = _find_number(text)
     return None if found is None else _value_of(found)
@@ -250,7 +259,7 @@ def read_number(text: str) -> Fraction | None:
 
 @lru_cache(maxsize=1024)
 def _find_number(text: str) -> re.Match[str] | None:
-    """The only number of a text, by the rules of `read_number`."""
+    """The match of the only number in a text, by the rules of `read_number`."""
     body = unwrap_answer(text)
     if "####" in body:
         body = body.rpartition("####")[2]
@@ -295,7 +304,7 @@ def _value_of(match: re.Match[str]) -> Fraction | None:
 
 
 def show_number(value: Fraction) -> str:
-    """One spelling for each value: a decimal number if it terminates, else a fraction."""
+    """The canonical spelling of a value: a decimal number if that is exact, else a fraction."""
     rest, places = value.denominator, 0
     while rest % 10 == 0 or rest % 5 == 0 or rest % 2 == 0:
         rest = rest // 10 if rest % 10 == 0 else rest // 5 if rest % 5 == 0 else rest // 2
@@ -308,9 +317,9 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The only number in a text, in its canonical spelling, with its unit if that is in `UNITS`.
+    """The only number in a text, in its canonical spelling, with its unit if the unit is in `UNITS`.
 
-    None in the same cases as `read_number`.
+    None if `read_number` returns None.
     """
     found = _find_number(text)
     value = None if found is None else _value_of(found)
@@ -322,13 +331,13 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: numerator and denominator; empty without one of `UNITS`."""
+    """The unit of the only number in a text: numerator and, if any, denominator; empty without a unit in `UNITS`."""
     found = _find_number(text)
     return () if found is None else _unit_of(found)
 
 
 def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two units may be the same: a missing unit, or a missing denominator, is no difference."""
+    """Whether two units (from `unit_of`) may be the same: a missing unit or denominator does not count as different."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
@@ -371,9 +380,9 @@ UNITS = {
     )
     for written in names.casefold().split()
 }
-"""Units by their spellings. Other words beside a number do not distinguish answers to the same question.
+"""The canonical name of each unit, by its spellings. Other words next to a number are ignored in comparisons.
 
-The dollar sign is not a unit, because LaTeX has it around all formulae.
+The dollar sign is left out, because LaTeX has it around all formulae.
 """
 _UNIT = rf"(?:{'|'.join(sorted(map(re.escape, UNITS), key=len, reverse=True))})(?!\w)"
 UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:degrees?\s)?({_UNIT})", re.IGNORECASE)
@@ -393,7 +402,10 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers cannot mean the same: only one abstains, or the same number has different units."""
+    """Whether two answers certainly differ: only one of them abstains, or they have the same number in different units.
+
+    False does not mean that they are the same.
+    """
     if one == other or ABSTENTION in (one, other):
         return one != other
     value = read_number(one)
@@ -404,10 +416,11 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def normal_text(text: str) -> str:
-    """A short answer without case, accents (Latin, Greek, Cyrillic), a leading article and punctuation without meaning.
+    """A short answer normalised for comparisons.
 
-    Signs, marks between digits, and hyphens and slashes inside words stay, because two texts that become equal count as
-    the same answer without a further check, while a difference only costs a check.
+    Removes case, accents (Latin, Greek, Cyrillic), a leading article, and punctuation without meaning. Signs, marks
+    between digits, and hyphens and slashes inside words stay. Nothing else is removed, because texts that become equal
+    count as the same answer without a further check.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
@@ -419,7 +432,10 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression without layout, a leading "x =", and signs such as % (similar to MATH's comparison)."""
+    """A LaTeX expression normalised for comparisons, similar to the comparison in the MATH benchmark.
+
+    Removes layout, a leading "x =", and the signs for per cent, degrees and dollars.
+    """
     shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
@@ -438,9 +454,9 @@ def normal_expression(text: str) -> str:
 
 
 def unwrap_answer(text: str) -> str:
-    """A text without tags around its answer; if it ends with its only LaTeX box, the content of the box.
+    """A text without tags around it; if the text ends with its only LaTeX box, only the content of the box.
 
-    The box stays if the text before it may deny it (`UNBOXED`).
+    The text is not reduced to its box if the words before the box may deny it (`UNBOXED`).
     """
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:

@@ -1,10 +1,10 @@
 """A verdict's prediction set and decision, from a calibration fitted on labelled debates of the same system.
 
-The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
+The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511). It contains each label
 whose nonconformity score is not unusually high, compared with the scores of the right labels in the labelled debates.
 The decision uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its
-confidence reaches the threshold above which acting was rarely wrong. Both are valid only for debates with the same
-system, settings, models, task and prompts.
+confidence reaches a threshold at which acting was rarely wrong. The set and the decision are valid only for debates
+with the same system, settings, models, sources, task and prompts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from moot.prompts._files import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FEW_CASES = 200
-"""Number of cases below which documents state the limits of the guarantee."""
+"""Below this number of labelled debates, documents state the limits of the guarantee."""
 WITHOUT_EFFECT = {
     "calibration",
     "seed",
@@ -37,7 +37,7 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
-"""Maximum number of characters of a setting's two values together in a message; longer ones are not shown."""
+"""Maximum number of characters of a setting's two values together, for a message that shows them."""
 SCORE_DECIMALS = 9
 """Decimal places for comparisons of scores."""
 
@@ -59,11 +59,12 @@ class Bound(BaseModel):
 
 
 class Calibration(BaseModel):
-    """A calibration as in its file.
+    """The content of a calibration's file.
 
-    ``scores`` are the nonconformity scores of the right labels, each with its frequency; ``least_confidence`` is
-    the confidence needed to act on a verdict, null if none is enough. ``moot`` is the version of moot that fitted it,
-    ``corpora`` a digest of each corpus at that time: corpora may change, and then debates warn of it.
+    ``alpha`` is the tolerated error rate, and ``n`` the number of labelled debates. ``scores`` are the nonconformity
+    scores of the right labels, each with its frequency. ``least_confidence`` is the confidence needed to act on a
+    verdict, null if no confidence is enough. ``moot`` is the version of moot that fitted the calibration, ``corpora``
+    has a digest of each corpus at that time, and ``hash`` is the digest of ``bound``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -86,7 +87,7 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """A digest of each prompt of a system and of its inner debate, by the prompt's name."""
+    """A digest of each prompt of a system and of its inner debate, by the prompt's name; edited prompts count."""
     edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -98,25 +99,25 @@ def prompt_digests(settings: Settings) -> dict[str, str]:
 def bound_to(
     graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
 ) -> Bound:
-    """The configuration of a debate, with which its calibration must agree.
+    """The configuration of a debate, which must equal that of its calibration.
 
     Args:
         graph: the system.
-        task: the form of an answer; the claim's speaker and date are ignored.
-        settings: as in a document; edited prompts are covered by ``prompts``.
+        task: the form of an answer; only its name, kind and labels count.
+        settings: as in a document; those in `WITHOUT_EFFECT` and edited prompts are ignored.
         prompts: from `prompt_digests`.
         sources: the sources behind names such as ``web`` (`moot.retrievers._search.contents`).
     """
     bound = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
     plain = json.loads(json.dumps(bound))
-    if "published_before" in plain:  # on some benchmarks each claim has its own date, so the value does not matter
+    if "published_before" in plain:  # in some benchmarks each claim has its own date, so the date itself does not count
         plain["published_before"] = plain["published_before"] is not None
     return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
 
 
 def differences(fitted: Bound, here: Bound) -> Iterator[str]:
-    """The differences between a debate and the debates of a calibration, in words."""
+    """Describes each difference between the configurations of a calibration (``fitted``) and a debate (``here``)."""
     if fitted.graph != here.graph:
         yield f"the graph (fitted on {fitted.graph}, here {here.graph})"
     if fitted.task != here.task:
@@ -153,7 +154,7 @@ def read_calibration(path: str) -> Calibration:
         path: the path of the file.
 
     Raises:
-        UserError: the file cannot be read, is not a calibration, or its ``bound`` was changed after it was written.
+        UserError: the file cannot be read, is not a calibration, or had its ``bound`` changed after it was written.
     """
     try:
         found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
@@ -167,10 +168,10 @@ def read_calibration(path: str) -> Calibration:
 
 
 def check_bound(calibration: Calibration, here: Bound) -> None:
-    """Refuses a calibration that was fitted on other debates.
+    """Refuses a calibration that was fitted on debates with another configuration.
 
     Raises:
-        UserError: the calibration does not fit; the error names the differences.
+        UserError: the configurations differ; the error names up to five differences.
     """
     if found := list(differences(calibration.bound, here)):
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
@@ -183,7 +184,7 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
 
 
 def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
-    """Changes since a calibration was fitted that may make it wrong, in words.
+    """Describes changes of corpora or of moot since a calibration was fitted, which may make it wrong.
 
     Args:
         calibration: from its file.
@@ -204,12 +205,12 @@ def label_shares(
 ) -> dict[str, float]:
     """A distribution over the labels, from a debate's confidence; the shares add up to 1.
 
-    The verdict's share is the confidence. The other labels divide the rest in proportion to their number of answers
-    plus one. Without a verdict or a confidence all labels have the same share.
+    The verdict's share is the confidence. The rest is divided among the other labels in proportion to their number of
+    answers plus one. If the verdict is not a label, or there is no confidence, all labels have the same share.
 
     Args:
         labels: the task's labels.
-        answer: the verdict.
+        answer: the verdict; None if there is none.
         confidence: the verdict's confidence, in [0, 1].
         rounds: the debate's ``round_log``.
     """
@@ -222,12 +223,12 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of debates (the labelled ones and this one) whose nonconformity is at least ``score``, in [0, 1].
+    """The share of debates, this one included, whose nonconformity score is at least ``score``; in [0, 1].
 
     Args:
         scores: the nonconformity scores of the labelled debates, each with its frequency.
-        score: 1 - the share of a label (`label_shares`).
-        tie: the weight of debates with the same score: 1, or drawn from [0, 1] for exact coverage.
+        score: the nonconformity score of a label in this debate: 1 minus its share (`label_shares`).
+        tie: the weight of debates with the same score, this one included: 1, or drawn from [0, 1] for exact coverage.
     """
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
     here = round(score, SCORE_DECIMALS)
@@ -244,7 +245,7 @@ def prediction_set(
     Args:
         shares: the labels' shares, from `label_shares`.
         scores: as for `p_value`.
-        alpha: the share of debates whose right label may be missing.
+        alpha: the tolerated share of debates whose right label is not in the set.
         tie: as for `p_value`.
     """
     return [label for label, share in shares.items() if p_value(scores, 1 - share, tie) > alpha]
@@ -283,7 +284,7 @@ def calibrated(
     Args:
         calibration: from its file.
         document: the debate's document.
-        done: whether the debate is finished; if not, only ``calibration`` is returned.
+        done: whether the debate ended without an error; if not, only ``calibration`` is returned.
     """
     if calibration is None:
         return {}
@@ -302,13 +303,13 @@ def calibrated(
 
 
 def calibration_basis(document: Mapping[str, Any]) -> str:
-    """The calibration of a confidence, in words: ``calibrated on 240 cases``, or ``not calibrated``."""
+    """Whether a confidence is calibrated, in words: ``calibrated on 240 cases``, or ``not calibrated``."""
     found = document.get("calibration")
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
 
 
 def confidence_basis(document: Mapping[str, Any]) -> str | None:
-    """The basis of a confidence, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
+    """The basis of a confidence, in words, such as ``2 of 3 votes; not calibrated``; None without a confidence."""
     if document["confidence"] is None:
         return None
     return "; ".join(filter(None, (document.get("confidence_from"), calibration_basis(document))))

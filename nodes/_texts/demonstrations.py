@@ -1,4 +1,4 @@
-"""Worked examples before the question of a prompt, in the form of the task's answers."""
+"""Worked examples in prompts, with answers in the form of the task."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
 SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""For each outcome of an example: the labels that stand for it in tasks on claims."""
+"""The spellings of the labels that stand for an example's outcome, in tasks on claims."""
 
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
 EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
-"""The worked examples of all tasks, read at import, because the event loop must not wait for a disk."""
+"""The worked examples of all tasks, read at import, so that the event loop never waits for the disk."""
 
 
 def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
-    """Worked examples for a task, as a text; empty if ``count`` is 0.
+    """Worked examples for a task, as a text for a prompt; empty if ``count`` is 0.
 
     Args:
         task: the form of an answer.
         count: the number of examples.
-        steps: whether the examples reason step by step; else they have one sentence of reasons.
+        steps: whether the examples reason step by step before the answer; else short reasons follow the answer.
 
     Raises:
-        UserError: the task has fewer examples; tasks with the user's own labels have none.
+        UserError: the task has fewer examples than ``count``; tasks with the user's own labels have none.
     """
     if not count:
         return ""
@@ -47,7 +47,7 @@ def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
 
 
 def _example_text(example: dict[str, Any], task: Task, steps: bool) -> str:
-    """An example in the form of the task's answers; empty if it does not fit."""
+    """An example with its answer in the form of the task; empty if the example does not fit the task."""
     if example["kind"] != _example_kind(task):
         return ""
     spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
@@ -62,7 +62,7 @@ def _example_text(example: dict[str, Any], task: Task, steps: bool) -> str:
 
 
 def _example_kind(task: Task) -> str:
-    """The kind of examples that fit a task; empty for the user's own labels."""
+    """The kind of the examples that fit a task; empty for tasks with the user's own labels."""
     if task["kind"] != "labels":
         return task["kind"]
     if task["name"] == "pubmedqa":
@@ -73,7 +73,13 @@ def _example_kind(task: Task) -> str:
 
 
 def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """A function that returns the placeholder ``demonstrations``, with as many examples as the setting of that name."""
+    """Makes a function that returns the value of the placeholder ``demonstrations`` from a state and settings.
+
+    The setting ``demonstrations`` is the number of examples.
+
+    Args:
+        steps: as for `demonstrations`.
+    """
 
     def values(state: DebaterState, settings: Any) -> dict[str, str]:
         return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}

@@ -1,4 +1,4 @@
-"""Dissent: the answers other than the verdict, with their best arguments, and changes of answers."""
+"""Dissent in a debate: the answers other than the verdict, with their best arguments, and changes of answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SpeakerKey = tuple[str, int | None]
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:
-    """The dissent in a debate: its votes, agents with another answer than the verdict, and changes of answers.
+    """The dissent in a debate: votes for each answer, agents with another answer than the verdict, and changed answers.
 
-    The agents are the judges of a panel, if one decided; else the agents that answered.
+    The agents are the judges if a panel decided, else the debaters.
 
     Args:
         document: a result document, or the state from which it is made.
@@ -24,7 +24,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     given = [turn for turn in answers if turn["phase"] == "primary"]
-    given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate followed the gate
+    given = given or [turn for turn in answers if turn["phase"] == GATE]  # if no debate followed the gate
     deciding = judged or given
 
     def answering_agent(turn: Mapping[str, Any]) -> AnsweringAgent:
@@ -53,7 +53,10 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _answers_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """Each speaker's last turn, by its vote's group, else by its answer; the key of the verdict's group is empty."""
+    """The last turns of all speakers by the group of their votes, else by their answers.
+
+    The key of the group with the verdict is an empty text.
+    """
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for speaker, turn in last.items():
@@ -89,7 +92,7 @@ def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
-    """Answers that differ from the same speaker's last one, in order; empty unless answers are labels or numbers."""
+    """The answers that differ from the same speaker's answer before, in order; only for labels and numbers."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []
@@ -97,7 +100,7 @@ def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], an
     quoted: dict[SpeakerKey, set[str]] = {}
     for place, turn in enumerate(given):
         speaker, answer = (turn["agent"], None), turn.get("answer")
-        if answer is None or "number" in turn:  # samples are not changes of an answer
+        if answer is None or "number" in turn:  # several samples of one agent are not changes of its answer
             continue
         new = [quote["evidence_id"] for quote in _verified_quotes(turn)]
         if (before := last.get(speaker)) is not None and not _same_answer(document, before, answer):

@@ -17,16 +17,16 @@ from typing_extensions import TypedDict
 MOST_GIVEN = 200
 """Maximum number of texts given with a claim."""
 LONGEST_GIVEN = 400_000
-"""Maximum number of characters of all texts together."""
+"""Maximum number of characters of all texts given with a claim together."""
 
 GATE = "gate"
-"""The agent of inherited evidence; no speaker has this name."""
+"""The agent in the retrieval entry that marks inherited evidence; no speaker has this name."""
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
 Short = Annotated[str, StringConstraints(max_length=4000)]
 
 
 class GivenText(TypedDict):
-    """A text given with a claim. Without an ``id`` it gets the id of evidence with the same source and text."""
+    """A text given with a claim. The default of ``id`` is a hash of source and text, as for evidence from a search."""
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_GIVEN, description="The text.")]
     id: NotRequired[Annotated[Id | None, Field(description="Its id in citations; default: a hash of source and text.")]]
@@ -48,10 +48,10 @@ _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", def
 
 @contextmanager
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """Context manager: a debate without ``given`` that starts inside it begins with the active pieces of this evidence.
+    """Context manager in which an inner debate inherits the active pieces of this evidence, unless it has ``given``.
 
     Args:
-        evidence: evidence of the outer debate.
+        evidence: the evidence of the outer debate.
     """
     mark: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": GATE}
     pieces: list[Evidence] = [
@@ -65,12 +65,12 @@ def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
 
 
 def inherited_evidence() -> list[Evidence]:
-    """The evidence inherited from the outer debate; see `inherit_evidence`."""
+    """The evidence inherited from the outer debate (`inherit_evidence`); empty if there is none."""
     return list(_inherited.get())
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence of an inner debate for the outer one, without the mark of inherited evidence."""
+    """Evidence of an inner debate as evidence of the outer one: without the retrieval entries that mark inheritance."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
         for piece in evidence
@@ -78,14 +78,14 @@ def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def check_given(given: Any) -> list[Evidence]:
-    """Given texts as evidence, without repetitions. Blocking.
+    """Checks given texts and returns them as evidence, without repetitions. Blocking.
 
     Args:
-        given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
+        given: a list of `GivenText`, or None for no texts; further fields in its elements are ignored.
 
     Raises:
-        UserError: the value has another form, a text is empty, two different texts have the same id, or there are too
-            many texts or characters.
+        UserError: ``given`` has another form, a text has no visible characters, two different texts have the same id,
+            or there are too many texts or characters.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")
@@ -94,7 +94,7 @@ def check_given(given: Any) -> list[Evidence]:
     except ValidationError as error:
         raise _invalid_given_error(_problem_in_words(error.errors(include_url=False)[0])) from error
     if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
-        raise _invalid_given_error(f"they have {total:,} characters")
+        raise _invalid_given_error(f"the texts have {total:,} characters")
     keys = environment_keys()
     pieces = [hide_environment_keys(_as_evidence(text, number), keys) for number, text in enumerate(texts, 1)]
     kept = merge_evidence((), pieces)
@@ -128,7 +128,7 @@ def _as_evidence(given: GivenText, number: int) -> Evidence:
 
 
 def _problem_in_words(error: Any) -> str:
-    """One of Pydantic's errors in words."""
+    """A validation error of Pydantic in words, with the place of the text."""
     number, *field = error["loc"] or ("",)
     place = f"text {number + 1}{''.join(f', {part}' for part in field)}: " if isinstance(number, int) else ""
     return f"{place}{error['msg']}"

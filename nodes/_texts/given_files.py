@@ -16,19 +16,19 @@ from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
 
 
 def read_given(given: str | Path) -> list[Any]:
-    """The texts of a file or a web page, to give with a claim. Blocking.
+    """Reads a file or a web page as texts that can be given with a claim. Blocking.
 
     Args:
         given: a file, or an address that begins with http:// or https://.
 
     Returns:
-        Objects of the form of `moot.nodes._texts.given.GivenText`: for JSON Lines one per line, for a document one per
-        page or heading, for plain text and Markdown one.
+        Objects of the form of `moot.nodes._texts.given.GivenText`: one per line of JSON Lines, one per page or heading
+        of a document, and a single object for plain text or Markdown.
 
     Raises:
-        UserError: the file cannot be read, its kind is not supported, it is too large or too long, a line is no object
-            with a text, or the address is invalid or in a private network.
-        WorldError: a page cannot be fetched.
+        UserError: the file cannot be read, its kind is not supported, it is too large or too long, a line of JSON Lines
+            is not an object with a text, or the address is invalid or in a private network.
+        WorldError: the page cannot be fetched.
     """
     if not is_url(str(given)):
         return given_in(Path(given), Path(given).name)
@@ -39,7 +39,7 @@ def read_given(given: str | Path) -> list[Any]:
 
 
 def given_in(file: Path, name: str) -> list[Any]:
-    """The texts of a file, as from `read_given`; ``name`` is the file's name in texts and errors."""
+    """The texts of a file, as from `read_given`; ``name`` stands for the file in the texts' sources and in errors."""
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:

@@ -1,7 +1,7 @@
-"""Quotes: finding them in a text, and checking an answer's citations against the evidence.
+"""Finds quotes in a text, and checks an answer's citations against the evidence.
 
-Typography is ignored: white space, kinds of quotation marks and of dashes, Unicode forms, characters
-without width. Words must match: none may differ, be missing, be added, be moved or have another letter case.
+Differences in typography are ignored: white space, kinds of quotation marks and dashes, Unicode forms, characters
+without width. Words must match exactly, in the same order and in the same letter case.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ LONGEST_SHOWN = 80
 """Maximum number of characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
-"""Quotation marks, single and double alike: models exchange them inside JSON."""
+"""Quotation marks, single and double alike, because models replace one kind by the other inside JSON."""
 DOUBLE_MARKS = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
 """Marks of two or more strokes. After a digit they differ from a single stroke, because 5″ is not 5′."""
 PRIMES = frozenset("″‶‴‷⁗")
-"""Double marks that differ from a single stroke anywhere."""
+"""Double marks that differ from a single stroke even without a digit before them."""
 HYPHENS = frozenset("-‐‑－﹣")
 DASHES = frozenset("−⁃˗")
-"""Dashes that Unicode does not list with the others (Pd)."""
+"""Dashes that are not in Unicode's category of dashes (Pd)."""
 NO_WIDTH = frozenset("\u034f\u180b\u180c\u180d\u180f") | {chr(i) for i in range(0xFE00, 0xFE10)}
 BRACKETS = str.maketrans("‹›", "<>")
-"""Restores angle brackets: prompts show them as ‹ and ›, so a faithful copy contains these."""
+"""Restores angle brackets. Prompts show them as ‹ and ›, so an exact copy from a prompt contains these characters."""
 
 NOT_PLAIN = ("<super>", "<sub>", "<fraction>", "<circle>")
-"""Unicode's forms whose meaning differs from their plain letters and digits: 10² is not 102."""
+"""Unicode's tags for forms that differ in meaning from their plain letters and digits: 10² is not 102."""
 UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -68,8 +68,10 @@ class FoldedText:
 
     @cached_property
     def edges(self) -> list[bool]:
-        """For each position, whether a quote may begin or end there: not inside a word or a character of the original
-        text."""
+        """For each position, whether a quote may begin or end there.
+
+        A quote never begins or ends inside a word, or inside a character of the original text.
+        """
         inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
         edges = [True, *inner, True]
         for word in WORD.finditer("".join(map(_char_class, self.text))):
@@ -77,7 +79,7 @@ class FoldedText:
         return edges
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """The first occurrence of normalised words, as offsets in the original text."""
+        """The start and end of the first occurrence of normalised words in the original text; None without one."""
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)
         for i in range(first, len(text) - size + 1) if first >= 0 else ():
@@ -91,7 +93,8 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """The first occurrence of a quote in a text.
 
     A match starts and ends at word boundaries. A quote without a letter or a digit has no match. Quotation marks around
-    the quote are ignored if the text does not have them.
+    the quote are ignored if the text does not have them. The brackets ‹ and › match < and >, because prompts show ‹ and
+    › instead.
 
     Args:
         quote: the quote.
@@ -122,7 +125,7 @@ def _without_marks(words: str) -> str:
 
 
 def fold_quote(text: str) -> str:
-    """A text normalised for comparing quotes, without the differences that are ignored."""
+    """A text with normalised typography, for comparing quotes."""
     return _folded(text).plain.strip()
 
 
@@ -199,8 +202,8 @@ def check_citations(quotes: Iterable[Quote], evidence: Iterable[Evidence], shown
 
     Args:
         quotes: the citations of an answer.
-        evidence: the pieces whose texts are known.
-        shown: ids that the answer's writer was shown; citations of other ids are fabricated.
+        evidence: the pieces with the texts to check against.
+        shown: the ids that the writer of the answer was shown; citations of other ids are fabricated.
     """
     texts = {piece["id"]: piece["text"] for piece in evidence}
     return [_check_citation(q, texts.get(q.evidence_id) if q.evidence_id in shown else None, shown) for q in quotes]
@@ -221,12 +224,12 @@ def _check_citation(quote: Quote, text: str | None, shown: Collection[str]) -> C
 
 
 def text_hash(text: str) -> str:
-    """``sha256:`` and the hexadecimal digest of a text's UTF-8; it identifies the text to which offsets refer."""
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8, to identify the text to which offsets refer."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def missing_quote_fault(citations: Sequence[Citation]) -> str:
-    """The fault of citations if none is verified; empty if at least one is."""
+    """The error message if no citation is verified; empty if at least one is verified."""
     if any(c["verified"] for c in citations):
         return ""
     wrong = "; ".join(fault for _, fault in faults_of(citations[:3])) or "there are none"
@@ -234,7 +237,7 @@ def missing_quote_fault(citations: Sequence[Citation]) -> str:
 
 
 def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
-    """The fault of each unverified citation: the kind and the text of its warning."""
+    """The kind and the text of a warning for each citation that is not verified."""
     wrong = [citation for citation in citations if not citation["verified"]]
     keys = environment_keys() if wrong else ()
     faults = []
@@ -248,7 +251,7 @@ def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
 
 
 def count_citations(turns: Iterable[Turn]) -> dict[str, int]:
-    """Numbers of citations of all turns: total, verified, fabricated, and unverified (without fabricated ones)."""
+    """Counts the citations of all turns: in total, verified, fabricated, and the rest as unverified."""
     cited = [c for turn in turns for c in turn.get("citations") or []]
     verified, fabricated = sum(c["verified"] for c in cited), sum(c["fabricated"] for c in cited)
     rest = len(cited) - verified - fabricated

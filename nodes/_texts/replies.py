@@ -1,7 +1,8 @@
-"""The replies that are requested from models: one Pydantic model per kind, and its JSON schema.
+"""The kinds of replies that are requested from models: a Pydantic model of each kind, and its JSON schema.
 
-Scripted endpoints and stored runs rely on the names of fields. The schemas of `reply_schema` use only keywords that are
-documented for strict structured output: every field required, no further properties, no lengths of strings.
+Scripted endpoints and stored runs depend on the names of fields. The schemas of `reply_schema` follow the documented
+rules of strict structured output: every field is required, there are no further properties, and texts have no limits of
+length.
 """
 
 from __future__ import annotations
@@ -124,15 +125,15 @@ def answer_reply(
 
     Args:
         task: the form of an answer.
-        direct: whether the answer comes first, before its reasons.
+        direct: whether the answer comes before its reasons.
         confidence: whether the reply has a ``confidence`` from 0 to 1.
-        may_abstain: as in `read_answer`.
+        may_abstain: as for `read_answer`.
     """
     return _answer_reply(_reply_key(task), direct, confidence, may_abstain)
 
 
 def _reply_key(task: Task) -> str:
-    """The parts of a task that replies depend on, as a key: without the claim's speaker and date."""
+    """A cache key: the JSON of a task without the claim's speaker and date, on which replies do not depend."""
     return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
 
 
@@ -159,7 +160,8 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
         fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
     if not direct:
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
-    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # fields of a base class would come first
+    # The base is `Reply`, because the fields of `AnswerReply` would come before ``answer``.
+    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}
     return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
 
 
@@ -182,7 +184,7 @@ def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
 
     Args:
         task: the form of an answer.
-        given: the debaters' answers; if empty, every answer of the task is valid.
+        given: the debaters' answers; if there are none, every answer of the task is valid.
     """
     return _final_reply(_reply_key(task), tuple(dict.fromkeys(given)))
 
@@ -213,11 +215,11 @@ NOT_FOUND = re.compile(
     r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
     re.IGNORECASE,
 )
-"""Phrases by which models without a schema say that no item helps."""
+"""Phrases for "no item helps" in replies that do not follow a schema."""
 
 
 def _numbers(value: Any) -> Any:
-    """The numbers in a value such as "1 and 3", as a list, empty for "none found"; other values are unchanged."""
+    """A value such as "1 and 3" as a list of numbers, empty for "none found"; other values are returned unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
             raise ValueError("contains something that is not a number")
@@ -243,8 +245,10 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses numbers in square brackets, or a phrase for "no item helps"; a text with both is ambiguous and
-        unusable."""
+        """Parses numbers in square brackets, or a phrase for "no item helps".
+
+        Returns an empty list for any other text, and for a text with both, which is ambiguous.
+        """
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
             usable = not NEGATION.search(text)
@@ -255,7 +259,10 @@ class SelectReply(Reply):
 
 @lru_cache(maxsize=256)
 def select_reply(size: int, most: int) -> type[SelectReply]:
-    """The class of replies that select at most ``most`` of ``size`` items; invalid numbers are dropped later."""
+    """The class of replies that select at most ``most`` of ``size`` items.
+
+    The class accepts invalid and surplus numbers; the caller drops them.
+    """
     item = {"type": "integer", "minimum": 1, "maximum": size}
     schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
     kind = Annotated[list[int], BeforeValidator(_numbers), schema]
@@ -337,7 +344,7 @@ def _schema_text(reply: type[Reply]) -> str:
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
-    """A reply's JSON schema, limited to documented features of strict structured output."""
+    """A reply's JSON schema, without titles, defaults and descriptions, by the rules of strict structured output."""
     schema: dict[str, Any] = json.loads(_schema_text(reply))
     return schema
 
@@ -356,14 +363,15 @@ def _strict_schema(node: Any) -> Any:
 
 
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
-    """The schema for an endpoint that turns every schema into a grammar at no cost, such as llama.cpp.
+    """A reply's JSON schema with more limits, for endpoints that turn schemas into grammars, such as llama.cpp.
 
-    The grammar makes a weak model end its texts and lists, number its verdicts, and cite only evidence it was shown.
+    The grammar forces a weak model to end its texts and lists, to number its verdicts, and to cite only evidence that
+    it was shown.
 
     Args:
         reply: the class of the reply.
-        evidence_ids: ids that may be cited.
-        longest: maximum number of characters of a text; quotes, reasons, queries and answers have limits of their own.
+        evidence_ids: the ids that may be cited.
+        longest: maximum number of characters of a text; quotes, reasons, queries and answers have fixed limits.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})
@@ -373,7 +381,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
         if "anyOf" in node:
             return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
-        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # the grammar has no bounds for these
+        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # grammars ignore bounds of such numbers
             low, high = node["minimum"], node["maximum"]
             return {"enum": [round(low + (high - low) * i / 20, 2) for i in range(21)]}
         if node["type"] == "object":

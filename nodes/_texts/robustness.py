@@ -1,4 +1,4 @@
-"""Robustness of a verdict: the evidence removed before each repetition of the deciding step, and the results."""
+"""The robustness of a verdict: checks that repeat the deciding step with other evidence, and their result."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from moot.retrievers._normalise import words_of
 from typing_extensions import TypedDict
 
 SAME_FACT = 0.4
-"""Share of the shorter quote's words that two quotes must have in common to count as the same fact; our choice.
+"""Two quotes state the same fact if at least this share of the shorter quote's words is in both; our choice.
 
-It is reached by 17 of 20 pairs of quotes that state one fact in different words, and by 2 of 20 pairs that state
-different facts about one thing (tests/graphs/same_facts.jsonl).
+17 of 20 pairs of quotes that state the same fact in different words reach this share, and 2 of 20 pairs that state
+different facts about the same thing (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
-"""Minimum number of letters of a word that counts; figures always count."""
+"""Minimum number of characters of a word that counts; words with a digit always count."""
 FEWEST_WORDS = 3
-"""Minimum number of words that two quotes must have in common."""
+"""Minimum number of common words of two quotes that state the same fact."""
 MOST_NAMES = 3
-"""Maximum number of origins that a sentence names, and of sentences about pairs."""
+"""Maximum number of origins named in a sentence, and maximum number of sentences about pairs of origins."""
 LONGEST_NAME = 80
 """Number of characters after which an origin's name is cut in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
@@ -29,13 +29,19 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 
 
 class Check(TypedDict):
-    """A repetition of the deciding step.
+    """A repetition of the deciding step with other evidence.
 
-    ``kind`` names its evidence: ``all`` (for comparison, if neither a judge nor ``rag``'s answer decided), all but one
-    ``origin``, all but a ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``.
-    ``without`` names the removed origins, ``evidence_ids`` the other evidence, in order; ``turns_left_out`` counts the
-    answers that the judge was not shown, because they cite only removed origins. ``same`` says whether the answer is
-    the verdict; null without an answer, and ``outcome`` says why.
+    ``kind`` says which evidence is used:
+
+    - ``all``: all evidence, for comparison if neither a judge nor ``rag``'s answer decided.
+    - ``origin``: all evidence except one origin.
+    - ``pair``: all evidence except two origins that quote the same fact.
+    - ``reversed``: all evidence in reversed order.
+    - ``no_evidence``: no evidence.
+
+    ``without`` names the removed origins, and ``evidence_ids`` lists the evidence that was used, in order.
+    ``turns_left_out`` counts the answers that the judge was not shown because they cite only removed origins. ``same``
+    says whether the answer equals the verdict; it is null without an answer, and then ``outcome`` has the reason.
     """
 
     kind: Literal["all", "origin", "pair", "reversed", "no_evidence"]
@@ -48,11 +54,11 @@ class Check(TypedDict):
 
 
 class Robustness(TypedDict):
-    """The evidence that a verdict depends on. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
+    """The result of the checks. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
 
-    ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` says whether the verdict stays the
-    same whichever single origin is removed, null if unknown; ``falls_without`` names the origins without which it
-    changes; ``said`` is all this in words.
+    ``not_asked`` counts the checks that were not made because of ``robustness_calls``. ``holds`` says whether the
+    verdict stays the same whichever single origin is removed, null if unknown. ``falls_without`` names the origins
+    whose removal alone changes the verdict. ``said`` is the result in words.
     """
 
     step: Literal["judge", "answer"]
@@ -66,13 +72,13 @@ class Robustness(TypedDict):
 def checks_of(
     evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Iterable[str]], cited: Iterable[str]
 ) -> list[Check]:
-    """The checks to make, each with its evidence; the most informative checks come first.
+    """The checks of a verdict, each with its evidence, the most informative first; empty without evidence.
 
     Args:
         evidence: the evidence of the deciding step.
-        names: the origin of each piece, by its id.
-        quoted: the verified quotes from each origin, by its name.
-        cited: the origins that the verdict cites, which come first.
+        names: the origin of each piece, by the piece's id.
+        quoted: the verified quotes from each origin, by the origin's name.
+        cited: the origins that the verdict cites; the checks that remove one of these origins come first.
     """
     ids = [piece["id"] for piece in evidence]
     every = list(dict.fromkeys(names[id] for id in ids))
@@ -103,7 +109,7 @@ def checks_of(
 
 
 def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether a quote from one origin states the same fact as a quote from another origin, by their words.
+    """Whether a quote from one origin states the same fact as a quote from another, judged by common words.
 
     Args:
         quotes: quotes from one origin.
@@ -113,14 +119,15 @@ def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def content_words(quote: str) -> set[str]:
-    """The words of a quote that count: long words and figures."""
+    """The words of a quote that count: long words, and words with a digit."""
     return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
 
 
 def overlap(one: set[str], other: set[str]) -> float:
     """The share of the smaller set's words that are in both sets, from 0 to 1; 0 if too few words are in common.
 
-    If both sets have figures, one figure must be the same: 5.2 per cent in March is not 6.1 per cent in June.
+    If both sets have figures (words with a digit) but none in common, the share is 0: "5.2 per cent in March" and "6.1
+    per cent in June" are different facts.
     """
     figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
     if all(figures) and not figures[0] & figures[1]:
@@ -155,9 +162,10 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 
 
 def result_sentences(found: Robustness) -> list[str]:
-    """The result in sentences; the first says whether the verdict holds without any one source, or that it is unknown.
+    """The result in sentences.
 
-    Without checks, the only sentence says that there is no evidence to remove.
+    The first sentence says whether the verdict stays the same without any one source, or that this is unknown. Without
+    checks, the only sentence says that there is no evidence to remove.
     """
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
@@ -194,7 +202,7 @@ def result_sentences(found: Robustness) -> list[str]:
 
 
 def origins_in_words(names: Sequence[str]) -> str:
-    """Origins in words: ``a.org or b.org``; only the first few of many."""
+    """Origins in words, such as ``a.org or b.org``: at most `MOST_NAMES` of them, and the number of the others."""
     first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
     left = len(names) - MOST_NAMES
     return " or ".join(first) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

@@ -1,18 +1,18 @@
-"""Shortens prompts to a limit: the worst-ranked evidence is left out first, then the oldest rounds.
+"""Shortens prompts to a limit: leaves out the worst-ranked evidence first, then the oldest rounds.
 
-A prompt's data consists of elements whose tags only moot can write (`moot.prompts.as_data`), so it can be divided
-again: into pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
-The order of removal, until the prompt fits:
+A prompt's data consists of elements between tags that only moot can write (`moot.prompts.as_data`). So the data can be
+split again into pieces of evidence, answers and arguments by round, and lines of a record by round. Everything else
+stays. The order of removal, until the prompt fits:
 
-1. Evidence, the worst-ranked first. Its rank is that of a search, else it depends on the words that it shares with the
-   claim (`ranks_by_words`). Evidence cited in the prompt is removed last. The last piece that is shown may be shown in
-   part, and so may a piece that would take more than half of the space, unless it is the only cited one.
-   A quarter of the prompt is reserved for evidence.
-2. The oldest rounds, equally from each debate; the last round stays.
+1. Evidence, the worst-ranked first, but cited evidence last. A piece has the rank from its search; without one, it is
+   ranked by the words that it shares with the claim (`ranks_by_words`). The last piece that fits may be shown in part.
+   So may a piece that would take more than half of the space, unless it is the only cited piece. A quarter of the
+   prompt is reserved for evidence.
+2. The oldest rounds, the same ones from each debate; the last round of each debate stays.
 3. The ends of the longest reasons and arguments.
-4. The rest of the evidence.
+4. More of the evidence, now also from the reserved quarter.
 
-A note in the prompt marks each place where text is left out.
+A note in the prompt marks each gap in a list of evidence or rounds; `GAP` marks the end of each text that was cut.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from moot.nodes._models.contexts import bytes_of
 from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 
 EVIDENCE_SHARE = 0.25
-"""The share of a prompt that is reserved for evidence: rounds are left out before evidence gets less."""
+"""The share of a prompt that is reserved for evidence: rounds are left out before evidence gets less than this."""
 FEWEST_PART_BYTES = 400
 """Minimum number of bytes allotted to a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
-"""No text of reasons or arguments is limited to fewer bytes."""
+"""The lowest limit, in bytes, to which a text of reasons or arguments is cut."""
 TAIL = 1200
-"""Characters at the end of a part that are searched for the end of a sentence."""
+"""Number of characters at the end of a cut text that are searched for the end of a sentence."""
 TRIES = 10
 BYTES_PER_TRY = 100
-"""Bytes by which each try lowers the aim more than the last: parts end with a sentence, so a small step may fail."""
+"""Try n (from 0) lowers the aim by the excess and n times this number of bytes. Texts are cut at the end of a sentence,
+so a smaller step may change nothing."""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
@@ -49,7 +50,7 @@ _REASONS = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)
 _CLAIM = re.compile(r"<(claim|question)>\n(.*?)\n</\1>", re.DOTALL)
 _ATTRIBUTE = re.compile(r' (\w+)="([^"]*)"')
 _HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
-"""The heading of a round's answers in a whole debate."""
+"""The heading of a round in the history of a debate."""
 _LINE = re.compile(r"(first|second) debate, round (\d+)[,:]")
 _CITATIONS = re.compile(r"<citations>\n(.*?)\n</citations>", re.DOTALL)
 _CITES = re.compile(r'<\w+(?: [^<>]*)? cites="([^"]*)"[^<>]*>')
@@ -58,10 +59,11 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A part of a text that may be left out, from ``start`` to ``end`` (exclusive) in its text.
+    """A part of a prompt's text that may be left out.
 
-    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is ``first`` or ``second``: the
-    debate of a round in a trial's record.
+    ``start`` and ``end`` (exclusive) are its offsets in that text. For evidence, ``place`` is the position in its list,
+    from 1; for a round, it is the round's number. ``series`` is the debate of a round in a trial's record: ``first`` or
+    ``second``.
     """
 
     kind: Literal["evidence", "round"]
@@ -78,15 +80,15 @@ class ShortenedTexts:
     """Texts within a limit.
 
     Attributes:
-        texts: the shortened texts, as many as before.
-        evidence_left_out: number of pieces left out.
-        in_part: number of pieces shown in part.
-        of_evidence: number of all pieces; 0 if the texts were not too long.
-        rounds_left_out: the rounds left out, by number.
+        texts: the shortened texts, in the given order.
+        evidence_left_out: number of pieces of evidence left out.
+        in_part: number of pieces of evidence shown in part.
+        of_evidence: number of all pieces of evidence; 0 if the texts were not too long.
+        rounds_left_out: the numbers of the rounds left out.
         of_rounds: number of all rounds; 0 if the texts were not too long.
-        reasons_cut: number of reasons and arguments shown in part or, by `drop_elements`, left out.
-        ids: ids of the pieces left out, unless remaining turns cite them.
-        size: bytes of the texts; more than the limit if even the shortest version is longer.
+        reasons_cut: number of reasons and arguments that were shown in part, or left out by `drop_elements`.
+        ids: ids of the pieces of evidence left out, without ids that the remaining text cites.
+        size: number of bytes of the texts; above the limit if they could not be shortened enough.
     """
 
     texts: list[str]
@@ -106,7 +108,8 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
     Args:
         texts: the data of a prompt, or of each message of a conversation.
         most: maximum number of bytes of UTF-8 of all texts together.
-        ranks: ranks of evidence by id, 1 is best; pieces without a rank are ranked by their words.
+        ranks: ranks of evidence by id, 1 is best; pieces without a rank are ranked by the words that they share with
+            the claim.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
@@ -133,7 +136,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
 
 def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
-    """Ranks of pieces by the words that they share with a prompt's claim, by id; empty without a claim."""
+    """The rank of each piece, by its id, from the words that it shares with the prompt's claim; {} without a claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
     return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
@@ -141,15 +144,15 @@ def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, i
 
 @lru_cache(maxsize=8)
 def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
-    """The same as `ranks_by_words`; cached, because the speakers of a debate are shown the same texts."""
+    """As `ranks_by_words`, but cached, because the speakers of a debate are shown the same texts."""
     return ranks_by_words(claim, texts)
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
-    """Leaves out whole elements of texts that are still too long.
+    """Leaves out whole elements of texts that are still too long after `shorten`.
 
-    Evidence is left out first, beginning with the last piece, then the other elements in order. Possibly only the claim
-    and the text around it remain. Used for decisions for which little budget is left.
+    Evidence is left out first, beginning with the last piece, then the other elements in order. In the worst case, only
+    the claim and the text outside of elements remain. This is used only if a ceiling leaves too little for the prompt.
 
     Args:
         made: from `shorten`.
@@ -187,7 +190,7 @@ def _shorten_to(
     aim: int,
     size: int,
 ) -> ShortenedTexts:
-    """Shortens the texts to about ``aim`` bytes; notes and marks may make them longer."""
+    """Shortens the texts to about ``aim`` bytes; the notes on gaps may make them longer."""
     evidence_size, rounds_size = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - evidence_size - rounds_size)
     allotted = _allot_bytes(pieces, only_cited, max(room - rounds_size, min(evidence_size, int(aim * EVIDENCE_SHARE))))
@@ -229,10 +232,10 @@ def _size(unit: Unit) -> int:
 
 
 def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
-    """Bytes for each piece shown, the best first; a piece shown in part gets fewer bytes than it has.
+    """Allots bytes to pieces, the best first; a piece with fewer bytes than its size is shown in part.
 
-    ``only_cited`` is the id of the only cited piece, else empty. This piece may get all the space, because a verdict
-    depends on its text.
+    Pieces that are not in the result are left out. ``only_cited`` is the id of the only cited piece, else empty. This
+    piece may take all the space, because a verdict may depend on its text.
     """
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2
@@ -252,7 +255,7 @@ def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Uni
 def _with_remaining_units(
     texts: Sequence[str], lists: Sequence[Sequence[Sequence[Unit]]], allotted: Mapping[Unit, int], gone: set[Unit]
 ) -> list[str]:
-    """The texts, each list with its remaining units."""
+    """The texts, with only the remaining units in each list."""
     written = []
     for text, found in zip(texts, lists, strict=True):
         parts, at = [], 0
@@ -265,7 +268,7 @@ def _with_remaining_units(
 
 
 def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Unit]) -> list[str]:
-    """The rest of a list, with a note if something is left out."""
+    """The texts of a list's remaining units, with a note if units were left out or cut."""
     if group[0].kind == "round":
         rest = [unit.text for unit in group if unit not in gone]
         series = dict.fromkeys(unit.series for unit in group if unit in gone)
@@ -297,9 +300,9 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """Finds the limit in bytes for each text of reasons that saves ``over`` bytes in all, or as many as possible.
+    """Finds the limit per text of reasons, in bytes, that saves ``over`` bytes in total, or as many as possible.
 
-    Returns this limit, the bytes saved, and the number of texts cut.
+    Returns this limit, the number of bytes saved, and the number of texts cut.
     """
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
     longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0
@@ -313,14 +316,14 @@ def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
 
 
 def _cut_element(text: str, most: int) -> str:
-    """An element whose text is cut so that the element has about ``most`` bytes."""
+    """An element with its text cut, so that the whole element has about ``most`` bytes."""
     head, _, rest = text.partition("\n")
     body, _, end = rest.rpartition("\n")
     return f"{head}\n{_beginning(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
 
 
 def _beginning(text: str, most: int) -> str:
-    """A text; if it is too long, only its beginning, up to the end of a sentence or of a word."""
+    """A text of at most about ``most`` bytes; a longer one is cut at the end of a sentence or of a word."""
     if bytes_of(text) <= most:
         return text
     room = max(0, most - len(GAP) - 1)
@@ -335,7 +338,7 @@ def _beginning(text: str, most: int) -> str:
 
 
 def lists_of(text: str) -> Iterator[list[Unit]]:
-    """The lists in a text: units of evidence, rounds or lines of a record that follow each other.
+    """The lists in a text. A list is a run of adjacent units: pieces of evidence, rounds, or lines of a record.
 
     Args:
         text: data of a prompt.
@@ -364,7 +367,10 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """An element's unit, if it has one. An answer's begins at the heading of its round; a piece has no position yet."""
+    """The unit of an element; None if the element must stay.
+
+    The unit of an answer begins at its round's heading. Pieces of evidence get their ``place`` later.
+    """
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:
@@ -377,7 +383,10 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The lines of a record, each with the lines after it that have no round; empty for other elements."""
+    """The units of a record, one for each line with a round; lines without a round belong to the line before them.
+
+    Other elements have no units.
+    """
     if found[1] not in LINES:
         return []
     starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]
@@ -390,7 +399,7 @@ def _lines(found: re.Match[str]) -> list[Unit]:
 
 
 def cited_in(text: str) -> Iterator[str]:
-    """The ids of evidence that answers and arguments in a prompt's data cite, without ids that were never shown.
+    """The ids of evidence that answers and arguments in a prompt's data cite, without fabricated ids.
 
     Args:
         text: data of a prompt.

@@ -1,4 +1,4 @@
-"""Formats claims, evidence, answers and scores for a model: as data between tags that they cannot close."""
+"""Formats claims, evidence, answers and scores for prompts: as data between tags, which the data cannot close."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOT_LOOKED_FOR = "(none: no search was made)"
 
 
 class RankedText(str):
-    """A text with evidence, and the best rank of each piece by its id, if a search found it."""
+    """A text with evidence. ``ranks`` has the best rank of each piece that a search ranked, by the piece's id."""
 
     ranks: Mapping[str, int]
 
@@ -45,14 +45,14 @@ def show_evidence(
     nothing: str = NOTHING,
     about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
 ) -> str:
-    """Evidence, each piece with its id; without evidence, ``nothing``.
+    """The active pieces of evidence, each with its id; without any, ``nothing``.
 
-    A prompt that is too long leaves out pieces by their ranks, or by their words if they have no rank (`shorten`).
+    If the prompt is too long, the ranks of the pieces decide which of them are left out (`shorten`).
 
     Args:
-        evidence: the pieces to show.
+        evidence: the evidence; pieces that are not active are not shown.
         nothing: the text that says why there is no evidence.
-        about: takes a piece; returns further data on it: our own names and figures, no free text.
+        about: takes a piece; returns further attributes of its tag. They must be values that moot wrote, not free text.
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
@@ -62,20 +62,24 @@ def show_evidence(
 
 
 def best_rank(piece: Evidence, place: int) -> int:
-    """The best rank of a piece in a search, from 1; ``place`` if no search found it."""
+    """The best rank that a search gave to a piece, from 1; ``place`` if no search ranked it."""
     return min((found["rank"] for found in piece["retrievals"] if "rank" in found), default=place)
 
 
 def show_given(evidence: Iterable[Evidence]) -> str:
-    """The given texts under a heading, for prompts without other evidence; empty if there are none."""
+    """The texts given with the claim under a heading, for prompts without other evidence; empty if there are none."""
     given = given_evidence(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """Removes the titles of pieces from a web search (or from bm25, if it replaces the web).
+    """The pieces without the titles of those that came from a web search, or from a source that replaced it.
 
-    Wikipedia's pieces keep their titles, because these are not headlines.
+    Pieces from Wikipedia keep their titles, because these are not headlines.
+
+    Args:
+        pool: the pieces.
+        corpora: the sources that were read, with the source that was used for each.
     """
     asked = ("web", *WEB_SEARCHES)
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -83,7 +87,7 @@ def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list
 
 
 def show_pool(pool: Iterable[Evidence]) -> str:
-    """Evidence to select from, each item with its number from 1, and with its id for citations."""
+    """Evidence to select from, each piece with its number, from 1, and with its id for citations."""
     blocks = (
         as_data("item", _piece_text(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
     )
@@ -103,12 +107,12 @@ def show_answers(
 ) -> str:
     """Answers of debaters under a heading; empty if there are none.
 
-    Reasons have their own tag, and checked citations a tag that only moot can write, so a model cannot forge a
-    citation.
+    Reasons and checked citations have separate tags, which only moot can write. So a model cannot forge a citation in
+    its reasons.
 
     Args:
         turns: the turns with the answers.
-        heading: the heading.
+        heading: the heading; empty for none.
         confidence: whether to show confidences.
         evidence_ids: whether to show the ids of each debater's evidence.
     """
@@ -123,12 +127,12 @@ def show_answers(
 
 
 def show_opponents(turns: Iterable[Turn]) -> str:
-    """The others' last answers under a heading; empty if there are none."""
+    """The last answers of the other debaters under a heading; empty if there are none."""
     return show_answers(turns, heading="What the others answered last:")
 
 
 def show_person(turns: Iterable[Turn]) -> str:
-    """A person's remarks and questions about drafts of the verdict; empty if there are none."""
+    """A person's remarks, and a person's questions about drafts of the verdict; empty if there are none."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
@@ -150,17 +154,22 @@ def _draft_text(proposed: Mapping[str, Any]) -> str:
 
 
 def show_persona(persona: str | None) -> str:
-    """The instruction to adopt a persona, whose text is the user's; empty without a persona."""
+    """The instruction to adopt a persona, in the user's words; empty without a persona."""
     return f"Speak as: {without_brackets(persona)}" if persona else ""
 
 
 def show_own(turn: Turn | None) -> str:
-    """A debater's own last answer; empty if there is none yet."""
+    """A debater's own last answer under a heading; empty if there is none yet."""
     return show_answers([turn], heading="What you answered last:") if turn else ""
 
 
 def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
-    """Answers of a round by group, each with its reasons and confidence; most frequent first."""
+    """The answers of a round by group, each with its reasons and confidence; the largest group comes first.
+
+    Args:
+        turns: the turns of the round.
+        groups: the group of each turn's answer; turns with None are not shown, but count in the total.
+    """
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:
@@ -171,7 +180,7 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries of a round, and reviews of the reader's answer, under headings; empty if there are none."""
+    """Summaries of a round, and reviews of the speaker's answer, under headings; empty if there are none."""
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
     reviews = [_review_block(turn) for turn in usable if "comment" in turn]
@@ -201,7 +210,7 @@ def show_citations(citations: Iterable[Citation]) -> list[str]:
 
 
 def _citation_line(citation: Citation) -> str:
-    """One line. If the check failed, it starts with the result, so that no quote or id can imitate a result."""
+    """A citation on one line. A failed check is at the start of the line, where no id or quote can imitate it."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
         return f"[this id was never shown to its writer] {id}: {quote}"
@@ -213,7 +222,7 @@ def _one_line(text: str) -> str:
 
 
 def show_history(turns: Sequence[Turn]) -> str:
-    """A debate's answers by round; if any debater had evidence, each with the ids of its debater's evidence."""
+    """A debate's answers by round; if any debater had evidence, each answer shows the ids of its debater's evidence."""
     rounds = sorted({turn["round"] for turn in turns})
     had = any(turn.get("evidence_ids") for turn in turns)
     return "\n\n".join(
@@ -226,15 +235,15 @@ MEASURES = {
     "answer_relevance": "how directly it spoke to what was asked",
     "consistency": "how close in meaning its answers were to the evidence it had",
 }
-"""The meaning of scores, for the models that read them."""
+"""The meaning of each score, in the words of prompts."""
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
     """Average scores of each debater under a heading that explains them; empty if no score is known.
 
     Args:
-        scores: by debater and measure, 0 to 1; None if a measure is not known in any round.
-        turns: the answers that were scored; with them, each average is shown with its number of rounds.
+        scores: the averages by debater and measure, from 0 to 1; None if a measure is not known in any round.
+        turns: the answers that were scored; if given, each average is shown with its number of rounds.
     """
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
@@ -263,13 +272,13 @@ def show_why(
     low: Sequence[tuple[str, str, float | None, float]] | None,
     unsupported: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """The reason for another round, for debaters that search in it.
+    """The reason for another round, for prompts of debaters that search again.
 
     Args:
         votes: the votes of the last round.
-        low: None if the answers are not the same. Else the scores that are too low to end the debate, each with its
-            debater, name, value and threshold. Empty if there are none, and the next round is held anyway.
-        unsupported: statements that lower a faithfulness score, each with its debater.
+        low: None if the answers are not the same. If they are, the scores that are too low to end the debate, each with
+            its debater, name, value and threshold; empty if no score is too low and all rounds are held anyway.
+        unsupported: statements that lower a faithfulness score, each with its debater before it.
     """
     lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]
     answers = as_data("answers", "\n".join(lines))
@@ -290,7 +299,7 @@ def show_why(
 
 
 def score_and_threshold(value: float | None, threshold: float) -> str:
-    """A score and its threshold, with two decimals, or more if the threshold or the difference needs them."""
+    """A score compared with its threshold, with two decimals, or more if the threshold or the difference needs them."""
     decimals = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
         return f"unknown (needs {threshold:.{decimals}f})"
@@ -301,10 +310,10 @@ def score_and_threshold(value: float | None, threshold: float) -> str:
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
-    """Ids that a reader of this evidence and these answers has seen, without fabricated ones."""
+    """The ids of evidence in a prompt that shows this evidence and these answers, without fabricated ids."""
     return {piece["id"] for piece in active_evidence(evidence)} | cited_ids(turns)
 
 
 def cited_ids(turns: Iterable[Turn]) -> set[str]:
-    """Ids that answers cite and that their writers were shown."""
+    """The ids of evidence that answers cite, without fabricated ids."""
     return {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}

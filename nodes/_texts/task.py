@@ -22,7 +22,7 @@ from moot.retrievers._evidence import clean
 LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
-"""Maximum number of characters of a claim, a label and an option."""
+"""The maximum numbers of characters of a claim, a label and an option."""
 
 SUPPORTED = ("support", "supports", "supported")
 REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
@@ -39,7 +39,7 @@ OPEN = "the evidence settles the claim neither way"
 
 @dataclass(frozen=True)
 class KnownTask:
-    """A task with a name. ``labels`` are triples: a label, its meaning and its other spellings."""
+    """A predefined task. ``about`` describes it in lists; ``labels`` are triples: label, meaning, other spellings."""
 
     kind: Literal["labels", "choice", "short_answer", "number", "expression"]
     about: str
@@ -115,17 +115,17 @@ Labels = Sequence[str] | Mapping[str, str]
 def make_task(
     name: str | None = None, labels: Labels | None = None, options: Sequence[str] | None = None, claim: str = ""
 ) -> Task:
-    """The task of a debate.
+    """Makes the task of a debate from a name, labels or options.
 
     Args:
         name: a name in the list of ``moot tasks``; by default ``choice`` if there are options, ``labels`` if there are
             labels, else ``fever``.
         labels: for the task ``labels``: the possible answers, as a list or as a mapping to their meanings.
         options: for multiple choice: the options; the answers are their letters, from A.
-        claim: the claim; a question mark at its end makes it a question.
+        claim: the claim; if it ends with a question mark, the task's ``subject`` is ``question``.
 
     Raises:
-        UserError: the task is unknown, or labels or options do not fit it or are invalid.
+        UserError: the task is unknown, or the labels or options are invalid or do not fit the task.
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options must be lists of texts.", kind="invalid_task")
@@ -172,9 +172,9 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 def is_question(text: str) -> bool:
     """Whether a text ends with a question mark of any script.
 
-    Brackets, quotation marks and `AROUND_QUESTION` are ignored around the whole text. A quoted question at the end of a
-    sentence does not make the sentence a question. In Greek a semicolon is a question mark. Armenian has its mark on
-    the question word, anywhere in the sentence.
+    Brackets, quotation marks and the characters in `AROUND_QUESTION` are ignored if they enclose the whole text. A
+    sentence that ends with a quoted question is not a question. In Greek, a semicolon is a question mark. In Armenian,
+    the question mark is on the question word, so it may be anywhere in the last sentence.
     """
     body = text.strip(AROUND_QUESTION)
     while len(body) > 1 and _is_pair(body[0], body[-1]):
@@ -192,19 +192,18 @@ BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", stri
 
 
 def _is_pair(first: str, last: str) -> bool:
-    """Whether two characters are a pair of quotation marks, of any kinds, or of brackets."""
+    """Whether two characters can enclose a text: two quotation marks of any kinds, or matching brackets."""
     return (first in QUOTES and last in QUOTES) or BRACKETS.get(last) == first
 
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Options as spellings of their letters, without spellings that two options share."""
+    """The letter of each option by the option's text, without texts that several options share."""
     texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
 
 def _visible_texts(texts: Any) -> Any:
-    """Labels or options without invisible and control characters; values that are not texts stay and are refused
-    later."""
+    """Labels or options without invisible and control characters; `_check_texts` refuses values that are not texts."""
     if isinstance(texts, Mapping):
         shown = {_visible_text(key): _visible_text(value) for key, value in texts.items()}
         if len(shown) < len(texts):
@@ -236,7 +235,8 @@ def check_claim(claim: object) -> str:
     """The claim without surrounding white space, and without invisible and control characters.
 
     Raises:
-        UserError: the claim is not a text, is empty, is longer than 4,000 characters, or is not valid Unicode.
+        UserError: the claim is not a text, is empty, has more than `LONGEST_CLAIM` characters, or contains a lone
+            surrogate.
     """
     if not isinstance(claim, str) or not (shown := clean(claim)):
         raise UserError(
@@ -253,11 +253,11 @@ def check_claim(claim: object) -> str:
 
 
 def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """The speaker and the date of a claim, as keys of a task; None, an empty date and a blank speaker are left out.
+    """The speaker and the date of a claim, as keys of a task, without values that are None or empty.
 
     Args:
-        claim_date: a year, a month or a day in ISO form.
-        speaker: a text.
+        claim_date: a year, a month or a day in ISO form; an empty text is left out.
+        speaker: a text; a blank text is left out.
 
     Raises:
         UserError: the date is invalid, or the speaker is not a text or is too long.
@@ -299,16 +299,17 @@ WITHOUT_EVIDENCE = {
     **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
     _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
 }
-"""For each meaning of a label: its wording in prompts without evidence."""
+"""The wording of each meaning of a label in prompts without evidence."""
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """The form of an answer, for a prompt; each label is on its own line.
+    """Describes the form of an answer for a prompt, with each label on its own line.
 
     Args:
         task: the task.
-        evidence: whether the answer is to follow from evidence; else labels have the meanings in `WITHOUT_EVIDENCE`.
-        pool: whether evidence and the reader's knowledge count; an answer in words may abstain if neither tells it.
+        evidence: whether the answer must follow from evidence; if not, labels have the meanings in `WITHOUT_EVIDENCE`.
+        pool: whether the model may use evidence and its own knowledge; a short answer may abstain if neither has the
+            answer.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
@@ -335,11 +336,11 @@ RULES = {
 
 
 ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
-"""The sentence by which prompts with evidence allow an abstention if the answer is in words."""
+"""The sentence that allows an abstention in prompts with evidence that ask for a short answer."""
 ABSTAIN_BY_KNOWLEDGE = (
     f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
 )
-"""The same if the reader's knowledge counts as well."""
+"""The same sentence for prompts in which the model may also use its own knowledge."""
 
 
 def _has_letters(task: Task) -> bool:
@@ -376,26 +377,25 @@ FROM_OWN_EVIDENCE = (
     "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage is "
     "there now."
 )
-"""Rules for changing an answer. Debaters with their own evidence judge answers by it; only debaters that answer from
-their knowledge adopt better founded answers of others."""
+"""Rules for changing an answer. Debaters with evidence judge the others' answers by their own evidence. Only debaters
+that answer from their knowledge adopt an answer because its reasons are better."""
 
 
 def by_reasoning(task: Task) -> bool:
-    """Whether answers are the result of reasoning, and evidence only helps: multiple choice, numbers, expressions.
+    """Whether answers result from reasoning, with evidence only as a help: multiple choice, numbers and expressions.
 
-    For such an answer, faithfulness measures only the statements taken from the evidence.
+    The faithfulness of such an answer is measured only on the statements that it takes from the evidence.
     """
     return _has_letters(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The task's values for placeholders of prompts, so that prompts read naturally for claims and for questions.
+    """The values of a task for placeholders of prompts: the words that differ between claims and questions.
 
     Args:
         task: the task.
-        given: whether texts were given with the claim, so that prompts without a search show them.
-        known: whether debaters that could search must answer from their knowledge, because nothing was searched or
-            given.
+        given: whether texts were given with the claim, so that even prompts of systems without a search show evidence.
+        known: whether the model must answer from its own knowledge, without any evidence.
     """
     labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
     return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
@@ -448,5 +448,5 @@ def unsettled_label(task: Task) -> str | None:
 
 
 def full_answer(task: Task, answer: str) -> str:
-    """An answer that can be read alone: an option's letter with its text; other answers unchanged."""
+    """An answer that is clear without its question: an option's letter with its text; other answers unchanged."""
     return f"{answer} ({task['meanings'][answer]})" if _has_letters(task) and answer in task["meanings"] else answer

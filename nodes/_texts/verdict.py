@@ -1,4 +1,4 @@
-"""The basis of a verdict, the warnings about it, and the outcome of a debate in words."""
+"""The turns and citations behind a verdict, the warnings about it, and the outcome of a debate in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moot.retrievers._origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Maximum number of reasons, and of quotes, that are put into words; also of names before one dissenting answer."""
+"""Maximum number of reasons shown, of quotes shown, and of agents named for a dissenting answer."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
@@ -24,21 +24,21 @@ CAVEATS: Mapping[str, str] = {
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
 }
-"""Kinds of warnings that are shown with a verdict, in this order, each with its words in the verdict's line."""
+"""The kinds of warnings that are shown with a verdict, in this order, each with its short form in `verdict_line`."""
 MOST_CAVEATS = 3
-"""Maximum number of warnings of one kind that are shown with a verdict; the list of all warnings has the others."""
+"""Maximum number of warnings of one kind that are shown with a verdict."""
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     """The turns on which the verdict is based.
 
-    These are the judge's turn (of a panel, the turns of the judges with this verdict); else the summariser's or
-    moderator's turn, if there is one, and the last answers that agree with the verdict.
+    If a judge decided, this is the judge's turn; if a panel decided, the turns of the judges who voted for the verdict.
+    Otherwise, these are the summariser's or moderator's turns, if any, and the last answers that agree with the
+    verdict.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
-    # Of a panel, only the judges with this verdict count.
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
-    answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
+    answer = document["answer"] or document["raw_verdict"]  # an abstention is only in the raw verdict
     if judged or answer is None:
         return judged
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
@@ -53,7 +53,7 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
 def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: bool = False) -> list[Citation]:
     """The citations of the verdict, each pair of evidence and quote once.
 
-    The judges of a panel cite nothing; their verdict has the citations of the winning side.
+    The judges of a panel cite nothing, so the verdict has the citations of the winning side.
 
     Args:
         document: a result document.
@@ -67,7 +67,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 
 
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
-    """Numbers of the verdict's citations, from `verdict_citations`: verified, unverified, fabricated, and the total.
+    """Counts the verdict's citations (`verdict_citations`): in total, verified, unverified and fabricated.
 
     Args:
         document: a result document.
@@ -76,7 +76,7 @@ def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str,
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:
-    """The verdict's citations by kind, in words: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
+    """The numbers of the verdict's citations in words: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
 
     Args:
         document: a result document.
@@ -90,19 +90,17 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
 
 
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
-    """Warnings about a verdict itself: no evidence, only fabricated citations, or a single origin.
+    """Warnings about the basis of a verdict: no evidence, only fabricated citations, or a single origin.
 
-    A verdict is based on no evidence (``no_evidence``) if the debate searches for evidence or was given some, and the
-    deciding speakers were shown none: the ``evidence_ids`` of their turns (`verdict_turns`) name no piece of the
-    document. This includes debates in which nothing was found. Closed-book debates have no such warning: debates
-    without sources, with ``retrieval`` set to none, or without tool calls, unless texts were given with the claim. A
-    trial always searches for evidence.
+    ``no_evidence``: the debate searched for evidence or was given texts, but the deciding speakers (`verdict_turns`)
+    were shown no evidence. This includes debates that found nothing. Closed-book debates without given texts have no
+    such warning: they have no sources, ``retrieval`` set to none, or ``max_tool_calls`` set to 0. Trials always count
+    as debates that search.
 
-    All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
-    its writer was not shown.
+    ``fabricated_citations``: the verdict has citations, and each names a piece that its writer was not shown.
 
-    A verdict has a single origin (``single_origin``) if all its verified citations have the same origin (`origins`): a
-    website, a document, or near-duplicates of each other.
+    ``single_origin``: all verified citations of the verdict have the same origin (`origins`), such as a website or a
+    document. Near-duplicates of each other also have the same origin.
 
     Args:
         document: a result document, or the state from which it is made. Without an answer there are no warnings, unless
@@ -132,7 +130,7 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
 
 
 def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
-    """The origins of the verdict's verified citations, each once.
+    """The names of the origins of the verdict's verified citations, each once.
 
     Args:
         document: a result document, or the state from which it is made.
@@ -142,9 +140,9 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
 
 
 def _was_to_find_evidence(document: DebateState | dict[str, Any]) -> bool:
-    """Whether a debate without evidence should have found some."""
+    """Whether a debate was meant to search for evidence."""
     settings = document["settings"]
-    if document["corpora"] or document["debates"]:  # sources were searched, or there was a trial
+    if document["corpora"] or document["debates"]:  # it read sources, or it was a trial
         return True
     if settings.get("retrieval") == "none" or settings.get("max_tool_calls") == 0:
         return False
@@ -153,10 +151,10 @@ def _was_to_find_evidence(document: DebateState | dict[str, Any]) -> bool:
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings shown with the verdict, of the kinds in `CAVEATS`; a warning that several rounds gave is shown once.
+    """The warnings shown with the verdict: of the kinds in `CAVEATS`, each text once, at most `MOST_CAVEATS` per kind.
 
     Args:
-        document: a result document, possibly incomplete.
+        document: a result document, or at least its ``warnings``.
     """
     found: list[Warned] = []
     for kind in CAVEATS:
@@ -166,16 +164,16 @@ def caveats(document: Mapping[str, Any]) -> list[Warned]:
 
 
 def caveat_in_words(warned: Warned) -> str:
-    """A warning as it is shown with the verdict."""
+    """The text of a warning that is shown with the verdict."""
     return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
 
 
 def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
-    """A verdict's line with its most important warnings in a few words: ``REFUTES (max_rounds) - no evidence``.
+    """A verdict and the short forms of its warnings on one line: ``REFUTES (max_rounds) - no evidence``.
 
     Args:
         document: a result document.
-        verdict: the verdict and its stop reason.
+        verdict: the text before the warnings: the verdict and its stop reason.
     """
     kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
     return verdict + (f" - {'; '.join(kinds)}" if kinds else "")
@@ -185,7 +183,7 @@ def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
 
 
 def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
-    """Reasons of the deciding speakers, each once, with all turns that have exactly this reason."""
+    """The reasons of the deciding speakers, each once, with all turns that give this reason in the same words."""
     given: dict[str, list[Turn]] = {}
     for turn in verdict_turns(document):
         if reason := turn.get("rationale") or turn.get("reason"):
@@ -194,7 +192,7 @@ def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Tu
 
 
 def in_words(document: Mapping[str, Any]) -> str:
-    """The outcome of a debate: the answer, the reasons for it, and its citations; or why there is no answer."""
+    """The outcome of a debate as a text: verdict, warnings, robustness, reasons, citations; or the reason for none."""
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))

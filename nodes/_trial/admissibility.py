@@ -1,4 +1,4 @@
-"""Admissibility of evidence (PROClaim; S2, section 2.3, Eq. 6): its weight and the ruling on it."""
+"""The admissibility of evidence (PROClaim; S2, section 2.3, Eq. 6): its weight, and the ruling on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCORE_DECIMALS = 9
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold; their difference is rounded to `SCORE_DECIMALS`."""
+    """Whether a value is above a threshold, after their difference is rounded to `SCORE_DECIMALS`."""
     return round(value - threshold, SCORE_DECIMALS) > 0
 
 
@@ -32,13 +32,12 @@ def admissibility(relevance: float, credibility: float) -> float:
 
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
-    """The ruling on a piece of this weight (S2, section 2.3): above ``admitted`` it is admitted, above ``disputed``
-    it is disputed, else it is discarded.
+    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (S2, section 2.3).
 
     Args:
-        weight: the piece's admissibility, in [0, 1].
-        admitted: the threshold of admitted evidence.
-        disputed: the threshold of disputed evidence.
+        weight: the weight of the piece, from `admissibility`.
+        admitted: a piece with a higher weight is admitted.
+        disputed: a piece with a higher weight that is not admitted is disputed.
     """
     if is_above(weight, admitted):
         return "admitted"

@@ -15,7 +15,10 @@ QUALITIES = ("evidence_strength", "argument_validity", "scientific_reliability")
 
 @dataclass(frozen=True)
 class PanelVerdict:
-    """A panel's decision: ``winning`` of ``votes`` judges gave the verdict; ``tied`` if another verdict had as many."""
+    """A panel's verdict, for which ``winning`` of ``votes`` judges voted.
+
+    ``votes`` counts only judges with a verdict. ``tied`` is true if another verdict had as many votes.
+    """
 
     verdict: Verdict
     winning: int
@@ -24,20 +27,20 @@ class PanelVerdict:
 
 
 def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
-    """The majority of the judges' verdicts (S2, section 2.8); None if no judge gave one.
+    """The verdict with most votes (S2, section 2.8); None if no judge gave a verdict.
 
-    If several verdicts are tied for most votes (all differ, 1-1, 2-2-1), the chief judge's verdict wins if it is among
-    them (S2, appendix N), else the first of them in the judges' order. The chief judge is the first with a verdict.
+    In a tie for most votes, the chief judge's verdict wins, if it is among the tied verdicts (S2, appendix N);
+    otherwise, the first of them in the order of the judges. The first judge with a verdict counts as the chief judge.
 
     Args:
-        verdicts: one for each judge, the chief judge's first; None if a judge gave none.
+        verdicts: one for each judge, the chief judge's first; None if a judge gave no verdict.
     """
     given = [verdict for verdict in verdicts if verdict is not None]
     if not given:
         return None
     counts = Counter(given)  # in the judges' order
     most = max(counts.values())
-    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's comes first
+    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's verdict comes first
     return PanelVerdict(leading[0], most, len(given), len(leading) > 1)
 
 
@@ -56,7 +59,7 @@ def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
     """q = (mean evidence strength + mean argument validity + mean scientific reliability) / 30 (S2, Eq. 4), in [0, 1].
 
     Args:
-        scores: `QUALITIES` of each judge with a verdict, from 0 to 10.
+        scores: the scores of `QUALITIES` by each judge with a verdict, from 0 to 10.
 
     Raises:
         ValueError: there is no judge.
@@ -76,8 +79,8 @@ def base_confidence(
     """W sigma + V q (S2, Eq. 4: 0.8 sigma + 0.3 q), in [0, W + V].
 
     Args:
-        sigma: winning votes / votes, in (0, 1].
-        quality: the mean of the judges' scores, in [0, 1].
+        sigma: from `consensus_strength`.
+        quality: q, from `judge_quality`.
         consensus_weight: W.
         quality_weight: V.
     """
@@ -85,17 +88,21 @@ def base_confidence(
 
 
 def role_switch_adjustment(consistency: float | None) -> float:
-    """delta_rs for the overall consistency gamma from 0 to 10 (S2, Eq. 10); 0 if it is unknown."""
+    """delta_rs = 0.10 if gamma >= 7, 0 if 5 <= gamma < 7, else -0.05 (S2, Eq. 10); 0 without gamma.
+
+    Args:
+        consistency: gamma, the overall consistency of the counsel, from 0 to 10; None if unknown.
+    """
     if consistency is None:
         return 0.0
     return 0.10 if consistency >= 7 else 0.0 if consistency >= 5 else -0.05
 
 
 def reflection_adjustment(score: float | None) -> float:
-    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (S2, Eq. 3 and 11); 0 without a score.
+    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (S2, Eq. 3 and 11); 0 without s_ref.
 
     Args:
-        score: the winning side's last reflection score, in [0, 1].
+        score: s_ref, the winning side's last reflection score, in [0, 1]; None if there is none.
     """
     return 0.0 if score is None else max(-0.15, (score - 0.5) * 0.6)
 
@@ -105,15 +112,19 @@ def final_confidence(base: float, role_switch: float, reflection: float, winning
 
     Args:
         base: from `base_confidence`.
-        role_switch: the adjustment for consistency.
-        reflection: the adjustment for the winner's reflection.
-        winning: number of judges with this verdict.
-        votes: number of judges with any verdict.
+        role_switch: from `role_switch_adjustment`.
+        reflection: from `reflection_adjustment`.
+        winning: the number of judges with the panel's verdict.
+        votes: the number of judges with any verdict.
     """
     clamped = min(1.0, max(0.0, base + role_switch + reflection))
     return max(0.10, clamped) if 3 * winning >= 2 * votes else clamped
 
 
 def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each of `QUALITIES`, from 0 to 10, over the judges with a verdict; there is at least one."""
+    """The mean score of each of `QUALITIES`, from 0 to 10, over the judges with a verdict.
+
+    Args:
+        scores: the scores of each such judge; at least one.
+    """
     return {quality: sum(score[quality] for score in scores) / len(scores) for quality in QUALITIES}

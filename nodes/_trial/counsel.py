@@ -1,4 +1,4 @@
-"""The participants of a trial (PROClaim; S2), and the texts that each of them is shown.
+"""The counsel of a trial, their turns, and the texts that participants are shown (PROClaim; S2).
 
 Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
 debate each counsel speaks for the side with its own name, in the switched debate for the other side.
@@ -30,16 +30,17 @@ RECENT_STATEMENTS = 4
 """The number of last arguments and testimonies that `show_recent` shows (S2, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
-"""Number of first words that replace the title of an exhibit without a title."""
+"""Number of words from the beginning of an exhibit that stand for a missing title."""
 LONGEST_FIELD = 120
 """Number of characters after which an expert's field is cut in prompts."""
 LONGEST_TITLE = 60
+"""Number of characters after which an exhibit's title is cut in a list of exhibits."""
 LONGEST_PASSAGE = 400
-"""Number of characters after which an exhibit's title, and a passage quoted from it, are cut in a list of exhibits."""
+"""Number of characters after which a passage quoted from an exhibit is cut in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
-    """The name, which is also the role, of the counsel that speaks for a side in a phase of the trial."""
+    """The name (and role) of the counsel that speaks for a side in a phase of the trial."""
     return OTHER[side] if phase == "switched" else side
 
 
@@ -62,12 +63,12 @@ def given_exhibits(state: TrialState, settings: Any) -> list[Evidence]:
 
 
 def turn_starter(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
-    """A function that starts a speaker's turn in the current round of a phase, by default the state's phase."""
+    """Makes a function that starts an agent's turn in the current round of a phase, by default the state's phase."""
     return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
 
 
 def next_turn_starter(agent: str, step: str) -> Callable[[TrialState], Turn]:
-    """A function that starts a turn after the turn passed to a step: in the same round, for the same side."""
+    """Makes a function that starts an agent's turn in the round and for the side of the turn passed to the step."""
 
     def begin(state: TrialState) -> Turn:
         before = own_turn(state)
@@ -83,7 +84,7 @@ def trial_subject(state: TrialState) -> tuple[str, Task, list[str]]:
 
 
 def this_round(state: TrialState) -> int:
-    """The number of the current round, from 1; 0 if a phase has no rounds."""
+    """The number of the current round, from 1; 0 in a phase without rounds."""
     return state["rounds"] + 1 if "rounds" in state else 0
 
 
@@ -93,7 +94,7 @@ def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
 
 
 def round_values(state: TrialState, settings: Any) -> dict[str, Any]:
-    """The values ``round`` and ``max_rounds`` for a step's prompt."""
+    """The arguments ``round`` and ``max_rounds`` of a step's function."""
     return {"round": this_round(state) or own_turn(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
 
 
@@ -103,9 +104,11 @@ def premises_of(turns: Iterable[Turn]) -> list[str]:
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
-    """Arguments and testimonies in order: all, or the last ones.
+    """Arguments and testimonies in order of their rounds, with a round's arguments before its testimonies.
 
-    A round's arguments always come before its testimonies.
+    Args:
+        turns: the turns of one or more debates.
+        last: how many of the last statements to return; None for all.
     """
     given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
     given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
@@ -115,14 +118,15 @@ def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
 def to_sides(
     to: str, state: TrialState, step: str, sides: Sequence[Side] = SIDES, **more: Callable[[Side], Any]
 ) -> list[Send]:
-    """Sends the counsel of these sides to a node, each with its own turn in the current round.
+    """Builds the `Send`s of the counsel of these sides to a node, each with a new turn in the current round.
 
     Args:
         to: the node.
-        state: the phase's state.
-        step: the step of their turns.
+        state: the state of the phase.
+        step: the step of the turns.
         sides: the sides.
-        more: further state keys; each function takes a side and returns its value.
+        more: further keys of the node's input; each function takes a side and returns the key's value. The value of
+            ``speaker`` is added to the counsel's declaration.
     """
     sends = []
     for side in sides:
@@ -137,7 +141,7 @@ def to_sides(
 def send_to_speaker(
     to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any
 ) -> Send:
-    """Sends a speaker to a node, with its turn, the phase and the premises of the claim."""
+    """Builds the `Send` of a speaker to a node, with its turn, the phase and the premises of the claim."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -146,15 +150,14 @@ def send_to_speaker(
 
 
 def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
-    """The pool of a debate: admitted evidence by weight, then evidence discovered in the debate, in order.
+    """The evidence on record in a debate: admitted pieces by weight, then pieces discovered in the debate, in order.
 
-    In this order a round's prompts begin with the exhibits of the previous round, which a provider's prefix cache can
-    reuse.
+    With this order, the prompts of a round begin with the exhibits of the previous round, so that a provider's prefix
+    cache can reuse them.
 
     Args:
         evidence: the debate's evidence.
-        turns: the debate's turns, which give the order in which evidence was discovered; without them, discoveries keep
-            their order.
+        turns: the debate's turns, for the order of discoveries; without turns, discoveries keep their order.
     """
     pieces = active_evidence(evidence)
     admitted = rank_by_weight(piece for piece in pieces if piece.get("status") == "admitted")
@@ -167,14 +170,14 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
 
 
 def is_unadmitted(piece: Evidence) -> bool:
-    """Whether a piece was found before the debates but not admitted to them."""
+    """Whether a piece of evidence was found before the debates, but not admitted to them."""
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
 def visible_exhibits(
     exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
 ) -> list[Evidence]:
-    """The exhibits that `show_record` shows and that may be cited: all, or without ``whole`` those cited so far."""
+    """The exhibits that `show_record` shows and a speaker may cite: all, or without ``whole`` those cited so far."""
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
@@ -193,7 +196,7 @@ def position_of(task: Task, side: str) -> str:
 def common_values(
     claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequence[Evidence] = ()
 ) -> dict[str, str]:
-    """The values common to every prompt of a trial."""
+    """The values for placeholders that all prompts of a trial share."""
     return wording(task) | {
         "claim": show_claim(claim, task),
         "premises": show_premises(premises),
@@ -204,7 +207,7 @@ def common_values(
 
 
 def show_premises(premises: Sequence[str]) -> str:
-    """The premises of a claim, numbered, under a heading; empty if unknown."""
+    """The premises of a claim, numbered, under a heading; empty if there are none."""
     if not premises:
         return ""
     lines = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
@@ -218,9 +221,9 @@ def show_record(
 
     Args:
         exhibits: the exhibits on record.
-        history: the arguments and testimonies, which quote the exhibits.
-        whole: whether to show all texts; otherwise only cited exhibits, by their titles and verified quotes, and the
-            number of other exhibits.
+        history: the arguments and testimonies with quotes from the exhibits.
+        whole: whether to show all exhibits with their texts. If not, only cited exhibits are shown, with their titles
+            and verified quotes, and the number of the other exhibits.
         titles: whether to list the titles of the other exhibits instead of their number.
     """
     pieces = active_evidence(exhibits)
@@ -245,7 +248,7 @@ def show_record(
 
 
 def verified_passages(history: Iterable[Turn]) -> dict[str, list[str]]:
-    """The verified quotes from each exhibit, by its id, without quotes contained in longer ones."""
+    """The verified quotes from each exhibit, by the exhibit's id, without quotes that longer quotes contain."""
     found: dict[str, dict[str, str]] = {}
     for turn in history:
         for citation in turn.get("citations") or []:
@@ -259,29 +262,32 @@ def verified_passages(history: Iterable[Turn]) -> dict[str, list[str]]:
 
 
 def _title_line(piece: Evidence) -> str:
-    """An exhibit's id and title, or its first words if it has no title."""
+    """An exhibit's id and title; without a title, its id and first words."""
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
     return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
 
 
 def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits shown to a reflecting side or an expert: all, or only cited exhibits (the setting `exhibits`)."""
+    """The exhibits shown to a reflecting side or an expert: all, or only those cited so far (setting `exhibits`)."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
 def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
-    """The last arguments and testimonies, oldest first; if there are none, the text ``nothing``."""
+    """The last `RECENT_STATEMENTS` arguments and testimonies, oldest first; without any, the text ``nothing``."""
     return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
-    """Arguments and testimonies under a heading, with their citations; ``nothing`` without any."""
+    """Arguments and testimonies under a heading, with their citations; without any, the text ``nothing``."""
     return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony in a tag, which lists its citations and their faults; only moot can write this tag."""
+    """An argument or a testimony in a tag that lists its citations and their faults.
+
+    Only moot can write this tag, so a model cannot forge citations.
+    """
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
@@ -298,7 +304,7 @@ def _cited_exhibit(citation: Mapping[str, Any]) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """A text by a model or a source as one line, without tags, cut after ``most`` characters."""
+    """A text by a model or a source as one line, without angle brackets, cut after ``most`` characters."""
     line = " ".join(clean(text).split())
     return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
 

@@ -1,4 +1,4 @@
-"""A debate in court (PROClaim; S2, section 2.5): a trial's settings, and the edges and the end of a round."""
+"""A trial's settings, and the edges and the end of a round of a debate in court (PROClaim; S2, section 2.5)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TEMPERATURES: dict[str, float | None] = {
     **dict.fromkeys(("court", "arbiter"), 0.2),
     **dict.fromkeys(("critic", "miner", "analyser", "negotiator", "retrieval", "judges"), 0.3),
 }
-"""Sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all judges."""
+"""The default sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all judges."""
 ROLES = frozenset(TEMPERATURES) - {"judges"}
 
 
@@ -201,7 +201,7 @@ class TrialSettings(SourcesSettings):
         return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role, unless its model has its own."""
+        """The sampling temperature of a role, if its model has no temperature of its own."""
         judges = any(judge.name == role for judge in self.judges)
         return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
 
@@ -211,14 +211,14 @@ class TrialSettings(SourcesSettings):
         return self.progressive_retrieval and bool(self.sources)
 
     def rounds_of(self, phase: str) -> int:
-        """The maximum number of rounds of a debate in this phase."""
+        """The maximum number of rounds of the debate in this phase."""
         if not self.progressive_retrieval:
             return ROUNDS_WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
 
 
 def trial_needs(settings: TrialSettings) -> Needs:
-    """The resources of a trial with these settings.
+    """The resources that a trial with these settings needs.
 
     Args:
         settings: the trial's settings.
@@ -232,11 +232,11 @@ def trial_needs(settings: TrialSettings) -> Needs:
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
-    """Starts the debates, each with the evidence from the negotiation.
+    """Builds the `Send`s that start the debates, each with the evidence from the negotiation.
 
     Args:
         state: the trial's state.
-        debates: the node of each phase.
+        debates: the node of each debate, by the debate's phase.
     """
     given = {
         "claim": state["claim"],
@@ -252,7 +252,10 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """Sends a side's counsel to argue, with the record, the statements, the side's reflection and the critic's advice.
+    """Builds the `Send` that makes a side's counsel argue.
+
+    The counsel gets the record, the statements so far, and the side's reflection and the critic's advice after the last
+    round.
 
     Args:
         to: the node.
@@ -274,7 +277,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
 
 def to_expert_requests(to: str, state: TrialState) -> list[Send]:
-    """Sends each side to decide whether it requests an expert, with the record and the statements.
+    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so far.
 
     Args:
         to: the node.
@@ -285,7 +288,7 @@ def to_expert_requests(to: str, state: TrialState) -> list[Send]:
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
-    """Sends each side that has argued to reflect on its arguments.
+    """Builds the `Send`s for the reflections of the sides that have argued.
 
     Args:
         to: the node.
@@ -297,10 +300,10 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether the court is asked to close the debate after this round: only if its ruling could be the stop reason.
+    """Whether the court is asked to close the debate after this round.
 
-    Its ruling cannot be the stop reason without progressive retrieval, before ``min_rounds``, or if novelty is
-    exhausted, which has priority.
+    It is not asked if its decision could not be the stop reason: without progressive retrieval, before ``min_rounds``,
+    or if novelty is exhausted, which is the stop reason in this case.
 
     Args:
         state: the state of the debate in court.
@@ -319,8 +322,8 @@ def close_round_node() -> Node:
     """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
 
     Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the whole primary debate, the trial fails,
-    because there is nothing to judge. In the switched debate, or if a ceiling prevented an argument, there is only a
-    warning.
+    because there is nothing to judge. There is only a warning if this happens in the switched debate, or if a ceiling
+    prevented an argument.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -373,10 +376,10 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
 
 
 def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
-    """For each round: each side's reflection score, their total, and the novelty of retrieved evidence.
+    """The fields of a `CourtDebate` with values by round, and the reasons why the sides' searches ended.
 
-    ``novelty`` is the mean over both sides' candidates of a round, null without candidates. ``retrieval_ended`` has the
-    reason why a side's search ended, by side.
+    ``reflection`` has the scores of each side, and ``reflection_total`` their sums. ``novelty`` is the mean over both
+    sides' candidates of a round, None without candidates. ``retrieval_ended`` has the reasons by side.
     """
     sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
     totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]
@@ -391,7 +394,7 @@ def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | N
 
 
 def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """The mean novelty of all candidates: the turns' means, weighted by their numbers of candidates."""
+    """The mean novelty of all candidates: the mean of each turn, weighted by its number of candidates."""
     weighed = [
         value
         for turn in turns_in_round(turns, round, "discover")

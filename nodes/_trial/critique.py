@@ -1,4 +1,4 @@
-"""The evaluation of a finished round (PROClaim; S2, sections 2.5 and 2.6): reflection, critic, court."""
+"""The evaluation of a round: reflections, the critic, and the court (PROClaim; S2, sections 2.5 and 2.6)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CLOSE = Step("proclaim/close", ClosingReply, "court")
     own="the side's own last arguments.",
     others="the other side's last arguments.",
     exhibits="the evidence on record.",
-    history="arguments and testimonies that quote the exhibits; by default those of the two sides.",
+    history="the arguments and testimonies whose quotes from exhibits are shown; by default ``own`` and ``others``.",
 )
 async def reflect(
     claim: str,
@@ -90,7 +90,7 @@ async def critique(
     max_rounds: int | None = None,
     prompt: str = CRITIQUE.prompt,
 ) -> CritiqueReply:
-    """A critic's view of both sides in a round, and the open questions (S2, section 2.6)."""
+    """A critic's scores of both sides in a round, advice for them, and the unresolved premises (S2, section 2.6)."""
     shown = {
         "exhibits": show_record(exhibits, history, whole=whole),
         "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
@@ -111,7 +111,7 @@ async def whether_to_close(
     max_rounds: int | None = None,
     prompt: str = CLOSE.prompt,
 ) -> ClosingReply:
-    """Whether the court closes the debate after a round (S2, section 2.5, iv)."""
+    """The court's decision whether to close the debate after a round (S2, section 2.5, iv)."""
     shown = {"statements": show_recent(history, "Nothing was said yet."), "round": show_round(round, max_rounds)}
     return await CLOSE.ask(model, common_values(claim, task, premises) | shown, prompt)
 
@@ -120,7 +120,7 @@ async def whether_to_close(
 
 
 def reflect_node() -> Node:
-    """Writes a counsel's assessment of its own side into its turn, with the reflection score.
+    """Writes a counsel's assessment of its own side's case into its turn, with the reflection score.
 
     Reads: claim, task, phase, evidence, heard, turns, and if present premises, rounds and debater.
     """
@@ -171,7 +171,7 @@ def critique_node() -> Node:
 
 
 def court_node() -> Node:
-    """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
+    """Adds the court's turn, which decides whether to close the debate. Reads: claim, task, premises, rounds, turns."""
     return CLOSE.node(
         lambda state, speaker, settings: whether_to_close(
             *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)
@@ -181,7 +181,7 @@ def court_node() -> Node:
 
 
 def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
-    """A side's findings in its reflection after a round: ``flaws`` and ``stance``; both empty if there are none."""
+    """The ``flaws`` and the ``stance`` from a side's reflection after a round; both empty if there are none."""
     for turn in turns_in_round(turns, round, "reflect"):
         if turn["side"] == side:
             return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
@@ -189,6 +189,6 @@ def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
-    """The critic's advice for a side after a round."""
+    """The critic's advice for a side after a round; empty if there is none."""
     advice = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None)
     return (advice or {}).get(side, [])

@@ -1,4 +1,4 @@
-"""Progressive retrieval in a trial (PROClaim; S2, section 2.4, appendix I): gap, query, results, novelty."""
+"""Progressive retrieval in a trial: gap, query, search, admission of results (PROClaim; S2, 2.4, appendix I)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ async def state_gap(
     return await GAP.ask(model, values, prompt, side=side)
 
 
-@with_parameters(request="the gap that the side stated, and the evidence that its reflection found missing.")
+@with_parameters(
+    request="the side's request: the gap that it stated, and the evidence that its last reflection found missing."
+)
 async def query_for(
     claim: str,
     task: Task,
@@ -119,7 +121,10 @@ async def refine_query(
 
 
 def gap_node() -> Node:
-    """Writes a side's gap into its turn. Reads: claim, task, premises, evidence, heard, turns."""
+    """Writes a side's gap, the evidence that it needs most, into its turn.
+
+    Reads: claim, task, premises, evidence, heard, turns.
+    """
     return GAP.node(
         lambda state, speaker, settings: state_gap(
             *trial_subject(state),
@@ -137,7 +142,7 @@ def gap_node() -> Node:
 def discovery_query_node() -> Node:
     """Writes a query for a side's gap into its turn. Reads: claim, task, heard, turns.
 
-    Without a usable query the claim replaces it, with a warning.
+    Without a usable reply, the claim is the query, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -156,9 +161,9 @@ def discovery_query_node() -> Node:
 
 
 def refine_node() -> Node:
-    """Replaces the query in a side's turn by the court's refined query; without a usable reply, it stays unchanged.
+    """Replaces the query in a side's turn by the court's refined query.
 
-    Reads: claim, task, premises, turns.
+    Reads: claim, task, premises, turns. Without a usable reply, the query stays unchanged, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -179,10 +184,10 @@ def refine_node() -> Node:
 def admit_node() -> Node:
     """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
-    Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence that was not admitted before the
-    debate does not join, and counts as known. Evidence that would exceed `max_origin_share` does not join either. If a
-    side's retrieval ends with this round, the reason is written into its turn. If comparisons take longer than
-    `max_seconds` allows, nothing joins, with a warning.
+    Reads: rounds, turns, evidence. The plaintiff's results are compared with the record first. Evidence that was not
+    admitted before the debate does not join, and its novelty is 0. Evidence that would exceed `max_origin_share` does
+    not join either. If a side's search ends with this round, the reason is written into its turn. If the comparisons
+    take longer than `max_seconds` allows, nothing joins, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -206,7 +211,7 @@ def admit_node() -> Node:
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
         least_similar, least_new = settings.min_request_similarity, settings.novelty_threshold
         off_request = {place for place, value in enumerate(similarities) if is_above(least_similar, value)}
-        # an earlier search found and discarded these pieces, so they are not new
+        # An earlier search found these pieces, and they were discarded, so they are not new.
         ruled_out |= {place for place in off_request if found[place].get("status") == "discarded"}
         excluded = ruled_out | off_request
         found_novelties = novelties(vectors[: len(found)], vectors[len(found) :], least_new, ruled_out, off_request)
@@ -233,7 +238,7 @@ def admit_node() -> Node:
 
 
 def request_of(state: TrialState, turn: Turn) -> str:
-    """A side's request: the gap, and the evidence that its last reflection found missing; else its query."""
+    """A side's request: its gap, and the evidence that its last reflection found missing; without both, its query."""
     return "\n".join(filter(None, (turn.get("gap"), missing_evidence(state, turn["side"])))) or str(turn["query"])
 
 
@@ -246,7 +251,10 @@ def _side_index(turn: Turn) -> int:
 
 
 def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
-    """The piece with its novelty and its similarity to the request at this turn's search, and with its status."""
+    """A piece of evidence with its novelty and similarity to the request in the entry of this search, and its status.
+
+    The status of a piece found before changes only if the piece joins the record.
+    """
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
     rated: Evidence = {
@@ -259,8 +267,10 @@ def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bo
 
 
 def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
-    """The piece with the pool ``discovery`` and its status: ``discovered`` if it joins the record, else
-    ``discarded``."""
+    """A piece of evidence with the pool ``discovery``, and with the status ``discovered`` if it joins the record.
+
+    Otherwise the status is ``discarded``.
+    """
     return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
 
 
@@ -269,7 +279,7 @@ async def _relevance(
 ) -> dict[str, float | None]:
     """The score ``relevance``: the mean cosine of a side's query and its results.
 
-    {} if the setting `relevance_gain` is null, or if the time of `max_seconds` is used up.
+    The result is {} if the setting `relevance_gain` is null, or if `max_seconds` is used up.
     """
     if run.settings.relevance_gain is None:
         return {}
@@ -282,7 +292,7 @@ async def _relevance(
 
 
 def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
-    """The turn of a side's retrieval, with the reason if the side's search ends with it."""
+    """The turn of a side's search with ``ended``: the reason if the side does not search again, else None."""
     own = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"]]
     earlier = [t for t in own if t["round"] < turn["round"]]
     gain = relevance_gain([t["scores"].get("relevance") for t in [*earlier, turn]])
@@ -301,7 +311,7 @@ def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
 
 
 def still_searching(state: TrialState) -> list[Side]:
-    """The sides whose progressive retrieval has not ended.
+    """The sides whose search has not ended.
 
     Args:
         state: the state of the debate in court.
@@ -311,7 +321,7 @@ def still_searching(state: TrialState) -> list[Side]:
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Sends every side that still searches to look for its missing evidence.
+    """Builds the `Send`s that make every side that still searches look for the evidence that it lacks.
 
     Args:
         to: the node.
@@ -333,6 +343,6 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def missing_evidence(state: TrialState, side: str | None) -> str | None:
-    """The evidence that a side's last reflection found missing; None if unknown."""
+    """The evidence that a side's reflection after the last round found missing; None without such a reflection."""
     reflections = turns_in_round(state["turns"], this_round(state) - 1, "reflect")
     return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

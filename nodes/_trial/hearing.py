@@ -1,4 +1,4 @@
-"""The statements in court in a round (PROClaim; S2, section 2.5): arguments, and the testimony of experts."""
+"""The statements in a round in court: arguments and testimonies of experts (PROClaim; S2, section 2.5)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
 @with_parameters(
     advice="the critic's advice for the side after the last round.",
     flaws="the weaknesses that the side found in its own case after the last round.",
-    stance="how the side would now present its case.",
-    verified_quotes="whether an argument without a verified quote is refused, if there are exhibits.",
+    stance="the side's case in the words of its last reflection.",
+    verified_quotes="whether an argument needs a verified quote, if there are exhibits.",
 )
 async def argue(
     claim: str,
@@ -92,7 +92,7 @@ async def request_expert(
     max_rounds: int | None = None,
     prompt: str = REQUEST.prompt,
 ) -> ExpertRequestReply:
-    """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
+    """A side's decision whether to request an expert, with the field and the reason (S2, section 2.5, step 3)."""
     shown = {"statements": show_recent(history), "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
     return await REQUEST.ask(model, values, prompt, side=side)
@@ -101,7 +101,7 @@ async def request_expert(
 @with_parameters(
     side="the side that requests the expert: ``plaintiff`` or ``defense``.",
     expertise="the expert's field.",
-    reason="the side's reason.",
+    reason="the side's reason for the request.",
 )
 async def rule_on_expert(
     claim: str,
@@ -116,7 +116,7 @@ async def rule_on_expert(
     max_rounds: int | None = None,
     prompt: str = RULE.prompt,
 ) -> ExpertRulingReply:
-    """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
+    """The court's decision whether to hear the expert that a side requests (S2, section 2.5, step 3)."""
     request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
     shown = {"statements": show_recent(history), "request": request, "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
@@ -124,8 +124,8 @@ async def rule_on_expert(
 
 
 @with_parameters(
-    expertise="the expert's field; as one line, cut after 120 characters, it becomes part of an instruction.",
-    reason="the side's reason for the request, which says what the expert should clear up.",
+    expertise="the expert's field; the instructions name it in one line of at most 120 characters.",
+    reason="the side's reason for the request: the question that the expert should answer.",
 )
 async def give_testimony(
     claim: str,
@@ -186,7 +186,7 @@ def argue_node() -> Node:
 
 
 def request_expert_node() -> Node:
-    """Writes a side's request for an expert, or that it wants none, into its turn. Reads: claim, task, heard, turns."""
+    """Writes a side's decision whether to request an expert into its turn. Reads: claim, task, heard, turns."""
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
             state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **round_values(state, settings)
@@ -195,7 +195,7 @@ def request_expert_node() -> Node:
 
 
 def rule_on_expert_node() -> Node:
-    """Adds the court's turn: whether it hears the expert that a side wants. Reads: claim, task, heard, turns."""
+    """Adds the court's turn with its ruling on a side's request for an expert. Reads: claim, task, heard, turns."""
     return RULE.node(
         lambda state, speaker, settings: rule_on_expert(
             state["claim"],
@@ -212,7 +212,7 @@ def rule_on_expert_node() -> Node:
 
 
 def testify_node() -> Node:
-    """Adds the expert's turn. Reads: claim, task, evidence, heard, turns."""
+    """Adds the expert's turn with the testimony. Reads: claim, task, evidence, heard, turns."""
     begin = next_turn_starter(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(
@@ -231,7 +231,7 @@ def testify_node() -> Node:
 
 
 def expertise_of(state: TrialState) -> str:
-    """The expertise that a side requested."""
+    """The field of the expert that a side requests."""
     return str(own_turn(state)["expertise"])
 
 

@@ -1,4 +1,4 @@
-"""The negotiation of evidence before the debates of a trial (PROClaim; S2, sections 2.1 to 2.3); one call per step."""
+"""The negotiation of evidence before the debates of a trial (PROClaim; S2, sections 2.1 to 2.3)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def stance_queries(
     return await QUERIES.ask(model, common_values(claim, task), prompt)
 
 
-@with_parameters(evidence="evidence found by the other side, or given with the claim.")
+@with_parameters(evidence="the evidence that the other side found or that was given with the claim.")
 async def challenge(
     claim: str,
     task: Task,
@@ -79,7 +79,7 @@ async def challenge(
     )
 
 
-@with_parameters(piece="the evidence.", challenges="the challenges to it.")
+@with_parameters(piece="the piece of evidence.", challenges="the reasons of the challenges to this piece.")
 async def weigh_evidence(
     claim: str,
     task: Task,
@@ -111,7 +111,7 @@ def premises_node() -> Node:
 
 
 def stance_queries_node() -> Node:
-    """Adds the negotiator's turn: two queries. Reads: claim, task."""
+    """Adds the negotiator's turn with a query for each side. Reads: claim, task."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
         turn_starter(QUERIES.role, "stance_queries", "negotiation"),
@@ -119,11 +119,10 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks all evidence, given or found, with the first pool that has it, and warns of premises without a search.
+    """Marks every piece of evidence, given or found, with the first pool that contains it.
 
-    Evidence that exceeds `max_origin_share` is left out, with a warning.
-
-    Reads: turns, evidence.
+    Reads: turns, evidence. Evidence that exceeds `max_origin_share` is left out, with a warning. There is also a
+    warning if some premises were not searched.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes into a counsel's turn its challenges to evidence that its side did not find.
+    """Writes a counsel's challenges to evidence that its side did not find into its turn.
 
     Reads: claim, task, premises, evidence, turns.
     """
@@ -162,7 +161,7 @@ def challenge_node() -> Node:
 
 
 def weigh_exhibit_node() -> Node:
-    """Writes the relevance and credibility of one piece of evidence into the arbiter's turn.
+    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn.
 
     Reads: claim, task, premises, evidence, heard, turns.
     """
@@ -179,9 +178,9 @@ def weigh_exhibit_node() -> Node:
 
 
 def rule_node() -> Node:
-    """Rules on every piece with a weight; a piece without a weight is not admitted, with a warning.
+    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning.
 
-    Reads: turns, evidence. If there is evidence and no piece could be weighed, the trial fails, unless a ceiling
+    Reads: turns, evidence. If there is evidence, but no piece could be weighed, the trial fails, unless a ceiling
     prevented a call.
     """
 
@@ -206,7 +205,7 @@ def rule_node() -> Node:
 
 
 def nothing_weighed_error(turns: Sequence[Turn]) -> WorldError:
-    """The error if no evidence could be weighed."""
+    """The error that ends a trial if no evidence could be weighed."""
     if all(turn.get("outcome") == "failed" for turn in turns):
         detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."
         return WorldError(detail, kind="nothing_weighed", retryable=True)
@@ -222,13 +221,13 @@ def _ratings(turn: Turn) -> Any:
 
 
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """Starts the first search, whose query is the claim itself."""
+    """Builds the `Send` that starts the first search, with the claim itself as the query."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Starts the searches: one for each premise up to `max_premises`, and one with each side's query."""
+    """Builds the `Send`s of the searches: one for each premise up to `max_premises`, and one with each side's query."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -249,7 +248,7 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Sends each side to challenge the other side's evidence and the given texts."""
+    """Builds the `Send`s that make each side challenge the other side's evidence and the given texts."""
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
@@ -262,7 +261,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
 
 
 def to_arbiter(to: str, state: TrialState) -> list[Send]:
-    """Sends the arbiter to weigh every piece of evidence, with the challenges to it."""
+    """Builds the `Send`s that make the arbiter weigh each piece of evidence, with the challenges to it."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
         send_to_speaker(
@@ -278,7 +277,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
 
 
 def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
-    """The challenges to a piece of evidence by sides that were shown it."""
+    """The reasons of the challenges to a piece of evidence, by sides that were shown this piece."""
     challenges: list[Mapping[str, str]] = [
         c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
     ]

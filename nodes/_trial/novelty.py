@@ -1,4 +1,4 @@
-"""Novelty of retrieved evidence, and the end of progressive retrieval (PROClaim; S2, Eq. 1, Table 1, appendix I)."""
+"""The novelty of retrieved evidence, and the end of a side's search (PROClaim; S2, Eq. 1, Table 1, appendix I)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 from moot.retrievers._encoders import Vector
 
 RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
-"""The reason why a side's progressive retrieval ended: redundant results, the number of retrievals, or a small gain in
-relevance."""
+"""Why a side's search ended: redundant results, the maximum number of retrievals, or too small a gain in relevance."""
 
 
 def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
     """novelty(d) = 1 - max cos(e_d, e_p) over the pool (S2, Eq. 1), in [0, 2]; 1 if the pool is empty.
 
     Args:
-        vector: the candidate's vector.
-        pool: vectors of the evidence in the pool, of the candidate's dimension; none may be zero.
+        vector: the vector of the candidate, d.
+        pool: the vectors of the evidence in the pool, of the same dimension; none may be zero.
 
     Raises:
         ValueError: a vector is zero or not finite.
@@ -38,13 +37,13 @@ def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     """The cosine of two vectors of the same dimension, in [-1, 1].
 
     Raises:
-        ValueError: see `novelty`.
+        ValueError: a vector is zero or not finite.
     """
     return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
 
 
 def is_new(novelty: float, least: float) -> bool:
-    """Whether a piece of this novelty joins the pool (S2, section 2.4)."""
+    """Whether a piece of this novelty joins the pool: its novelty is at least ``least`` (S2, section 2.4)."""
     return not is_above(least, novelty)
 
 
@@ -55,14 +54,16 @@ def novelties(
     ruled_out: Collection[int] = (),
     unfit: Collection[int] = (),
 ) -> list[float]:
-    """Each candidate's novelty, in order; a candidate of at least ``least`` joins the pool before the next one.
+    """The novelty of each candidate, in order.
+
+    A candidate that is new joins the pool before the novelty of the next candidate is computed.
 
     Args:
-        candidates: the candidates' vectors.
-        pool: the vectors of the pool so far.
-        least: the minimum novelty of a candidate that joins.
-        ruled_out: indices of candidates that were ruled out before: they are known, so their novelty is 0.
-        unfit: indices of candidates that do not join, even if they are new.
+        candidates: the vectors of the candidates.
+        pool: the vectors of the evidence in the pool.
+        least: the minimum novelty of a new candidate.
+        ruled_out: the indices of candidates that were ruled out before; they are known, so their novelty is 0.
+        unfit: the indices of candidates that do not join the pool, even if they are new.
     """
     known, found = list(pool), []
     for place, vector in enumerate(candidates):
@@ -73,12 +74,11 @@ def novelties(
 
 
 def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
-    """The share of candidates whose similarity to the pool, 1 - novelty, is above ``similarity``; None without
-    candidates.
+    """The share of redundant candidates, in [0, 1]; None without candidates.
 
     Args:
-        novelties: 1 - similarity of each candidate to the pool, in [0, 2].
-        similarity: cosine above which a candidate is redundant.
+        novelties: the novelty of each candidate, in [0, 2].
+        similarity: a candidate is redundant if its similarity to the pool, 1 - novelty, is higher.
     """
     if not novelties:
         return None
@@ -94,11 +94,11 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """The reason if a side's search ends after its last retrieval; None if it continues (S2, Table 1).
+    """The reason why a side's search ends after its last retrieval; None if the search continues (S2, Table 1).
 
     Args:
-        share: the redundant share of the last retrieval; None if it found nothing.
-        retrievals: the number of the side's retrievals.
+        share: the share of redundant results in the last retrieval; None if it found nothing.
+        retrievals: the number of the side's retrievals so far.
         gain: the gain in relevance of the last retrieval over the previous one; None if unknown.
         most_redundant: a larger share ends the search.
         most_retrievals: this number of retrievals ends the search.
@@ -112,9 +112,10 @@ def retrieval_end(
 
 
 def relevance_gain(relevances: Sequence[float | None]) -> float | None:
-    """The gain in relevance (mean cos(query, document)) of the last retrieval over the previous one.
+    """The gain in relevance of the last retrieval over the previous one; None if one of the two is missing or unknown.
 
-    None if there is no previous one, or if either is unknown.
+    Args:
+        relevances: the relevance of each retrieval: mean cos(query, document), None if unknown.
     """
     if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
         return None

@@ -1,4 +1,4 @@
-"""The panel of a trial (PROClaim; S2, sections 2.7 and 2.8): consistency, judges, verdict and confidence."""
+"""The end of a trial: analysis of consistency, judges, verdict and confidence (PROClaim; S2, sections 2.7 and 2.8)."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ LABELS_OF_VERDICTS: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (*UNSETTLED, "inconclusive", "unproven", "unverified", "unknown", *_MAYBE[1]),
     ),
 }
-"""The meanings and spellings of labels for each verdict."""
+"""For each verdict: the meanings and the spellings of the labels that stand for it."""
 
 
 def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> dict[Verdict, str]:
-    """The task's label for each verdict; without INCONCLUSIVE if the task has no label for it.
+    """The task's label for each verdict; without INCONCLUSIVE if the task has no such label.
 
     Args:
-        task: the task.
-        given: labels from the settings; others are found by their meanings or spellings (HoVer's NOT_SUPPORTED also
-            covers unsettled claims).
+        task: the form of an answer.
+        given: labels from the settings. Labels for the other verdicts are found by their meanings or spellings. HoVer's
+            NOT_SUPPORTED also stands for INCONCLUSIVE.
 
     Raises:
         UserError: the task has no label for a true claim or for a false one, several labels fit one verdict,
@@ -101,14 +101,14 @@ def _fitting_labels(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) 
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
-    """The answer for a verdict; None if the debate abstains and the task has no label for an abstention.
+    """The answer for a verdict; None if the trial abstains and the task has no label for that.
 
     Args:
         verdict: the panel's verdict.
         labels: from `verdict_labels`.
-        policy: the rule for INCONCLUSIVE: ``abstain``, or ``burden_of_refutation``, by which a claim that was not
-            refuted counts as true (S2, appendix C); None means ``abstain`` if the task has a label for INCONCLUSIVE,
-            else ``burden_of_refutation``.
+        policy: the rule for INCONCLUSIVE. With ``abstain``, the answer is the label for INCONCLUSIVE. With
+            ``burden_of_refutation``, a claim that was not refuted counts as true (S2, appendix C). None stands for
+            ``abstain`` if the task has a label for INCONCLUSIVE, else for ``burden_of_refutation``.
     """
     if verdict != "INCONCLUSIVE":
         return labels[verdict]
@@ -121,10 +121,10 @@ def check_trial_task(settings: Any, task: Task) -> None:
 
     Args:
         settings: settings with ``verdict_labels``.
-        task: the task.
+        task: the form of an answer.
 
     Raises:
-        UserError: see `verdict_labels`.
+        UserError: as for `verdict_labels`.
     """
     verdict_labels(task, settings.verdict_labels)
 
@@ -140,14 +140,14 @@ PANEL = Decision(
     lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
     around=1200,
 )
-"""The smallest call of each judge: the claim, with an empty record."""
+"""The smallest call of a judge: the claim with an empty record. Ceilings reserve the budget for it."""
 
 
 @with_parameters(turns="the turns of both debates.")
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
-    """How consistently counsel argued when they changed sides (S2, section 2.7): one call."""
+    """Scores of the counsel's consistency in both debates, after they switched sides (S2, section 2.7)."""
     debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
     return await ANALYSE.ask(model, common_values(claim, task, premises_of(turns)) | debates, prompt)
 
@@ -155,7 +155,7 @@ async def analyse_consistency(
 @with_parameters(
     turns="the turns of the whole trial.",
     evidence="all evidence, with its rulings.",
-    most_tokens="maximum tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
+    most_tokens="the limit of the record in tokens (estimated); uncited exhibits are left out first.",
     persona="the judge's persona.",
 )
 async def judge_record(
@@ -169,7 +169,7 @@ async def judge_record(
     persona: str | None = None,
     prompt: str = JUDGE.prompt,
 ) -> JudgementReply:
-    """One judge's ``reason``, scores and ``verdict`` from the record of a trial (PROClaim, section 2.8): one call."""
+    """One judge's ``reason``, scores and ``verdict`` from the record of a trial (PROClaim, section 2.8)."""
     values, _ = record_of(claim, task, turns, evidence, most_tokens)
     return await JUDGE.ask(model, values | {"persona": show_persona(persona)}, prompt)
 
@@ -178,7 +178,7 @@ async def judge_record(
 
 
 def analyse_node() -> Node:
-    """Adds the analyser's turn. Reads: claim, task, turns."""
+    """Adds the analyser's turn with its scores of consistency. Reads: claim, task, turns."""
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
         turn_starter(ANALYSE.role, "analyse", "panel"),
@@ -186,7 +186,7 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns if the record is too long, and if the critic or a judge is not independent: see `speakers_sharing_a_model`.
+    """Warns if the record is too long, and if the critic or a judge shares a model (`speakers_sharing_a_model`).
 
     Reads: claim, task, turns, evidence.
     """
@@ -213,7 +213,10 @@ def compile_record_node() -> Node:
 
 
 def judge_record_node() -> Node:
-    """Writes a judge's findings and verdict into its turn. Reads: claim, task, evidence, heard, debater, turns."""
+    """Writes a judge's reason, scores and verdict into its turn.
+
+    Reads: claim, task, evidence, heard, debater, turns.
+    """
     return JUDGE.node(
         lambda state, speaker, settings: judge_record(
             state["claim"],
@@ -229,14 +232,17 @@ def judge_record_node() -> Node:
 
 
 def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that fit into a judge's record."""
+    """The exhibits in the record that judges read: those that fit into `panel_tokens`."""
     _, left = record_of(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
     unread = {piece["id"] for piece in left}
     return [piece for piece in panel_exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
 def speakers_sharing_a_model(settings: Any) -> list[str]:
-    """The critic if it shares a model with a counsel, and the judges that share one with a counsel or another judge."""
+    """The names of the roles that should have their own model, but share it.
+
+    These are the critic, if a counsel has the same model, and each judge whose model a counsel or another judge has.
+    """
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
     times = Counter(judges.values())
@@ -245,7 +251,7 @@ def speakers_sharing_a_model(settings: Any) -> list[str]:
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Sends the whole record to every judge.
+    """Builds the `Send`s of all judges, each with all evidence and all turns of the trial.
 
     Args:
         to: the node.
@@ -266,7 +272,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def decide_node() -> Node:
-    """Ends the trial with the panel's verdict, its answer, and the confidence in it.
+    """Ends the trial with the panel's verdict, the answer for this verdict, and the confidence in it.
 
     Reads: task, turns, and if present debates and metrics. Without a debate before the panel, the stop reason is
     ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
@@ -300,7 +306,7 @@ def decide_node() -> Node:
 
 
 def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
-    """The error if no judge gave a verdict."""
+    """The error that ends a trial if no judge gave a verdict."""
     if all(turn.get("outcome") == "failed" for turn in judged):
         detail = "No judge could be reached. See the warnings for the reasons, or name other models in `judges`."
         return WorldError(detail, kind="no_judge", retryable=True)
@@ -311,7 +317,7 @@ def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote; if the task has no answer for the verdict, the answer is the verdict itself."""
+    """A judge's verdict as a vote; if there is no answer for the verdict, the vote's answer is the verdict itself."""
     verdict: Any = turn.get("verdict")
     group = None if verdict is None else VERDICTS.index(verdict)
     answer = None if verdict is None else answers[verdict] or verdict
@@ -325,7 +331,7 @@ def confidence_of(
     consensus_weight: float = CONSENSUS_WEIGHT,
     quality_weight: float = QUALITY_WEIGHT,
 ) -> dict[str, Any]:
-    """The confidence in a verdict, with its parts, and its basis in words."""
+    """The confidence in the panel's verdict, its parts, and its basis in words, as keys of a document."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     analysis = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
@@ -366,9 +372,9 @@ def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | 
 
 
 def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
-    """How much the judges disagreed, and the reasons of the judges with another verdict than the panel's.
+    """The entry ``panel`` of ``metrics``: votes, agreement, scores, and the reasons of the dissenting judges.
 
-    ``agreement`` is the share of pairs of judges with the same verdict; null with fewer than two verdicts.
+    ``agreement`` is the share of pairs of judges with the same verdict; None with fewer than two verdicts.
     """
     given = [turn for turn in judged if turn.get("verdict") is not None]
     pairs = [one["verdict"] == other["verdict"] for one, other in combinations(given, 2)]

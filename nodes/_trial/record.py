@@ -1,4 +1,4 @@
-"""The record of a trial for its panel (PROClaim; S2, section 2.8): all evidence, statements and scores."""
+"""The record of a trial that its panel reads (PROClaim; S2, section 2.8): evidence, statements and scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.retrievers._evidence import active_evidence
 from moot.retrievers._excerpts import count_tokens
 
 DEBATE_NAMES = {"primary": "first", "switched": "second"}
-"""Names of the debates in the record."""
+"""The names of the debates in the record, by their phase."""
 
 
 ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
@@ -22,9 +22,9 @@ ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflect
 
 
 def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces.
+    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces by weight.
 
-    Pieces without a ruling count as disputed. They have no weight, so they come last.
+    Pieces without a ruling count as disputed, and come last, because they have no weight.
     """
     pieces = active_evidence(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
@@ -36,12 +36,12 @@ def fitting_exhibits(
 ) -> tuple[list[Evidence], list[Evidence]]:
     """The exhibits that fit into ``room`` tokens, and the exhibits left out, both in their given order.
 
-    Uncited exhibits are left out first, then cited ones; of both, those at the end of ``pieces`` first.
+    Uncited exhibits are left out first, beginning at the end of ``pieces``, then cited exhibits in the same way.
 
     Args:
-        pieces: in the order of `panel_exhibits`.
-        cost: the tokens of an exhibit.
-        room: the tokens available.
+        pieces: the exhibits, in the order of `panel_exhibits`.
+        cost: takes an exhibit; returns the number of its tokens.
+        room: the number of tokens available.
         cited: the ids of cited exhibits.
     """
     total = sum(cost(piece) for piece in pieces)
@@ -58,14 +58,14 @@ def fitting_exhibits(
 def record_of(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
-    """The values of a judge's prompt, and the exhibits left out because the record is too long.
+    """The values for placeholders of a judge's prompt, and the exhibits left out because the record is too long.
 
     Args:
-        claim: the claim.
-        task: the task.
+        claim: the claim of the trial.
+        task: the form of an answer.
         turns: the turns of the whole trial.
         evidence: all evidence, with its rulings.
-        most_tokens: maximum number of tokens (about) of exhibits, transcripts and scores.
+        most_tokens: the limit of the record in tokens (estimated); only exhibits are left out to keep it.
     """
     values = common_values(claim, task, premises_of(turns))
     parts = {
@@ -87,7 +87,7 @@ def record_of(
 
 
 def statement_tokens(values: Mapping[str, str]) -> int:
-    """The number of tokens (about) of a record without its exhibits."""
+    """The number of tokens (estimated) of a record without its exhibits."""
     return sum(count_tokens(values[name]) for name in ALWAYS_WHOLE)
 
 
@@ -110,7 +110,7 @@ def show_debate(turns: Iterable[Turn], phase: str) -> str:
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
-    """Each side's searches by round: the query, the numbers of results, and their novelty."""
+    """The searches of both sides, one line each: the query, the numbers of results, and their novelty."""
     lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
 
@@ -128,7 +128,7 @@ def _search_line(turn: Turn) -> str:
 
 
 def show_critic(turns: Iterable[Turn]) -> str:
-    """The critic's scores of each round, and the premises that it finds unresolved."""
+    """The critic's scores of both sides in each round, and the premises that the critic finds unresolved."""
     lines = []
     for turn in turns:
         if turn["step"] == "critique":
@@ -146,7 +146,7 @@ def _scores_text(scores: Mapping[str, Any] | None) -> str:
 
 
 def show_reflections(turns: Iterable[Turn]) -> str:
-    """Each side's scores of itself by round."""
+    """The score that each side gives its own case, by round."""
     lines = []
     for turn in turns:
         if turn["step"] == "reflect":
@@ -157,7 +157,7 @@ def show_reflections(turns: Iterable[Turn]) -> str:
 
 
 def show_consistency(turns: Iterable[Turn]) -> str:
-    """The analyser's findings after the change of sides; empty if sides did not change."""
+    """The analyser's findings on consistency; empty if there was no analysis."""
     found = next((turn for turn in turns if turn["step"] == "analyse"), None)
     if found is None:
         return ""
@@ -176,5 +176,5 @@ def _round_text(turn: Turn) -> str:
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
-    whole = (" ".join(line.splitlines()) for line in lines)  # a model's text must not begin a line
+    whole = (" ".join(line.splitlines()) for line in lines)  # so that a model's text cannot imitate a line
     return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""

@@ -1,4 +1,4 @@
-"""Replies of a trial's roles (PROClaim); scripted endpoints and stored runs rely on the names of fields."""
+"""The replies of a trial's roles (PROClaim). Scripted endpoints and stored runs depend on the names of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step of a trial: its prompt, reply and role are declared once, for its function and its node."""
+"""Steps of a trial. A step declares its prompt, reply and role once, for its function and its node."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ PARAMETERS = {
     "model": "the model that is called.",
     "side": "``plaintiff`` or ``defense``.",
     "whole": "whether exhibits are shown whole; otherwise only their titles and quotes.",
-    "round": "the round's number, from 1; 0 leaves it out.",
+    "round": "the round's number, from 1; with 0, the prompt does not name the round.",
     "max_rounds": "the maximum number of rounds.",
     "prompt": "the prompt's name.",
 }
-"""Parameters shared by the functions of several steps."""
+"""The meanings of parameters that the functions of several steps share."""
 
 
 def with_parameters(**parameters: str) -> Callable[[F], F]:
-    """A decorator that adds the parameters and errors to the docstring of a step's function.
+    """A decorator that adds the sections on parameters and errors to the docstring of a step's function.
 
     Args:
-        parameters: parameters that are not in `PARAMETERS`, or have another meaning here.
+        parameters: the meanings of parameters that are not in `PARAMETERS`, or differ from it.
     """
 
     def add_to_docstring(function: F) -> F:
@@ -62,12 +62,12 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class Step(Generic[R]):
-    """A step with one call. Each field of the reply becomes a field of a turn.
+    """A step with one call to a model, whose reply's fields become fields of a turn.
 
     Args:
         prompt: the prompt's name.
-        reply: the schema of the reply.
-        role: the role that makes the call; empty for a side's counsel.
+        reply: the class of the reply.
+        role: the role whose model is called; empty for a side's counsel.
     """
 
     prompt: str
@@ -84,7 +84,7 @@ class Step(Generic[R]):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Makes the call by `Speaker.ask`; a counsel's prompt also names its side and position."""
+        """Makes the call with `Speaker.ask`; with ``side``, the prompt also gets this side and its position."""
         if side:
             values = {**values, "side": side, "position": values[f"{side}_holds"]}
         return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
@@ -98,16 +98,16 @@ class Step(Generic[R]):
         scores: Callable[[R], dict[str, float]] = lambda reply: {},
         vital: bool = False,
     ) -> Node:
-        """A node that writes the reply into a turn.
+        """A node that makes the call and writes the reply into a turn.
 
-        Without a usable reply ``citations`` are empty, the other fields are null, and ``outcome`` says why; if the
-        model cannot be reached, there is also a warning.
+        Without a usable reply, ``citations`` are empty, the other fields of the reply are null, and ``outcome`` has the
+        reason. If the model cannot be reached, there is also a warning.
 
         Args:
             ask: makes the call.
-            begin: returns the turn; by default the turn passed to the step.
+            begin: returns the turn to write into; by default the turn passed to the step.
             shown: returns the exhibits that the speaker is shown and may cite; their ids are written into the turn.
-            scores: returns values computed from the reply.
+            scores: takes the reply; returns scores that are computed from it, for the turn.
             vital: whether the debate fails if the model cannot be reached.
         """
         fields = self.reply.model_fields
@@ -134,9 +134,10 @@ class Step(Generic[R]):
 
 
 def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """A reply's citations, checked against the exhibits that the speaker was shown; {} if the reply has no citations.
+    """The key ``citations``, with a reply's citations checked against the shown exhibits.
 
-    Warns of faulty citations, and of challenges to exhibits that were not shown.
+    Replies of kinds without citations give {}. Warns of citations that are not verified, and of challenges to exhibits
+    that were not shown.
     """
     ids = {piece["id"] for piece in shown}
     for challenge in getattr(reply, "challenges", []):

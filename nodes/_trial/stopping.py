@@ -9,16 +9,16 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
 CONSECUTIVE_ROUNDS = 2
-"""Number of last values that must be below a threshold: of changes for a plateau, of novelties for exhaustion."""
+"""How many of the last changes (for a plateau) or novelties (for exhaustion) must be below the threshold."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
     """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (S2, Eq. 2), all in [0, 1].
 
     Args:
-        logic: how sound the case is.
-        novelty: how much of the case is new.
-        rebuttal: how well the case answers the other side.
+        logic: the soundness of the side's case.
+        novelty: the share of the case that is new.
+        rebuttal: the quality of the answer to the other side.
     """
     return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, SCORE_DECIMALS) + 0.0  # never -0.0
 
@@ -29,7 +29,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The absolute difference of each total from the previous one; None if either is unknown."""
+    """The absolute difference between each total and the previous total; None if one of the two is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
@@ -37,14 +37,14 @@ def changes(totals: Sequence[float | None]) -> list[float | None]:
 
 
 def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
-    """Whether the last two changes of the reflection total are both below ``least`` (S2, section 2.5, i)."""
+    """Whether the last two changes of the reflection total are known and below ``least`` (S2, section 2.5, i)."""
     return _all_below(changes(totals), least)
 
 
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
-    """Whether the mean novelty of the last two rounds' candidates is below ``least`` in both (S2, section 2.5, iii).
+    """Whether the mean novelty of the candidates is below ``least`` in both of the last two rounds.
 
-    If one of the two rounds had no candidates (None), the search is not exhausted.
+    If one of the two rounds had no candidates (None), novelty is not exhausted (S2, section 2.5, iii).
     """
     return _all_below(novelties, least)
 
@@ -66,15 +66,15 @@ def stop_reason(
     plateau: float = 0.05,
     exhaustion: float = 0.10,
 ) -> StopReason | None:
-    """The first reason to stop a debate after a round; None if it continues (S2, section 2.5).
+    """The first reason to stop a debate after a round; None if the debate continues (S2, section 2.5).
 
     Args:
-        rounds: rounds so far.
+        rounds: the number of rounds so far.
         totals: the reflection total of each round; None if it is unknown.
-        novelties: the mean novelty of each round's candidates; None in rounds without any.
+        novelties: the mean novelty of each round's candidates; None for a round without candidates.
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes the debate.
-        min_rounds: before the end of this round, only ``max_rounds`` can stop the debate.
+        min_rounds: the first round after which reasons other than ``max_rounds`` can stop the debate.
         max_rounds: maximum number of rounds.
         plateau: ``least`` of `is_plateau`.
         exhaustion: ``least`` of `is_exhausted`.

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 
 class Pool(TypedDict, total=False):
-    """The pool for which evidence was searched."""
+    """The pool of evidence that a search fills."""
 
     pool: str
 
@@ -56,7 +56,7 @@ class FirstQuery(TypedDict, total=False):
 
 
 class SearchResult(TypedDict, total=False):
-    """The results that joined the record, and why the side's search ended with this round; null if it did not."""
+    """The ids of results that joined the record, and the reason if the side's search ended, else null."""
 
     joined: list[str]
     ended: str | None
@@ -69,19 +69,19 @@ class ArgumentField(TypedDict, total=False):
 
 
 class ExpertNeeded(TypedDict, total=False):
-    """Whether an expert is wanted."""
+    """Whether a side requests an expert."""
 
     needed: bool | None
 
 
 class Expertise(TypedDict, total=False):
-    """The required expertise of an expert."""
+    """The field of the requested expert."""
 
     expertise: str | None
 
 
 class ExpertGranted(TypedDict, total=False):
-    """Whether an expert is heard."""
+    """Whether the court hears an expert."""
 
     granted: bool | None
 

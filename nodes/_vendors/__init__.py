@@ -1,1 +1,1 @@
-"""Models of providers whose API moot does not implement itself: the catalogue, and LangChain's clients."""
+"""Models that moot calls through LangChain's clients: the catalogue of their providers, and the clients."""

@@ -1,4 +1,4 @@
-"""The providers of models, and their requirements that are missing on this machine."""
+"""The providers of models, and the packages and variables that they require."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint
 from moot.core.errors import UserError, did_you_mean
 
 Structure = Literal["extra_body", "response_format", "google", "words"]
-"""The way to pass a client the JSON schema of a reply: in one of its options, or only in the prompt (``words``)."""
+"""The way to give a client the JSON schema of a reply: in an option of the call, or only in the prompt (``words``)."""
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """A provider for which LangChain has a client.
+    """A provider that moot calls through a client of LangChain.
 
     Args:
         title: the name of the company.
         package: the client's package on PyPI.
         chat: the client's module and class; the class's fields are its options.
         example: a model's name.
-        keys: variables, one of which contains the key; empty if the client finds its credentials itself.
-        needs: further variables that must be set.
-        addresses: variables that may contain the address; the first that is set counts.
+        keys: environment variables, one of which must contain the key; empty if the client finds credentials itself.
+        needs: further environment variables that must be set.
+        addresses: environment variables that may contain the address; the first variable that is set counts.
         address: the default address; calls to one address share a limiter.
-        structure: how the client takes a reply's schema.
+        structure: the way to give the client a reply's schema.
         json_mode: whether the client can request JSON without a schema.
     """
 
@@ -131,7 +131,7 @@ OWN_PROVIDERS = ("embedded", "fake", *PROVIDERS)
 
 
 class ProviderHere(TypedDict):
-    """A provider on this machine; ``why_not`` is a sentence with the remedy, empty if the provider is usable."""
+    """A provider; ``why_not`` says why it cannot be used on this machine and what to do, else it is empty."""
 
     provider: str
     title: str
@@ -140,9 +140,9 @@ class ProviderHere(TypedDict):
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider except ``fake``, and the reason if its models cannot be called here.
+    """Every provider except ``fake``, and the reason if its models cannot be called on this machine.
 
-    This does not use the network, so it does not check whether a key is valid or a local server is running.
+    The check does not use the network: a key may be invalid, or a local server may not run.
     """
     titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
     examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
@@ -159,7 +159,7 @@ def providers_here() -> list[ProviderHere]:
 
 
 def unavailable_reason(provider: str) -> str:
-    """The reason why models of a provider cannot be called here, and the remedy; empty if nothing seems missing."""
+    """Why models of a provider cannot be called on this machine, and the remedy; empty if nothing seems missing."""
     try:
         if provider in VENDORS:
             vendor_endpoint(provider)
@@ -195,7 +195,7 @@ def check_provider(name: str) -> None:
 
 
 def vendor_endpoint(provider: str) -> Endpoint:
-    """The address for a vendor's calls, with the key from the environment.
+    """The address for a vendor's calls, and the key from the environment.
 
     Raises:
         UserError: its package is not installed, or a variable is missing or has an invalid value.

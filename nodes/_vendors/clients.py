@@ -1,4 +1,4 @@
-"""LangChain's clients of other providers, created so that moot's own retries, limits and ceilings apply to them."""
+"""Creates LangChain's clients without their own retries, so that moot's retries, limits and ceilings apply."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: fl
         model: the model's name.
         endpoint: the address of calls.
         timeout: seconds per request.
-        wanted: temperature, max_tokens and seed, if they are set.
+        wanted: temperature, max_tokens and seed; None for values that are not set.
 
     Raises:
-        UserError: the client cannot be created, or cannot limit its replies.
+        UserError: the client cannot be created, or cannot limit its replies to ``max_tokens``.
     """
     vendor = VENDORS[provider]
     given: dict[str, Any] = {**wanted, "timeout": timeout, "max_retries": 0}
@@ -94,7 +94,7 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a client accepts, by its own names; null values are left out.
+    """The options that a client accepts, by its own names, without values that are None.
 
     Args:
         kind: the client's class.
@@ -107,11 +107,11 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A call's options that request a form of reply.
+    """The options of a call that request a reply in a given format.
 
     Args:
-        structure: how the client takes a schema.
-        wanted: OpenAI's ``response_format``.
+        structure: the way to give the client a schema.
+        wanted: the format, as OpenAI's ``response_format``.
     """
     if structure == "words":
         return {}
@@ -120,5 +120,5 @@ def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, 
     if structure == "google":
         schema = wanted.get("json_schema", {}).get("schema")
         return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
-    # With extra_body the client returns the raw reply; with a regular argument it would raise on a cut reply.
+    # With extra_body the client returns the raw reply; with ``response_format`` it would raise for a cut-off reply.
     return {"extra_body": {"response_format": wanted}}

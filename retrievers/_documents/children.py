@@ -18,17 +18,17 @@ from moot.core.errors import UserError
 from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDocument, parse
 
 MEMORY = 2 * 2**30
-"""Bytes of address space of a child."""
+"""Most bytes of memory (address space) of a child process."""
 SECONDS = 60.0
-"""The time limit for a document; each MiB adds one second."""
+"""The time limit for a document, in seconds; each MiB of the document adds one second."""
 AT_ONCE = max(1, min(4, os.cpu_count() or 1))
-"""Most child processes."""
+"""Most child processes of one call of `read_documents`."""
 PASSED_VARIABLES = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
 """The environment variables that a child process gets: none with keys."""
 
 
 class Child:
-    """A process that parses one document after another. After a document that kills it, a new process is started."""
+    """Parses one document after another in a process. If a document kills the process, a new process is started."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -37,7 +37,8 @@ class Child:
         """Parses a document. Blocking.
 
         Raises:
-            UnreadableDocument: it cannot be read, or takes too much time or memory.
+            OSError: the file cannot be opened.
+            UnreadableDocument: the document cannot be parsed, or takes too much time or memory.
         """
         process = self._process or self._start()
         assert process.stdin is not None
@@ -84,7 +85,7 @@ class Child:
         return self._process
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, if there is one."""
         if self._process is not None:
             self._process.kill()
             for end in (self._process.stdin, self._process.stdout):
@@ -95,7 +96,10 @@ class Child:
 
 
 def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocument | UnreadableDocument]:
-    """The parsed documents, or the reasons why they cannot be read, in order; several are parsed at once. Blocking."""
+    """For each document in order, its parsed text or the reason why it cannot be read. Blocking.
+
+    Several documents are parsed at once, each in a child process.
+    """
     idle = [Child() for _ in range(AT_ONCE)]
     children = tuple(idle)
 
@@ -128,10 +132,10 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
 
 
 def read_document(file: Path, name: str, kind: Kind) -> ParsedDocument:
-    """As `read_documents`, for one document.
+    """Parses one document in a child process; ``name`` is its name in the error. Blocking.
 
     Raises:
-        UserError: it cannot be read; ``name`` is its name in the error.
+        UserError: the document cannot be read.
     """
     (found,) = read_documents([(file, kind)])
     if isinstance(found, UnreadableDocument):
@@ -145,7 +149,7 @@ def unreadable(name: str, why: UnreadableDocument) -> UserError:
 
 
 def limit_process() -> None:
-    """Limits the memory of this process, and prevents it from writing files or a core dump."""
+    """Limits the memory of this process, and prevents it from writing files or a core dump; no effect on Windows."""
     with suppress(ImportError):
         import resource
 
@@ -155,7 +159,7 @@ def limit_process() -> None:
 
 
 def main() -> None:
-    """Reads the documents that standard input names, one per line, and writes the results to standard output."""
+    """Parses the documents that standard input names, one per line, and writes the results to standard output."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries must not print into the results

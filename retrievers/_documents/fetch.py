@@ -31,17 +31,17 @@ from moot.core.lazy import imported
 from moot.retrievers._documents.parse import encoding_marked
 
 HOSTS = "MOOT_FETCH_HOSTS"
-"""The environment variable with hosts in a private network that may be fetched, separated by commas."""
+"""The environment variable with hosts in private networks that may be fetched, separated by commas."""
 LARGEST = 50 * 2**20
 """Most bytes of an answer, decompressed."""
 SECONDS = 60.0
-"""Time limit from the first connection to the last byte."""
+"""Time limit of a fetch in seconds, from the first connection to the last byte."""
 REDIRECTS = 5
 CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
-"""Beginnings of the encodings that are used, by Python's names. Others, such as idna, are slow on malicious pages."""
+"""The encodings that are accepted, by Python's names. Other encodings, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 NAT64 = IPv6Network("64:ff9b::/96")
-"""The addresses of NAT64: their last four bytes are an IPv4 address, which may be private."""
+"""IPv6 addresses of NAT64. Their last four bytes are an IPv4 address, which may be private."""
 SUFFIXES = {
     "application/pdf": ".pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
@@ -64,8 +64,8 @@ class FetchedDocument:
         from_url: the address that answered, after redirects.
         retrieved: the time in ISO form, UTC.
         kind: the media type of the answer.
-        sha256: the hash of its bytes, in hexadecimal.
-        file: the file with its bytes.
+        sha256: the hash of the answer's bytes, in hexadecimal.
+        file: the file with these bytes.
         text: a file with the text converted to UTF-8, if `in_utf8` converted it; otherwise ``file``.
     """
 
@@ -79,7 +79,7 @@ class FetchedDocument:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text has the form of a page's address."""
+    """Whether a text begins with http:// or https://."""
     return bool(re.match(r"https?://", text, re.IGNORECASE))
 
 
@@ -99,8 +99,9 @@ def fetch(url: str) -> FetchedDocument:
     """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
 
     Raises:
-        UserError: it is not an HTTP address, is in a private network, or its content type is not supported.
-        WorldError: it cannot be reached, refuses, is too large, or takes too long.
+        UserError: the address is invalid or in a private network, or the answer's content type is not supported.
+        WorldError: the address cannot be reached, redirects too often, or answers with an error; or the answer is too
+            large or takes too long.
     """
     return asyncio.run(fetch_page(url))
 
@@ -127,10 +128,10 @@ async def fetch_page(url: str) -> FetchedDocument:
 
 
 def check_address(url: str) -> None:
-    """Checks an address before its host is looked up; `check_public` checks the IP addresses afterwards.
+    """Checks an address before its host is looked up. `check_public` checks the IP addresses of a host name later.
 
     Raises:
-        UserError: it may not be fetched.
+        UserError: the address is not a valid HTTP address, has a user name or password, or is in a private network.
     """
     try:
         parts = urlsplit(url)
@@ -187,7 +188,7 @@ async def _session() -> AsyncIterator[Any]:
 
 
 async def _content(url: str, answer: Any) -> bytes:
-    """The bytes of an answer. Raises an error for other statuses than 200, and for an answer that is too large."""
+    """The bytes of an answer. Raises an error if the status is not 200, or if the answer is too large."""
     if answer.status != 200:
         raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
     parts, size = [], 0
@@ -230,9 +231,9 @@ def in_utf8(content: bytes, charset: str) -> bytes | None:
         charset: the encoding that the answer's header names.
 
     Returns:
-        The converted text. None if the text has a byte order mark or is valid UTF-8, or if the encoding does not fit it
-        or is not one of `CHARSETS`. Valid UTF-8 is left as it is, because servers often name one encoding for all their
-        pages.
+        The converted text; None if the text must not be converted. That is so if the text has a byte order mark or is
+        valid UTF-8, or if the encoding does not fit or is not in `CHARSETS`. Valid UTF-8 is not converted, because
+        servers often name one encoding for all their pages.
     """
     try:
         name = codecs.lookup(charset).name

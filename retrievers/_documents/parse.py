@@ -21,12 +21,12 @@ Kind = Literal["pdf", "html", "docx", "csv"]
 LARGEST_DOCUMENT = 200 * 2**20
 """Most bytes of a file."""
 LARGEST_UNPACKED = 100 * 2**20
-"""Most bytes of a Word document's text, unpacked as XML."""
+"""Most bytes of a Word document's XML files, unpacked."""
 MOST_PAGES = 5000
 MOST_CHARACTERS = 50_000_000
 """Most characters of a document's text."""
 LIKELY = 0.2
-"""Least similarity of a text to a language (0 to 1) that makes a guessed encoding likely."""
+"""A guessed encoding is used only if the text resembles a language by more than this (0 to 1)."""
 LONGEST_CELL = 1_000_000
 """Most characters of a CSV cell."""
 FOREIGN = {
@@ -37,10 +37,10 @@ FOREIGN = {
     b"GIF8": PICTURE,
     b"II*\0": PICTURE,
     b"MM\0*": PICTURE,
-    b"\x1f\x8b": "a packed file. Unpack it",
+    b"\x1f\x8b": "a compressed file. Unpack it",
     b"%!PS": "PostScript. Save it as PDF",
 }
-"""First bytes of files that are not supported, whatever their names, each with the kind of file and advice."""
+"""The first bytes of files that are not supported, each with the kind of file and advice."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -63,7 +63,7 @@ HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 class Part(TypedDict):
     """A paragraph, a page or a row of a document.
 
-    ``heading`` is the heading above it, or empty. ``page`` is its page from 1, or 0 if the document has no pages.
+    ``heading`` is the heading above it, or empty. ``page`` is its page, from 1; 0 if the document has no pages.
     """
 
     text: str
@@ -74,8 +74,8 @@ class Part(TypedDict):
 class ParsedDocument(TypedDict):
     """The result of parsing a document.
 
-    ``empty_pages`` is the number of pages without text. ``published`` is a date stated in the document, not its
-    creation or modification date. ``note`` says how the document was read, if this may surprise the user.
+    ``empty_pages`` is the number of pages without text. ``published`` is a date stated in the document, not the
+    file's creation or modification date. ``note`` says how the document was read if this may surprise the user.
     """
 
     title: str
@@ -95,8 +95,8 @@ def kind_of(file: Path) -> Kind | None:
     """The kind of a file by its content, else by its name; None for plain text.
 
     Raises:
-        OSError: it cannot be read.
-        UnreadableDocument: its kind is not supported, or not the one that its name states; or it is empty or damaged.
+        OSError: the file cannot be read.
+        UnreadableDocument: the file's kind is not supported or contradicts its name, or the file is empty or damaged.
     """
     with file.open("rb") as opened:
         start = opened.read(4096)
@@ -123,7 +123,7 @@ def kind_of(file: Path) -> Kind | None:
 
 
 def _kind_of_zip(file: Path) -> Kind:
-    """The kind of a packed file; only Word documents are supported."""
+    """The kind of a ZIP file. Raises an error unless it is a Word document."""
     try:
         with zipfile.ZipFile(file) as packed:
             names = set(packed.namelist())
@@ -131,7 +131,7 @@ def _kind_of_zip(file: Path) -> Kind:
         raise UnreadableDocument(DAMAGED) from error
     if "word/document.xml" in names:
         return "docx"
-    raise UnreadableDocument("it is a packed file. Unpack it, or save it as PDF, .docx or .csv")
+    raise UnreadableDocument("it is a ZIP file. Unpack it, or save it as PDF, .docx or .csv")
 
 
 def parse(file: Path, kind: Kind) -> ParsedDocument:
@@ -142,7 +142,8 @@ def parse(file: Path, kind: Kind) -> ParsedDocument:
         kind: as `kind_of` returns it.
 
     Raises:
-        UnreadableDocument: it is too large, damaged, encrypted, or has no text.
+        OSError: the file cannot be read.
+        UnreadableDocument: the document is too large, damaged or encrypted, or has no text.
     """
     if file.stat().st_size > LARGEST_DOCUMENT:
         raise UnreadableDocument(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
@@ -163,10 +164,10 @@ def encoding_marked(content: bytes) -> str | None:
 def decoded(content: bytes) -> str:
     """Decodes a text with the first encoding that fits.
 
-    These are tried in order: the byte order mark's, UTF-8, the HTML declaration's, and one guessed from the text.
+    It tries the encoding of a byte order mark, then UTF-8, then the encoding of an HTML declaration, then a guess.
 
     Raises:
-        UnreadableDocument: its encoding cannot be found.
+        UnreadableDocument: no encoding fits.
     """
     named = CHARSET.search(content[:4096])
     for encoding in (encoding_marked(content), "utf-8", named and named[1].decode()):
@@ -185,11 +186,13 @@ def decoded(content: bytes) -> str:
 
 
 def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
-    """A document's texts in the form of `moot.nodes._texts.given.GivenText`: one for each page or each heading.
+    """A document's texts in the form of `moot.nodes._texts.given.GivenText`.
+
+    Consecutive parts on the same page and under the same heading become one text.
 
     Args:
         found: the parsed document.
-        name: the title of a document that has none.
+        name: the title if the document has none.
     """
     texts: list[dict[str, str]] = []
     before: tuple[str, int] | None = None
@@ -207,7 +210,7 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
 
 
 def _document(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
-    """A parsed document, with its title cleaned and its empty pages counted."""
+    """Creates a parsed document: shortens the title, and counts the empty pages."""
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
         "title": " ".join(title.split())[:500],
@@ -255,7 +258,7 @@ def _parse_pdf(file: Path) -> ParsedDocument:
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """The title of the last bookmark on each page, by the page's index from 0."""
+    """The title of the last bookmark on each page that has one, by the page's index from 0."""
     found: dict[int, str] = {}
     try:
         for mark in document.get_toc(max_depth=3):
@@ -268,7 +271,7 @@ def _outline(document: Any, pdfium: Any) -> dict[int, str]:
 
 
 def join_lines(text: str) -> str:
-    """A page's lines as running text. Words that are hyphenated at the end of a line are joined."""
+    """A page's lines as running text. A word that is hyphenated at the end of a line is joined again."""
     text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
     text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
     return " ".join(text.split())
@@ -341,7 +344,7 @@ CORE = "docProps/core.xml"
 
 
 def _parse_csv(file: Path) -> ParsedDocument:
-    """Parses a CSV file: each row is a part with the values of its columns, each after the column's name."""
+    """Parses a CSV file. Each row becomes a part: its values, each after its column's name."""
     text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
     first = text.partition("\n")[0]

@@ -1,7 +1,7 @@
-"""Prompt tokens per agent and round, if agents hear all others, two neighbours, or the agents they trust.
+"""Prompt tokens per agent and round in debates whose agents hear all others, two neighbours, or agents they trust.
 
-Five agents who never agree debate for five rounds on the scripted endpoint. First the program times the chat model's
-client alone, with 1, 5 and 20 calls at once: no debate can be faster. `latency.py` times the debates.
+Five agents who never agree debate for five rounds on the scripted endpoint. Before that, the program times the chat
+model's client alone, with 1, 5 and 20 calls at once: no debate can be faster. `latency.py` times the debates.
 
     python -m tests.benchmarks.agents [--latency-ms 50]
 """
@@ -49,7 +49,8 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
     system, chosen = load_graph(name), dict(SETTINGS[name])
     if "agents" in chosen:
         chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
-    defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once
+    # peer_review makes 20 calls at once.
+    defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}
     settings = system.settings.model_validate({**defaults, **chosen})
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
     document: dict[str, Any] = await system.graph.ainvoke({"claim": claim}, context=settings)
@@ -58,7 +59,7 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
 
 
 async def client_alone(at_once: int, latency: float) -> None:
-    """Print the time of five rounds of calls by the chat model's client, without a debate, relative to the latency."""
+    """Print the mean time of a round of calls by the chat model's client alone, relative to the latency."""
     chat = (await open_chat_model("openai:stub-alone")).chat
     prompt = "a word " * 300  # about as long as a prompt of a debate
     for _ in range(2):  # the first time loads modules and caches

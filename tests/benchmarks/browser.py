@@ -1,8 +1,8 @@
 """How soon the page is painted, and how long it keeps the browser busy: ``python -m tests.benchmarks.browser``.
 
 It prints the time to the first paint of each page (ten loads on loopback). Then it watches a debate of 50 agents over
-10 rounds, and prints how many events were streamed and how often the page was redrawn, the main thread's time per event
-and per redraw (to read, join and draw events), and the main thread's longest task.
+10 rounds. It prints the numbers of streamed events and of redraws, the main thread's time per event and per redraw, and
+the main thread's longest task.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOADS = 10
 WATCH = """window.long = [];
 new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
     .observe({type: 'longtask', buffered: true});"""
-"""Records the duration in ms of tasks of 50 ms and more; browsers report no shorter ones."""
+"""Records the duration in ms of tasks of 50 ms and more; browsers report no shorter tasks."""
 PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"""
 MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", "max_concurrency": 50}
 
 
 async def time_paint(browser: Browser, url: str) -> None:
-    """Print the milliseconds to the first contentful paint, without a cache."""
+    """Print the milliseconds to the first contentful paint of each page, without a cache."""
     for path in PAGES:
         taken = []
         for _ in range(LOADS):
@@ -50,7 +50,7 @@ async def time_paint(browser: Browser, url: str) -> None:
 
 
 async def time_debate(browser: Browser, url: str) -> None:
-    """Print the main-thread time of a large debate that is watched to its end."""
+    """Watch a large debate to its end; print the numbers of events and redraws, and the main thread's time."""
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(180_000)
     await page.add_init_script(WATCH)

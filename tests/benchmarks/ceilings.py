@@ -1,9 +1,9 @@
-"""How far debates overshoot their ceilings: all systems, 8 debaters, 200 given texts; one line a debate.
+"""How far debates overshoot their ceilings, with few and many debaters and given texts; one line per debate.
 
     python -m tests.benchmarks.ceilings [SYSTEM ...]
 
-The endpoint is scripted. Its tokens have 4 bytes or 2.5. Until moot has seen token counts, it reserves a token for
-every 3 bytes, so its estimates are too high or too low.
+The scripted endpoint counts a token for every 4 bytes, then for every 2.5 bytes. Until moot has seen token counts, it
+reserves a token for every 3 bytes, so its first estimates are too high or too low.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GIVEN = [
 ]
 """200 texts, 400,000 characters in all."""
 LEAST = {"proclaim": 5_500}
-"""The approximate tokens of the cheapest decision; 1,700 for other systems."""
+"""The approximate tokens of a system's cheapest decision; 1,700 for systems that are not listed."""
 
 
 def eight_debaters(name: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def scripted(folder: Path, per: float) -> AbstractContextManager[StubEndpoint]:
 
 
 async def main(names: list[str]) -> None:
-    """Print a line per debate."""
+    """Print a line per debate, and the highest share of a ceiling that was spent."""
     print(f"{'bytes/token':>11} {'system':22} {'':11} {'ceiling':>17} {'spent':>9} {'share':>6} calls  status")
     worst = 0.0
     for per in (4, 2.5):
@@ -95,7 +95,7 @@ async def main(names: list[str]) -> None:
                         flush=True,
                     )
             await close_clients()
-    print(f"the highest share that was spent: {worst:.3f} of a ceiling")
+    print(f"the highest share of a ceiling that was spent: {worst:.3f}")
 
 
 if __name__ == "__main__":

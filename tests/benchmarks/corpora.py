@@ -1,21 +1,20 @@
-"""The cost of retrieval by the size of a corpus: building, the first query, later ones, 64 at once, and memory.
+"""The cost of retrieval by the size of a corpus: building, the first query, later queries, 64 at once, and memory.
 
     python tests/benchmarks/corpora.py [FILE.jsonl ...] [--passages 1000 26000 100000] [--json FILE]
 
-Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, more are drawn
-from them, with every eighth word replaced by a word of another passage. Vectors are hashed bags of words with
-the encoder's 384 dimensions, so that encoding takes next to no time and similar texts are near each other;
-`retrieval.py` measures the encoder. Each row is measured in new processes that have indexed or searched a corpus of ten
-passages before, so that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes
-the same rows:
+Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, passages are
+drawn from them again, with every eighth word replaced by a word of another passage. Vectors are hashed bags of words
+with the encoder's 384 dimensions: encoding takes almost no time, and similar texts are near each other. `retrieval.py`
+measures the encoder. Each row is measured in new processes. They first index or search a corpus of ten passages, so
+that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
 
     passages, source      the number of passages; chroma, bm25 or hybrid
     build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no separate build)
-    build_cpu_s           its processor time
-    first_query_ms        opening the source and its first query
-    first_cpu_ms          its processor time
-    later_query_ms        median of 50 queries, one after the other
-    queries_at_once_ms    64 queries put at once, until all are answered
+    build_cpu_s           processor time of `index_passages`
+    first_query_ms        time to open the source and answer its first query
+    first_cpu_ms          processor time of the same
+    later_query_ms        median time of 50 queries, one after the other
+    queries_at_once_ms    time to answer 64 queries that are sent at once
     later_cpu_ms          mean processor time of these 114 queries
     open_mib              growth of memory from before the opening to after all queries
 """
@@ -73,12 +72,12 @@ class HashedWords:
 
 
 async def open_hashed(*_: Any) -> HashedWords:
-    """Replaces `open_encoder`."""
+    """The replacement for `open_encoder`."""
     return HashedWords()
 
 
 def passages_from(files: list[Path]) -> Iterator[Passage]:
-    """An endless iterator of passages: those of the files in a fixed random order, then changed copies."""
+    """Passages without end: first the passages of the files in a fixed random order, then changed copies."""
     known = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     chance = random.Random(1)
     chance.shuffle(known)
@@ -97,7 +96,7 @@ def mib() -> float:
 
 
 async def build(file: Path, count: int) -> dict[str, float]:
-    """Index the first passages of a file; return the time and the memory that this takes."""
+    """Index the first ``count`` passages of a file; return the columns ``build_*``."""
     with file.open(encoding="utf-8") as lines:
         await index_passages(SMALL, [Passage.model_validate_json(next(lines)) for _ in range(10)])
     before, wall, cpu = mib(), time.perf_counter(), time.process_time()
@@ -111,7 +110,7 @@ async def build(file: Path, count: int) -> dict[str, float]:
 
 
 async def query(file: Path, source: str, count: int) -> dict[str, float]:
-    """Time queries in the indexed corpus."""
+    """Time queries in the indexed corpus; return the columns of queries and ``open_mib``."""
     with file.open(encoding="utf-8") as lines:
         some = itertools.islice(lines, 0, count, max(1, count // (1 + ONE_BY_ONE + AT_ONCE)))
         queries = [" ".join(Passage.model_validate_json(line).text.split()[:12]) for line in some]

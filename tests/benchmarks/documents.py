@@ -1,8 +1,8 @@
-"""Indexing speed relative to the encoder's: the time to encode the texts alone, divided by that of `moot index`.
+"""Indexing speed relative to the encoder's: the time to encode the texts alone, divided by the time of `moot index`.
 
     python tests/benchmarks/documents.py [--documents 200] [--pages 10] [--turns 3]
 
-The two alternate. Each is measured in wall time and in processor time; child processes are included.
+Encoding and indexing alternate. Each is measured in wall time and in processor time, including child processes.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ async def encode(texts: list[str]) -> None:
 
 
 def clock() -> tuple[float, float]:
-    """The time in seconds, and the processor time of this process and its finished children."""
+    """Wall time, and processor time of this process and its finished children, in seconds."""
     return time.perf_counter(), sum(os.times()[:4])
 
 
 def elapsed_since(started: tuple[float, float]) -> str:
-    """The time and the processor time since a `clock`, in words."""
+    """The wall and processor time since ``started`` (a result of `clock`), as text."""
     return " s, ".join(f"{b - a:.1f}" for a, b in zip(started, clock(), strict=True)) + " s of processor time"
 
 

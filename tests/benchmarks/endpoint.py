@@ -1,4 +1,4 @@
-"""The scripted endpoint for a benchmark: every call takes the same time, so all further time is moot's own."""
+"""The scripted endpoint for a benchmark: every call takes the same time, so the rest of the time is moot's own."""
 
 from __future__ import annotations
 

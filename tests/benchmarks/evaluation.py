@@ -1,10 +1,10 @@
-"""The overhead of Inspect's orchestration over the same debates called directly, and memory growth with samples.
+"""The overhead of Inspect's orchestration, compared with debates called directly, and memory growth with samples.
 
 It runs the samples on the scripted endpoint in two ways: with asyncio alone, and as `moot eval run` does. Each run has
-its own process, and the order of the ways alternates; both collect garbage as often as the command line does. The
-system is Tool-MAD with three disputed rounds (31 calls a debate), or a system of a single call. For each way it prints
-the wall time, the processor time and the process's peak memory after a quarter of the samples and after all; then the
-median ratio of wall times, and the additional processor time of a sample.
+its own process, and the order of the ways alternates. Both ways collect garbage as often as the command line does. The
+system is Tool-MAD with three disputed rounds (31 calls a debate), or a system with a single call. For each way it
+prints the wall time, the processor time, and the process's peak memory after a quarter of the samples and after all.
+Then it prints the median ratio of wall times, and the additional processor time per sample.
 
     python -m tests.benchmarks.evaluation [--graph tool_mad] [--samples 1000] [--at-once 64] [--latency-ms 50]
         [--runs 1]
@@ -125,7 +125,7 @@ def measure(way: str, options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.benchmarks.evaluation", "--way", way]
     command += ["--graph", options.graph, "--samples", str(options.samples), "--at-once", str(options.at_once)]
     with scripted_endpoint(RULES, options.latency_ms), tempfile.TemporaryDirectory() as buffers:
-        os.environ["XDG_DATA_HOME"] = buffers  # for the files from which Inspect recovers
+        os.environ["XDG_DATA_HOME"] = buffers  # Inspect keeps its recovery files there
         found: dict[str, Any] = json.loads(subprocess.check_output(command).splitlines()[-1])
     return found
 

@@ -1,7 +1,7 @@
-"""The floor for many debates at once: Tool-MAD's requests in three disputed rounds, sent with aiohttp alone.
+"""The floor (lower bound) of the time of many debates: Tool-MAD's requests in three rounds, sent with aiohttp alone.
 
-A debate sends 31 chat calls (9 in the longest chain) and 9 embedding requests. Each request is as long as Tool-MAD's,
-and waits for the responses to the same earlier requests. test_floor.py compares them with the requests of a debate.
+A debate sends 31 chat calls (9 in the longest chain) and 9 embedding requests. Each request is as long as in Tool-MAD,
+and waits for the responses to the same earlier requests. test_floor.py compares these requests with Tool-MAD's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ CALLS = {
     "questions": (1932, 839),
     "judge": (19706, 1734),
 }
-"""For each step, means of 40 debates: bytes of a request, characters of its reply."""
+"""For each step: bytes of a request and characters of its reply, as means of 40 debates of Tool-MAD."""
 EMBEDDED = {1: 330, 4: 904}
-"""For each number of texts: bytes of an embedding request."""
+"""Bytes of an embedding request, by its number of texts."""
 RULES = [{"model": f"^floor-{step}$", "reply": "x" * length} for step, (_, length) in CALLS.items()]
 """The scripted endpoint's replies."""
 HEADERS = {"Authorization": "Bearer x", "Content-Type": "application/json"}
@@ -34,7 +34,7 @@ PAD = "..."
 
 
 def pad_body(body: dict[str, Any], length: int) -> bytes:
-    """The body as JSON of this length in bytes: its ``...`` is replaced by padding."""
+    """The body as JSON with this length in bytes: padding replaces the ``...`` in it."""
     text = json.dumps(body)
     return text.replace(PAD, "w" * (length - len(text) + len(PAD))).encode()
 

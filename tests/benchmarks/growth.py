@@ -1,8 +1,8 @@
 """How the cost of a debate grows with the number in flight: wall and processor time, memory.
 
-The debates are Tool-MAD's, with three disputed rounds: with a `max_concurrency` too high to matter and, for 64 at
-once, also with the default. For comparison, Du et al.'s debate is written directly on AsyncOpenAI. Each row is measured
-in a new process, on the scripted endpoint.
+The debates are Tool-MAD's, with three disputed rounds and a `max_concurrency` too high to matter. For 64 at once, the
+default `max_concurrency` is measured, too. For comparison, Du et al.'s debate is written directly on AsyncOpenAI. Each
+row is measured in a new process, on the scripted endpoint.
 
     python -m tests.benchmarks.growth [--latency-ms 50] [--runs 1] [--json FILE]
 """
@@ -25,7 +25,7 @@ MOOT, DEFAULT, PLAIN = "Tool-MAD, moot", "Tool-MAD, moot, default settings", "Du
 
 
 def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
-    """The rows: the system, the number at once, and the figures of each run."""
+    """The rows: the system, the number in flight, the number of debates, and the figures of each run."""
     rows = []
     with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():

@@ -1,12 +1,11 @@
 """How much time one debate takes beyond its chain of dependent model calls.
 
 Every call takes the same time on the scripted endpoint, so time beyond depth x latency is moot's own work that does not
-overlap with calls. Tool-MAD has debaters that disagree in every round: three rounds of query and answer, then scores
-(two calls) and the judge make a chain of nine calls; embeddings come from the endpoint, or from the real encoder. The
-agents of the many-agent graphs never agree, and debate for five rounds if their graph has rounds. The trial has two
-rounds in each debate, and the court grants every expert. Each group of cases runs in a new process. Each case is
-measured twice: with Python's default garbage collection, and within `collected_seldom`, as in moot's commands, workers
-and servers.
+overlap with calls. Tool-MAD's debaters disagree in every round. Three rounds of query and answer, the scores (two
+calls) and the judge make a chain of nine calls. Embeddings come from the endpoint, or from the real encoder. The agents
+of the many-agent graphs never agree, and debate for five rounds if their graph has rounds. The trial has two rounds in
+each debate, and the court grants every expert. Each group of cases runs in a new process. Each case is measured twice:
+with Python's default garbage collection, and within `collected_seldom`, as in moot's commands, workers and servers.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
@@ -54,7 +53,7 @@ CORTEX = "cortex_debate"
 
 @dataclass(frozen=True)
 class Case:
-    """A graph and its encoder, a function that runs its n-th debate, and the limit of wall time / (depth x latency)."""
+    """A graph, its encoder, the maximum of wall time / (depth x latency), and a function that runs its n-th debate."""
 
     graph: str
     embedder: str

@@ -85,7 +85,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
             axes.set(xscale="log", yscale="log")
             axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
             axes.xaxis.minorticks_off()
-        query.set_ylim(top=10 * query.get_ylim()[1])  # for the legend
+        query.set_ylim(top=10 * query.get_ylim()[1])  # space for the legend
         for axes in (time, memory):
             axes.set_xscale("log", base=2)
             axes.set_xticks([*growth.DEBATES], [str(n) for n in growth.DEBATES])

@@ -1,9 +1,9 @@
-"""The cost of retrieval as ratios: encoding relative to plain PyTorch, indexing to encoding, a query to its parts.
+"""The cost of retrieval as ratios: encoding to plain PyTorch, indexing to encoding, and a query to its parts.
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
 Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, they are
-repeated with a number before their text. `corpora.py` measures how all this grows with a corpus.
+repeated with a number before their text. `corpora.py` measures how the costs grow with the size of a corpus.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUERIES = 100
 
 
 def passages_of(files: list[Path], count: int) -> list[Passage]:
-    """This many passages, in a fixed random order."""
+    """``count`` passages, in a fixed random order."""
     found = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     random.Random(1).shuffle(found)
     while len(found) < count:
@@ -41,12 +41,12 @@ def text_of(passage: Passage) -> str:
 
 
 def seconds_since(start: float) -> float:
-    """Seconds since a moment of `time.perf_counter`."""
+    """Seconds since ``start``, a value of `time.perf_counter`."""
     return time.perf_counter() - start
 
 
 async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
-    """Print the speed relative to plain PyTorch in three pairs of runs, and how many nearest texts stay the same."""
+    """Print the speed relative to plain PyTorch in three pairs of runs, and the share of nearest texts in common."""
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
@@ -67,7 +67,7 @@ async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
 
 
 async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
-    """Print the time of encoding alone relative to that of indexing, in pairs of runs."""
+    """Print the time of encoding alone relative to the time of indexing, in three pairs of runs."""
     shares = []
     for i in range(3):
         start = time.perf_counter()
@@ -81,7 +81,7 @@ async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> No
 
 
 async def time_queries(encoder: SentenceEncoder, queries: list[str]) -> None:
-    """Print the time of a dense search relative to the encoder's and Chroma's own time, as medians of queries."""
+    """Print the median time of a dense search, relative to the median time of the encoder and Chroma alone."""
     corpus = await open_corpus("bench-0", encoder.name)
     dense = await open_retriever("chroma:bench-0")
     await dense.search("warm", 10)

@@ -1,9 +1,10 @@
 """The cost of many simultaneous debates, compared with the same calls made directly.
 
 The calls are those of 120 Tool-MAD debates with three disputed rounds, 64 debates at once, on the scripted endpoint.
-They are made by bare aiohttp (floor.py) and by moot. For comparison, the same number of calls is made by Du et al.'s
-multi-agent debate (three agents, two rounds), written plainly on AsyncOpenAI and as moot's `society_of_minds`, and as
-single calls of AsyncOpenAI and of ChatOpenAI. Each way runs in a new process; the ways alternate several times.
+They are made by bare aiohttp (floor.py) and by moot. For comparison, the same number of calls is made in four other
+ways: by Du et al.'s multi-agent debate (three agents, two rounds), written plainly on AsyncOpenAI; by moot's
+`society_of_minds`; as single calls of AsyncOpenAI; and as single calls of ChatOpenAI. Each way runs in a new process.
+The ways alternate several times.
 
     python -m tests.benchmarks.scale [--latency-ms 50] [--runs 3] [--json FILE] [--check]
 """
@@ -19,7 +20,7 @@ from tests.benchmarks.ways import ENDPOINT_RULES, run
 
 DEBATES, AT_ONCE = 120, 64
 CALLS, DEPTH, SOCIETY_CALLS = 31, 9, 6
-"""The calls of a Tool-MAD debate, its longest chain of calls, the calls of Du et al.'s debate."""
+"""The calls of a Tool-MAD debate, the length of its longest chain of calls, the calls of Du et al.'s debate."""
 CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
 """The mean number of calls in flight if `AT_ONCE` debates had no other work."""
 WAYS = {
@@ -33,7 +34,7 @@ WAYS = {
 }
 """For each way: its description, the number of debates or calls, and how many run at once."""
 MOST_TIMES, MOST_MS = 4.0, 1.3
-"""Limits for Tool-MAD in moot: wall time relative to bare aiohttp, milliseconds of processor time per call."""
+"""Limits for Tool-MAD in moot: wall time relative to bare aiohttp, and milliseconds of processor time per call."""
 BUSY = 0.9
 """Above this share of a core, the endpoint limits the speed."""
 

@@ -27,7 +27,7 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with aligned columns."""
+    """A Markdown table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [header, ["-" * width for width in widths], *rows]
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)

@@ -1,9 +1,9 @@
-"""How much a trial (PROClaim) sends.
+"""The prompt tokens that a trial (PROClaim) sends, by role and step.
 
 The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, the
 court grants every expert, and each debate has two rounds (replies in trial_rules.json). The program prints the prompt
-tokens (characters / 4, over all messages of all calls) by role and step. It also prints how many of them a provider's
-prefix cache cannot serve: those after the longest prefix that a prompt shares with an earlier one.
+tokens (characters / 4, over all messages of all calls). It also prints the tokens that a provider's prefix cache cannot
+serve: the tokens after the longest prefix that a prompt shares with an earlier prompt.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
@@ -52,7 +52,7 @@ RULES: list[dict[str, Any]] = [
 
 
 async def trial(_: int) -> dict[str, Any]:
-    """A trial with two rounds in each debate, in which the court grants every expert; latency.py times it."""
+    """Run a trial with two rounds in each debate, in which the court grants every expert. latency.py times it."""
     roles = ProclaimSettings().roles()
     settings = ProclaimSettings.model_validate(
         {
@@ -93,7 +93,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
         corpus: the passages of check_covid, JSON lines.
 
     Raises:
-        AssertionError: the trial differs from the one whose tokens are stated in docs/figures.md.
+        AssertionError: the trial differs from the trial whose tokens docs/figures.md states.
     """
     await index_passages("check_covid", read_passages(corpus), encoder="openai:stub-embedding")
     settings = ProclaimSettings.model_validate(
@@ -146,7 +146,7 @@ def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
 
 
 def print_report(prompts: Sequence[str]) -> None:
-    """Print the number of prompt tokens, and of those after the longest prefix shared with an earlier prompt.
+    """Print the number of prompt tokens, and of tokens after the longest prefix shared with an earlier prompt.
 
     Args:
         prompts: all prompts of one model, in order.

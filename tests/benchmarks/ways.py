@@ -1,7 +1,7 @@
 """Run debates or single calls in one of several ways, with a fixed number of them at the same time.
 
-scale.py and growth.py start the endpoint of OPENAI_BASE_URL, and this program in a new process for each measurement. It
-runs with Python's default settings, by a plain `asyncio.run`, and prints the figures as one line of JSON.
+scale.py and growth.py start the endpoint of OPENAI_BASE_URL, and this program in a new process for each measurement.
+The program uses Python's default settings and a plain `asyncio.run`. It prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -26,18 +26,18 @@ from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
 RunOne = Callable[[int], Awaitable[int]]
-"""A function that runs a debate, or makes a call, by its number; it returns the number of chat calls."""
+"""A function that runs the debate, or makes the call, with a number. It returns how many chat calls were made."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
-"""The scripted endpoint's replies in all ways."""
+"""The scripted endpoint's replies for all ways."""
 SYSTEM = "You are one of the agents who check a claim. " * 16
 QUESTION = "Resolution {} says so. Is it true? Go step by step, and end with SUPPORTS, REFUTES or NOT ENOUGH INFO."
 
 
 @asynccontextmanager
 async def bare_aiohttp(_: Settings) -> AsyncIterator[RunOne]:
-    """Tool-MAD's requests only."""
+    """Tool-MAD's requests, sent with aiohttp alone."""
     import aiohttp
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -61,7 +61,7 @@ async def by_moot(graph: str, settings: Settings) -> RunOne:
 
 @asynccontextmanager
 async def moot(settings: Settings) -> AsyncIterator[RunOne]:
-    """Tool-MAD, three disputed rounds."""
+    """Tool-MAD with three disputed rounds."""
     yield await by_moot("tool_mad", {**SETTINGS, "embedder": "openai:stub-embedding", **settings})
 
 

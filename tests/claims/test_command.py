@@ -63,7 +63,7 @@ def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: Start
     assert "or name another source in place of `web`, e.g." in tried.stdout
 
 
-def test_a_failed_run_is_in_the_history_under_the_name_of_its_file(article: Path, start_stub: StartStub) -> None:
+def test_the_history_shows_a_failed_run_by_file_name_or_first_line(article: Path, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     done = moot("claims", article, "--model", "openai:stub")
     assert (done.returncode, "refused the key" in done.stderr, "Traceback" in done.stderr) == (2, True, False)

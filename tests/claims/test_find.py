@@ -116,7 +116,7 @@ async def test_claims_invented_by_a_weak_model_are_dropped_with_a_reason(start_s
     assert [one["why"] for one in found["dropped"] if one["step"] == "rate"] == ["No rating was given."]
 
 
-async def test_claims_with_different_figures_are_never_joined(start_stub: StartStub) -> None:
+async def test_claims_with_different_figures_are_not_joined(start_stub: StartStub) -> None:
     start_stub(rules(groups=[{"numbers": [2, 3, 4, 77]}]))
     assert [len(one["also"]) for one in (await find())["claims"]] == [0, 1, 0]
 
@@ -161,10 +161,10 @@ async def test_the_parts_of_a_long_text_are_read_in_parallel(start_stub: StartSt
     found = await find(f"{body}\n\n{TEXT}")
     assert len(found["text"].split()) > 20_000
     assert len(found["parts"]) == len(found["calls"]) == 15  # of at most 1,500 words, one call each
-    assert found["depth"] == 1  # no part waits for another one
+    assert found["depth"] == 1  # no part waits for another
 
 
-async def test_a_part_without_a_usable_reply_is_reported_as_unread(start_stub: StartStub) -> None:
+async def test_a_part_without_a_usable_reply_is_unread_and_without_any_the_run_fails(start_stub: StartStub) -> None:
     text = f"{TEXT}\n\n" + "The old mill of the village burned. " * 20 + "A cow survived."
     start_stub([{"match": "Find the claims(?s:.*)A cow survived", "reply": "no"}, *rules()])
     found = await find(text, part_words=60)
@@ -249,7 +249,7 @@ async def test_a_second_run_reads_paid_calls_from_the_ledger(start_stub: StartSt
     assert found["usage"]["from_ledger"]["calls"] == 4
 
 
-async def test_the_table_is_read_by_moot_batch(start_stub: StartStub, tmp_path: Path) -> None:
+async def test_moot_batch_reads_the_table_in_which_formulas_are_escaped(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub(rules())
     claims = (await find())["claims"]
     claims[0] |= {"claim": "=1+1"}

@@ -1,4 +1,4 @@
-"""Positions of claims in a text, words of a claim that its text lacks, and how check-worthy a claim is."""
+"""Positions of claims in a text, words of a claim that its text lacks, and scores of check-worthiness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int
 
 
 def filled_parts(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
-    """The words of a claim that its quote lacks, whether each was computed, and unknown words."""
+    """The words that a claim adds to its quote, each with whether it was computed; and the words that `TEXT` lacks."""
     found, unknown = words_filled_in(claim, quote, vocabulary([TEXT]), date)
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 

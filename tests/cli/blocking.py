@@ -1,4 +1,4 @@
-"""Sources that block for ten minutes: one a thread, the other the event loop. Each prints to stderr when called."""
+"""Sources that block for ten minutes: one blocks a thread, the other the event loop. Each first prints to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script of a trial, and its output."""
+"""A scripted trial: the endpoint's rules, and functions that run the trial and read its output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = {title: evidence_id("Shelf", text) for title, text in TEXTS.items()}
 
 
 class Shelf(BaseRetriever):
-    """A source that finds the pieces named in a query (``#Balance``), or else three pieces; it fails for ``#Down``."""
+    """A source that finds the texts that a query names (``#Balance``), or else three texts. It fails for ``#Down``."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         named = re.findall(r"#(\w+)", query) or ["Definition", "Custody", "Football"]
@@ -44,12 +44,12 @@ shelf = Shelf()
 
 
 def printed_piece(title: str) -> str:
-    """A piece as it is printed."""
+    """A piece of evidence as the screen shows it."""
     return f"{title} [{IDS[title]}]"
 
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A role's reply if its prompt matches; without fields, an unusable reply."""
+    """A rule: a role's reply to matching prompts; without fields, an unusable reply."""
     content = {"fields": fields} if fields else {"reply": "I would rather not say."}
     return {"model": f"stub-({role})$", "match": match, **content} | ({"times": times} if times else {})
 
@@ -66,7 +66,7 @@ def argues(role: str, side: str, text: str, *citations: tuple[str, str]) -> dict
 
 
 def reflects(role: str, side: str, *flaws: str, **three: float) -> dict[str, Any]:
-    """A rule: a counsel's flaws, and its three scores of itself."""
+    """A rule: the flaws that a counsel finds in its own argument, and three scores of it."""
     return counsel(role, side, "flaws", None, flaws=list(flaws), **three, discovery_need="", refined_stance="")
 
 
@@ -76,7 +76,7 @@ def weighs(title: str, relevance: float, credibility: float) -> dict[str, Any]:
 
 
 def judges(number: int, verdict: str, *scores: float) -> dict[str, Any]:
-    """A rule: a judge's verdict and its three scores."""
+    """A rule: a judge's verdict and three scores."""
     names = ("evidence_strength", "argument_validity", "scientific_reliability")
     given = dict(zip(names, scores, strict=True))
     return rule(f"judge-{number}", "", None, verdict=verdict, reason=f"Reason {number}.", **given)
@@ -147,11 +147,11 @@ SCRIPT = [
 
 
 def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
-    """Run a scripted trial, and print it; every role has its own model."""
+    """Run a scripted trial on the screen. Every role has its own model."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
-    chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors are arbitrary
+    chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors say nothing about similarity
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     begins = DebateSetup(settings, LedgerUse())
     debate_and_print(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)

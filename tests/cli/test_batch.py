@@ -1,4 +1,4 @@
-"""The command ``moot batch``: table, documents and reports; it continues after a kill; ceilings for all rows."""
+"""``moot batch``: its table, documents and reports, ceilings for all rows, and batches that continue after a kill."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
 
 
 def kill_after(command: Sequence[object], ended: int) -> None:
-    """Start a command, and kill it after a number of finished debates; then its worker processes end by themselves."""
+    """Start a command, and kill it after a number of finished debates. Its worker processes then end by themselves."""
     words = [*COMMAND, *map(str, command)]
     process = start(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -165,7 +165,7 @@ def test_rows_are_summarised_for_readers(start_stub: StartStub, tmp_path: Path) 
     words = ["batch", path, "--out", out, *MODEL, "--given", tmp_path / "letter.txt", "--set", "reader_summary=true"]
     done = moot(*words)
     assert done.returncode == 0, done.stderr
-    assert len(chat_calls(stub)) == 4  # a debate's call and its summary's
+    assert len(chat_calls(stub)) == 4  # for each row, a call of the debate and a call of the summary
     for row in table_of(out):
         document = json.loads((out / row["document"]).read_text())
         assert "reporter" in document["models"]
@@ -288,7 +288,7 @@ def test_a_signal_leaves_a_table_and_the_same_command_continues(
     assert len(chat_calls(stub)) <= 12 + 2 * workers  # only calls in flight are repeated
 
 
-def test_a_second_batch_cannot_use_the_folder(tmp_path: Path) -> None:
+def test_a_second_batch_cannot_use_the_folder_at_the_same_time(tmp_path: Path) -> None:
     from moot.cli.batch.run import LOCK
     from moot.core.files import exclusive_folder
 
@@ -297,7 +297,7 @@ def test_a_second_batch_cannot_use_the_folder(tmp_path: Path) -> None:
     assert (done.returncode, "Another batch writes" in done.stderr) == (2, True)
 
 
-def test_a_batch_keeps_no_texts_of_rows_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, used = tmp_path / "long.jsonl", []
     rows = ({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600} for number in range(120))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -359,7 +359,7 @@ def test_names_of_files_are_safe_and_distinct() -> None:
     ]
     names = [file_name(id) for id in ids]
     assert len({name.lower() for name in names}) == len(names)
-    assert file_name(names[1]) != names[1]  # no id can take another one's file name
+    assert file_name(names[1]) != names[1]  # no id can take the file name of another id
     assert all(name.isascii() and len(name) < 80 and "/" not in name and name[0] not in ".-" for name in names)
 
 
@@ -405,7 +405,8 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
-    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:  # workers are not forked
+    # The command is not forked, so that its workers are its children.
+    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
             assert process.poll() is None

@@ -1,4 +1,4 @@
-"""``moot verify --beside``: a control after a debate, at the debate's own cost."""
+"""``moot verify --beside``: a control (self-consistency) after a debate, at the same cost."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # the summary is added later
 
 
-def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
+def test_texts_are_given_in_files_and_an_invalid_line_is_named(tmp_path: Path) -> None:
     letter, lines, out = tmp_path / "letter.md", tmp_path / "lines.jsonl", tmp_path / "verdict.json"
     letter.write_text("# Heading\n\nOne paragraph.\n\nAnother.\n")
     lines.write_text('{"text": "First.", "id": "a"}\n\n{"text": "Second\u2028line."}\n')
@@ -251,7 +251,7 @@ def test_a_claims_speaker_and_date_are_printed_and_stored(tmp_path: Path) -> Non
     assert (task["speaker"], task["claim_date"]) == ("Ada Byron", "2020-10-25")
 
 
-def test_dotted_keys_set_nested_settings() -> None:
+def test_dotted_keys_set_nested_settings_but_nothing_within_a_plain_value() -> None:
     pairs = ["models.judge.model=openai:a", "models.judge.temperature=0.5", "models.rag=openai:b", "k=5"]
     settings: Any = parse_settings(ToolMadSettings, pairs, {})
     assert (settings.models["judge"].temperature, settings.models["rag"], settings.k) == (0.5, "openai:b", 5)

@@ -85,8 +85,8 @@ def test_configured_numbers_and_graphs_are_used_and_the_file_is_private(own_home
         (["set", "corpus", "sk-proj-abcdefghijklmnopqrstuv"], "The value of corpus is a secret"),
         (["set", "model", "opnai:gpt"], "Did you mean openai?"),
         (["set", "model", "gpt-4o"], "named provider:name"),
-        (["set", "budget", "many"], "budget is a whole number"),
-        (["set", "budget", "1.5"], "budget is a whole number"),
+        (["set", "budget", "many"], "budget must be a whole number"),
+        (["set", "budget", "1.5"], "budget must be a whole number"),
         (["set", "graph", "tool_mat"], "Did you mean tool_mad?"),
         (["set", "model", ""], "model is empty"),
         (["unset", "model"], "sets no model"),
@@ -145,7 +145,7 @@ def test_only_a_named_env_file_is_read_and_the_environment_overrides_it(
 
 def test_an_error_about_an_invalid_value_names_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_BUDGET", "much")
-    with pytest.raises(UserError, match="MOOT_BUDGET: budget is a whole number"):
+    with pytest.raises(UserError, match="MOOT_BUDGET: budget must be a whole number"):
         value_of("model")
 
 

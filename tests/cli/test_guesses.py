@@ -1,4 +1,4 @@
-"""Commands that users guess work, or the error names the right one; listings as JSON; help; completion."""
+"""Commands that users guess work, or the error names the right command; listings as JSON; help; completion."""
 
 from __future__ import annotations
 

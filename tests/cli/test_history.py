@@ -1,4 +1,4 @@
-"""Local debates: stored, listed, shown, reported and deleted; corpora too."""
+"""Local debates are stored, listed, shown, reported and deleted; corpora are listed, shown and deleted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_out_selects_the_format_by_suffix_and_report_refuses_invalid_input(tmp_p
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
     (tmp_path / "y.json").write_text("[]")
     done = moot("report", str(tmp_path), "--md", "--html")
-    assert done.returncode == 2  # the error names the file that is not a document
+    assert done.returncode == 2  # one of the files is not a document
     assert "y.json" in done.stderr
     assert {path.name for path in tmp_path.glob("x.*")} == {"x.html", "x.md", "x.json"}
     done = moot("report", str(tmp_path / "x.json"), "--claimreview")

@@ -55,7 +55,9 @@ def test_debates_are_listed_and_shown(home: Path) -> None:
     assert [entry["about"] for entry in document["entries"]] == [{"role": "judge", "model": "m"}, {}]
 
 
-def test_without_a_ledger_the_list_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_ledger_no_debates_are_found_and_no_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "none"))
     assert json.loads(moot("ledger", "--json").stdout) == []
     assert moot("ledger").stdout == "The ledger is empty.\n"
@@ -135,7 +137,7 @@ def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines
     assert len(json.loads(moot("ledger", "--json").stdout)) == 2
 
 
-def test_a_line_or_a_file_that_is_too_long_is_refused(
+def test_a_file_with_a_long_line_or_too_many_entries_or_bytes_is_refused(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "long.jsonl"

@@ -1,4 +1,4 @@
-"""Listing commands import few modules, and their file agrees with the graphs."""
+"""Listing commands import no heavy modules, and the file that they read agrees with the graphs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_listings_help_and_errors_load_no_heavy_module() -> None:
 
 def test_the_file_of_listings_is_up_to_date() -> None:
     command = [sys.executable, "-m", "moot.cli.listings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # sets have another order than in the process that wrote the file
+    hashing = {"PYTHONHASHSEED": "7"}  # gives sets another order than in the process that wrote the file
     done = subprocess.run(command, capture_output=True, timeout=200, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == FILE.read_text(encoding="utf-8"), (
         "cli/listings.jsonl is out of date: run `make docs`"

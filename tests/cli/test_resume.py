@@ -103,7 +103,7 @@ def test_a_document_that_could_not_be_written_costs_no_further_calls(start_stub:
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)  # without it, the command's check of the file would already end `select`
+    writer = os.open(pipe, os.O_WRONLY)  # otherwise the command's check of the file would already end `select`
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document, so its writer blocks
     first = start([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])

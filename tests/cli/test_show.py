@@ -1,4 +1,4 @@
-"""Debates on the screen: the output for the updates of nodes, for every graph."""
+"""Debates on the screen: the lines that are printed for the updates of nodes, for every graph."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ POOL = {
 def test_selected_pool_items_are_shown() -> None:
     base = turn("debater-1", "respond")
     selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
-    nameless = [{**piece(2, "Lead"), "title": ""}]  # web results as debaters see them
+    nameless = [{**piece(2, "Lead"), "title": ""}]  # in this update only: the title of the pool is shown
     answered = {**selected, "answer": "REFUTES", "rationale": "Reasons.", "outcome": "ok"}
     lines = printed_lines(
         MadkeSettings(),
@@ -313,7 +313,7 @@ def test_a_tie_in_cortex_debate_leaves_no_verdict(start_stub: StartStub, capsys:
     assert "Verdict: none, as no answer has the most votes (max_rounds)" in lines
 
 
-def test_only_some_of_many_reasons_are_printed_and_equal_ones_once() -> None:
+def test_only_some_of_many_reasons_are_printed_and_equal_reasons_once() -> None:
     votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
     key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
     document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C at several moments: documents and messages of stopped commands; busy threads delay no end."""
+"""SIGTERM and Ctrl-C at several moments: documents and messages of stopped commands, also with busy threads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
     """Start a debate in a new process, with its standard input open.
 
-    Any program other than `COMMAND` is not forked, so it has imported nothing yet.
+    Only `COMMAND` is forked. Another program starts without imported modules.
     """
     command = [*program, "verify", CLAIM, *words]
     pipe = subprocess.PIPE
@@ -94,7 +94,7 @@ def test_a_signal_while_a_thread_is_busy_stops_the_debate(
 
 
 @pytest.mark.parametrize("limit", ["timeout=1", "max_seconds=1"])
-def test_the_command_ends_though_a_thread_is_still_busy(limit: str, start_stub: StartStub) -> None:
+def test_the_command_ends_although_a_thread_is_still_busy(limit: str, start_stub: StartStub) -> None:
     start_stub()
     process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--set", limit, "--json")
     said, errors = process.communicate(timeout=60)  # the thread is busy for ten minutes

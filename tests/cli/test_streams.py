@@ -1,4 +1,4 @@
-"""In every command, errors go to standard error, and standard output has the requested output only."""
+"""Every command prints errors to standard error, and only the requested output to standard output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "eval ragas": (["nowhere", "--model", "openai:any"], "moot: There is no file or folder nowhere"),
     "eval retrieval": (["--data", "nowhere"], "moot: "),
 }
-"""For each command: invalid arguments, and the error."""
+"""For each command: invalid arguments, and a part of the error."""
 
 
 def test_every_command_has_a_case_with_invalid_arguments() -> None:

@@ -1,4 +1,4 @@
-"""Traces at the end of a process: sent before it ends, or dropped in time if LangSmith does not answer."""
+"""Traces at the end of a process are sent before it ends, or dropped soon if LangSmith does not answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float
 
 
 def timed_run(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any], str, float]:
-    """A debate's document, its stderr, and the seconds from the document to the end of the process."""
+    """Run a debate; return its document, its stderr, and the seconds from the document to the end of the process."""
     command = [sys.executable, *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=os.environ | environment, text=True, **streams) as process:  # type: ignore[call-overload]

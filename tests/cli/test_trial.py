@@ -1,4 +1,4 @@
-"""Trials on the screen: the output for the updates of PROClaim's nodes, from the premises to the dissent."""
+"""Trials on the screen: the lines that are printed for the updates of PROClaim's nodes; settings of trials."""
 
 from __future__ import annotations
 

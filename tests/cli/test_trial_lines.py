@@ -1,4 +1,4 @@
-"""Trials on the screen: the output for single nodes, for two parallel debates, and at the end."""
+"""Trials on the screen: the lines for single nodes, for two parallel debates, and at the end."""
 
 from __future__ import annotations
 
@@ -202,12 +202,12 @@ def test_long_names_of_judges_widen_their_column() -> None:
 def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
     first = [("primary", 1, "a"), ("primary", 1, "b"), ("primary", 2, "c"), ("primary", 3, "d")]
     second = [("switched", 1, "A"), ("switched", 2, "B"), ("switched", 2, "C")]
-    for places in itertools.combinations(range(7), 3):  # every interleaving of the two
+    for places in itertools.combinations(range(7), 3):  # every interleaving of the two debates
         ones, others = iter(first), iter(second)
         happened = [next(others) if place in places else next(ones) for place in range(7)]
-        floor, shown = DebateOrder[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
+        order, shown = DebateOrder[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
-            shown += floor.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
+            shown += order.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
         assert sorted(shown) == sorted([*first, *second])
         assert [event for event in shown if event in first] == first
         assert [event for event in shown if event in second] == second
@@ -258,7 +258,7 @@ def test_an_interrupted_trial_shows_the_waiting_lines() -> None:
 def ending_lines(
     verdicts: Sequence[str | None], confidence: float, quotes: Sequence[str] = (), **parts: float | None
 ) -> list[str]:
-    """The lines of a verdict with these judges and this confidence, and of the plaintiff's quotes."""
+    """The lines at the end of a trial with these verdicts of judges, this confidence and these quotes."""
     given = [verdict for verdict in verdicts if verdict]
     raw = max(given, key=given.count)
     judged = [

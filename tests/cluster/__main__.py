@@ -1,8 +1,8 @@
 """``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
 
-Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one experiment, ``--service`` those of the
-service only; these need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
-exit code is 1 if an experiment fails.
+Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one experiment. ``--service`` runs only the
+experiments of the service, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or the one in
+``.venv-service``. The exit code is 1 if an experiment fails.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST_SPEEDUP = 1.8
 COST = 3.0
 """Milliseconds of processor time that a queue row may cost."""
 REFUSAL_DELAY = 0.15
-"""Seconds in which all processes must learn that the endpoint refused a call of one of them."""
+"""Seconds within which all processes must learn that the endpoint refused a call of one process."""
 DISK_SIZE = 48 * 2**20
 """Bytes of the disk that becomes full."""
 COUNT_WORKERS = "SELECT count(*) FROM moot.workers"
@@ -184,7 +184,7 @@ EXPERIMENTS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 
 
 def run_queue_experiments(only: list[str]) -> bool:
-    """Run the queue's experiments, all or those named; return whether one failed."""
+    """Run all experiments of the queue, or only the named ones; return whether one failed."""
     wrong = False
     for run_experiment in EXPERIMENTS:
         if only and run_experiment.__name__ not in only:

@@ -62,7 +62,7 @@ class QueueExperiment:
         self.postgres = Postgres(self.server.url)
         self.postgres.prepare()
         self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", self.silence)
-        self.ask("DELETE FROM moot.workers")  # an earlier experiment has killed them
+        self.ask("DELETE FROM moot.workers")  # killed by an earlier experiment
         self._stack = ExitStack()
         self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
@@ -137,7 +137,7 @@ class QueueExperiment:
         self.server.start()
 
     def freeze(self, draw: random.Random) -> None:
-        """Freeze a worker with its processes until the queue takes it for dead, then continue it."""
+        """Freeze a worker with its processes until the queue counts it as dead, then continue it."""
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
@@ -207,7 +207,7 @@ def run_with_faults(
 
 
 def deviations(experiment: QueueExperiment, rows: int) -> list[str]:
-    """Describe each deviation of a finished batch, of which one row is poisoned, from the expected result."""
+    """A description of each deviation from the expected result of a finished batch with one poisoned row."""
     table, found = experiment.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):

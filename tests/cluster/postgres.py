@@ -58,12 +58,12 @@ class Server:
             raise RuntimeError(f"{program}: {done.stdout}")
 
     def start(self) -> None:
-        """Start it, and wait until it accepts connections."""
+        """Start the server, and wait until it accepts connections."""
         options = f"{OPTIONS} -p {self.port} -k {self.folder}"
         self._run("pg_ctl", "-w", "-D", self.folder / "data", "-l", self.folder / "log", "-o", options, "start")
 
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """Whether the server runs."""
         try:
             self._run("pg_ctl", "-D", self.folder / "data", "status")
         except RuntimeError:
@@ -71,7 +71,7 @@ class Server:
         return True
 
     def stop(self) -> None:
-        """Stop it, and cut off all connections."""
+        """Stop the server, and cut off all connections."""
         self._run("pg_ctl", "-w", "-m", "fast", "-D", self.folder / "data", "stop")
 
 

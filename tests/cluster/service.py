@@ -94,7 +94,7 @@ class ServiceExperiment:
         return found
 
     def unfinished(self) -> list[Any]:
-        """The unfinished debates in the database, with the server's run, for diagnosis."""
+        """The unfinished debates in the database, each with its run, for diagnosis."""
         query = (
             "SELECT d.id, d.status, to_timestamp(d.updated)::text, d.note, s.seen::text, r.status, r.updated_at::text, "
             "r.execution_params -> '_retry_count' FROM moot.debates AS d LEFT JOIN runs AS r ON r.run_id = d.run "
@@ -164,7 +164,7 @@ class ServiceExperiment:
             with closing(Postgres(self.service.postgres.url)) as postgres:
                 self.service.wait_for(
                     lambda: not postgres.do(lambda cursor: cursor.execute(query, (own_runs,)).fetchone()[0]),
-                    "no worker has taken the debates of the frozen one",
+                    "no worker has taken the debates of the frozen worker",
                 )
         finally:
             os.kill(worker.pid, signal.SIGCONT)
@@ -185,7 +185,7 @@ class Fault:
         name: one word, for ``--only``.
         description: the fault in words, for the table.
         events: the events, each caused once.
-        may_need_resuming: whether debates may have to be resumed by hand.
+        may_need_resuming: whether debates may have to be resumed on request.
         may_repeat_calls: whether calls in flight may be made again.
     """
 
@@ -219,7 +219,7 @@ class Result:
     errors: int
 
     def deviations(self, fault: Fault) -> list[str]:
-        """Describe each figure that is not as expected."""
+        """A description of each figure that is not as expected."""
         most = self.in_flight if fault.may_repeat_calls else 0
         found = [f"{self.lost} debates have no verdict"] * bool(self.lost)
         found += [f"{self.listed_twice} debates are listed twice"] * bool(self.listed_twice)

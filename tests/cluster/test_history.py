@@ -1,4 +1,4 @@
-"""`moot list`, `show`, `delete` and `ledger` read the database of a service if one is configured."""
+"""`moot list`, `show`, `delete` and `ledger` use the database of a service if one is configured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
-    """The URL of a database with four debates: Ann's is done, Bob's runs, one lost its process, one is in the queue."""
+    """The URL of a database with four debates: Ann's is done, Bob's runs, one lost its process, one is queued."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with closing(Postgres(server.url)) as postgres:
@@ -89,7 +89,7 @@ def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch
     assert DONE not in moot("ledger", "--json").stdout
 
 
-def test_moot_ledger_reads_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
+def test_moot_ledger_reads_exports_and_deletes_debates_of_a_database(url: str, tmp_path: Path) -> None:
     assert json.loads(moot("ledger", "--json").stdout) == []
     listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
     found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
@@ -107,7 +107,9 @@ def test_moot_ledger_reads_the_ledger_of_a_database(url: str, tmp_path: Path) ->
     assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
 
 
-def test_a_database_of_another_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_of_another_version_without_tables_or_unreachable_is_an_error(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def change(query: str) -> None:
         with closing(Postgres(url)) as postgres:
             postgres.do(lambda cursor: cursor.execute(query))
@@ -120,6 +122,6 @@ def test_a_database_of_another_version_is_refused(url: str, monkeypatch: pytest.
     change("DROP SCHEMA moot CASCADE")
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
-    # the command does not wait for the database
+    # The command does not wait until the database is back.
     away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")
     assert (away.returncode, "Check that it is running" in away.stderr) == (3, True)

@@ -1,4 +1,4 @@
-"""The queue's tables in Postgres: rows, which end once; the budget of a batch; the ledger."""
+"""The queue's tables in Postgres: rows, which end only once; the budget of a batch; the ledger."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     assert take_job_keys(postgres) == ["key0", "key1"]
 
 
-def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) -> None:
+def test_a_batch_is_cancelled_shown_and_retried(server: Server, postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(2))

@@ -1,4 +1,4 @@
-"""Workers that cannot run rows or reach Postgres, and rows without a worker."""
+"""Workers that cannot run rows or cannot reach Postgres, and rows without a worker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def wait_for_workers(experiment: QueueExperiment, count: int) -> None:
 
 
 async def test_a_process_is_killed_even_if_the_first_task_that_ends_it_is_cancelled() -> None:
-    """In a worker, the first task is the heartbeat's; a worker that resigns cancels it."""
+    """In a worker, the heartbeat is the first task to end a process; a worker that gives up cancels its heartbeat."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
@@ -137,7 +137,9 @@ def test_the_absence_of_workers_is_reported_each_time_it_begins() -> None:
     assert lengths == [1, 1, 1, 1, 2, 2]
 
 
-def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+def test_rows_without_a_worker_are_reported_and_calls_without_a_price_are_counted(
+    server: Server, start_stub: StartStub, tmp_path: Path
+) -> None:
     with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
         batch = experiment.submit(3)
         experiment.wait(lambda: "No worker takes rows from the queue" in log_of(experiment))

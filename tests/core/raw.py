@@ -18,7 +18,7 @@ REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "ch
 
 @dataclass
 class Raw:
-    """A running server: its address, the requests it received, and how many connections were made and closed."""
+    """A running server: its address, the requests it received, its connections, and an item per closed connection."""
 
     url: str = ""
     heads: list[str] = field(default_factory=list)

@@ -111,7 +111,9 @@ async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLed
     assert not (await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)).resumed
 
 
-async def test_another_input_or_setting_or_graph_is_another_debate(ledger: CallLedger) -> None:
+async def test_another_input_setting_or_graph_is_another_debate_and_a_running_debate_is_refused(
+    ledger: CallLedger,
+) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
     await ledger.end(start.id, "interrupted")
     for graph, claim, rounds in (("b", "x", 1), ("a", "y", 1), ("a", "x", 2)):
@@ -186,7 +188,7 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     assert await ledger.find(chat(1)) is None
 
 
-async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> None:
+async def test_a_failing_job_does_not_fail_other_jobs(ledger: CallLedger) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {})
     jobs = [ledger.store_call(id, chat(n), n) for n, id in enumerate([start.id, "of no debate", start.id])]
     results = await asyncio.gather(*jobs, return_exceptions=True)
@@ -260,7 +262,9 @@ async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
     await asyncio.to_thread(ledger.close)
 
 
-async def test_pruning_removes_old_debates_then_entries_of_ended_ones_and_shrinks_the_file(ledger: CallLedger) -> None:
+async def test_pruning_removes_old_debates_then_entries_of_ended_debates_and_shrinks_the_file(
+    ledger: CallLedger,
+) -> None:
     states = {"old": "done", "shown": "done", "late": "failed", "new": "done", "open": "interrupted", "aged": "waiting"}
     ids = {}
     for name, status in states.items():
@@ -283,10 +287,12 @@ async def test_pruning_removes_old_debates_then_entries_of_ended_ones_and_shrink
         left = {debate.id: debate for debate in file.debates()}
         assert set(left) == {ids["shown"], ids["late"], ids["new"], ids["open"], running}
         assert [left[ids[name]].entries for name in ("shown", "new", "late", "open")] == [0, 0, 20, 20]
-        assert pruned.debates == 4  # two are removed, and two lose their entries
+        assert pruned.debates == 4  # two debates are removed, and two lose their entries
         assert not file.needs_pruning(most=before)
         file.prune(most=0)
-        assert [debate.entries for debate in file.debates() if debate.entries] == [20]  # the interrupted debate's
+        assert [debate.entries for debate in file.debates() if debate.entries] == [
+            20
+        ]  # only the interrupted debate keeps them
     finally:
         file.close()
     assert ledger.path.stat().st_size < before // 3

@@ -1,4 +1,4 @@
-"""Temporary folders of killed processes are removed; other files, and the targets of links, stay."""
+"""Temporary folders of killed processes are removed. Other files and the targets of links stay."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) ->
     assert list(temporary_folder.iterdir()) == []
 
 
-def test_files_not_made_by_moot_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
+def test_other_files_and_folders_without_a_lock_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()

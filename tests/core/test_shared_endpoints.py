@@ -1,4 +1,4 @@
-"""Endpoints called by several processes: together they keep the limit of calls, and all wait after one refusal."""
+"""Several processes call one endpoint: together they keep the limit of calls, and all wait after a refusal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_processes_get_fair_shares() -> None:
 
 
 @given(st.integers(1, 64), st.dictionaries(st.text("abcd", min_size=1), st.integers(0, 99), min_size=1), st.integers())
-def test_shares_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], turn: int) -> None:
+def test_shares_are_even_and_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], turn: int) -> None:
     shares = {one: fair_share(most, wanted, one, turn) for one in wanted}
     assert sum(shares.values()) <= most
     short = [one for one in wanted if shares[one] < wanted[one]]
@@ -143,7 +143,7 @@ async def test_a_long_wait_holds_for_its_model_in_all_processes(server: Server) 
             async with one.slot(Limits(), "day"):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
         with pytest.raises(WorldError, match="asked another process for a long wait") as caught:
-            await call(other, "day", times=10_000)  # until the other process knows of it
+            await call(other, "day", times=10_000)  # until the other process knows of the wait
         assert caught.value.retry_after == pytest.approx(7200, abs=60)
         await call(other, "hour")
     async with limiters(server, 1) as (new,):
@@ -152,7 +152,7 @@ async def test_a_long_wait_holds_for_its_model_in_all_processes(server: Server) 
             await call(new, "day")
 
 
-async def test_notifications_in_another_format_are_ignored(server: Server) -> None:
+async def test_invalid_notifications_are_ignored_and_a_valid_notification_is_read(server: Server) -> None:
     shared = SharedEndpoints(Postgres(server.url))
     limiter = Limiter()
     shared.join(ADDRESS, limiter)
@@ -167,7 +167,7 @@ async def test_notifications_in_another_format_are_ignored(server: Server) -> No
 async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     async with limiters(server, 2) as (one, other):
-        async with other.slot(limits):  # now the other process has a share
+        async with other.slot(limits):  # gives the other process a share
             pass
         with pytest.raises(WorldError):
             async with one.slot(limits):

@@ -1,4 +1,7 @@
-"""Endpoints called by several processes with one home folder: all wait after a refusal of one."""
+"""Several processes with one home folder call an endpoint: all wait after one is refused.
+
+Event loops stand for the processes, because each event loop has its own limiter.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ WAIT = 30.0
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder of one test."""
+    """A home folder for one test."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     return tmp_path
 
@@ -48,13 +51,13 @@ async def wait_until_written() -> None:
 
 
 async def refuse_and_write(kind: str = "rate_limited") -> None:
-    """Make a call that is refused, and wait until other processes can know it."""
+    """Make a call that is refused, and wait until other processes can learn of the refusal."""
     await refuse(kind)
     await wait_until_written()
 
 
 async def seconds_to_wait(address: str = ADDRESS) -> float:
-    """How long a new call would wait."""
+    """The seconds that a new call waits; 0 or less if it does not wait."""
     gate, started = limiter(address), asyncio.Event()
 
     async def make_call() -> None:
@@ -70,7 +73,7 @@ async def seconds_to_wait(address: str = ADDRESS) -> float:
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "server_error"])
-def test_all_event_loops_and_processes_wait_if_one_was_asked_to(kind: str) -> None:
+def test_a_new_process_waits_after_a_refusal_of_another_at_the_same_endpoint(kind: str) -> None:
     asyncio.run(refuse_and_write(kind))
     assert 0.9 * WAIT < asyncio.run(seconds_to_wait()) < 1.3 * WAIT
     assert asyncio.run(seconds_to_wait("http://127.0.0.1:2/v1")) <= 0
@@ -89,7 +92,7 @@ def test_a_running_process_waits_after_a_refusal_of_another() -> None:
     asyncio.run(call())
 
 
-def test_a_process_does_not_mistake_its_own_refusal_for_one_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_does_not_learn_of_its_own_refusal_from_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[float] = []
     monkeypatch.setattr(Limiter, "refuse_elsewhere", lambda self, wait, pace: heard.append(wait))
 
@@ -162,7 +165,7 @@ def test_a_limiter_does_not_outlive_its_event_loop() -> None:
 
 
 async def call(name: str) -> WorldError | None:
-    """The error of a call to this model before it is sent; None if it is sent."""
+    """Make a call to this model; return the error that prevents it, None if it is sent."""
     try:
         async with limiter(ADDRESS).slot(Limits(), name):
             return None
@@ -171,7 +174,7 @@ async def call(name: str) -> WorldError | None:
 
 
 async def ask_for_a_long_wait(name: str) -> None:
-    """Make a call to this model, whose endpoint asks to wait for two hours."""
+    """Make a call to this model; the endpoint refuses it and asks for a wait of two hours."""
     with pytest.raises(WorldError):
         async with limiter(ADDRESS).slot(Limits(), name):
             raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)

@@ -1,4 +1,4 @@
-"""Rate limits: callers of one endpoint share its refusals. The event loop's clock jumps to the next timer."""
+"""Rate limits: callers of one endpoint share its refusals. The clock of the event loop jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALLS = 31
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """An event loop that advances its clock at once if it has nothing to do."""
+    """An event loop with a simulated clock, which jumps to the next timer if the loop has nothing to do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,10 +64,10 @@ class SimulatedEndpoint:
     """A simulated endpoint that refuses requests beyond its limits.
 
     Args:
-        rate: the tokens a second that its bucket gains.
-        size: the bucket's maximum of tokens.
-        at_once: the maximum of calls at the same time.
-        retry_after: its Retry-After header; None for no header.
+        rate: the tokens per second that its token bucket gains; a call takes one token.
+        size: the maximum number of tokens in the bucket.
+        at_once: the maximum number of calls at the same time.
+        retry_after: the Retry-After of a refusal in seconds; None for no header.
         seconds: the average duration of a call.
     """
 
@@ -100,7 +100,7 @@ class SimulatedEndpoint:
             self.running -= 1
 
     async def debate(self, limits: Limits, calls: int = CALLS, gate: Limiter | None = None) -> None:
-        """Make ``calls`` calls, a few at once; ``gate`` is the limiter of its process."""
+        """Make ``calls`` calls, up to four at once, with the limiter ``gate`` (by default the endpoint's)."""
         while calls:
             some = min(calls, random.randint(1, 4))
             calls -= some
@@ -175,7 +175,7 @@ def test_callers_with_different_limits_are_all_served(most: list[int], at_once: 
     assert len(model.sent) - len(model.refused_at) == 5 * len(most)
 
 
-def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
+def test_no_request_is_sent_during_retry_after_and_later_requests_are_spread_out() -> None:
     """This holds for waiting calls and for new calls."""
     model = SimulatedEndpoint(rate=10, size=10, retry_after=20.0)
 
@@ -232,7 +232,7 @@ def test_a_call_ends_at_max_wait_if_only_other_processes_are_refused() -> None:
     assert model.sent == []
 
 
-def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() -> None:
+def test_a_retry_after_beyond_the_longest_wait_fails_calls_until_the_rest_is_short_enough() -> None:
     """Calls of another model at the same endpoint are still made."""
     model, other = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40), SimulatedEndpoint()
 
@@ -269,7 +269,7 @@ def test_calls_that_wait_for_their_turn_are_not_sent_during_a_long_wait() -> Non
     assert len(model.sent) == 1
 
 
-def test_calls_that_wait_for_the_end_of_a_long_wait_are_not_sent_during_the_next_one() -> None:
+def test_calls_that_wait_for_the_end_of_a_long_wait_are_not_sent_during_the_next_long_wait() -> None:
     model = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40)
 
     async def calls() -> None:
@@ -333,7 +333,7 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> Non
 
 
 @pytest.mark.parametrize(("other", "share"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
-def test_a_process_slows_down_after_a_refusal_of_another_unless_it_is_slower(other: float, share: float) -> None:
+def test_a_process_slows_down_only_after_a_refusal_of_a_slower_process(other: float, share: float) -> None:
     throttle = Throttle()
     for i in range(100):
         throttle.start(i / 50)

@@ -57,7 +57,7 @@ DRIPS = {
     "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "refusal": (LONG.replace(b"200", b"500"), b" "),
 }
-"""The first bytes of a response, and the bytes that are then repeated without end."""
+"""The first bytes of a response, and the bytes that the server then repeats without end."""
 
 
 @pytest.mark.parametrize("name", DRIPS)
@@ -83,7 +83,7 @@ async def test_the_timeout_also_ends_an_unanswered_attempt_to_connect(monkeypatc
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []
-        for _ in range(3):  # the server accepts none, so the last one stays pending
+        for _ in range(3):  # the server accepts no connection, so the last stays pending
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
@@ -261,7 +261,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 
 
 def bomb(coding: str) -> bytes:
-    """A gigabyte of spaces, or of comment lines and spaces, compressed; the checksum at the end is left out."""
+    """A gigabyte of spaces, or of comment lines and spaces, compressed without the checksum at the end."""
     pack = zlib.compressobj(9, wbits={"gzip": 31, "deflate": 15}[coding.split()[0]])
     piece = b" " * 2**20 if "lines" not in coding else b": \n" * 2**18 + b" " * 2**18
     first, second = (pack.compress(piece) + pack.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
@@ -485,7 +485,7 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
     ("header", "seconds"),
     [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0), ("1e300", 1e9)],
 )
-async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
+async def test_retry_after_is_read_as_seconds_or_a_date(header: str, seconds: float | None) -> None:
     async with raw_server(respond_with(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
         error = await error_of(connection_to(raw.url))
     assert isinstance(error, WorldError)

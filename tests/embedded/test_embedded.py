@@ -1,6 +1,6 @@
-"""The embedded model itself: it checks a claim against one passage, and its server ends with its process.
+"""The embedded model: it checks a claim against one passage, and its server ends with its process.
 
-A whole debate takes the model a minute; CI runs one with ``make demo``.
+A debate of several agents takes the model a minute; CI runs such a debate with ``make demo``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 async def test_a_debate_without_a_model_setting_uses_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from moot.graphs.rag import RagSettings, graph
 
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # one thread: several would spin while other processes use the cores
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while other processes use the cores
     settings = RagSettings(max_tokens=300, k=1, max_evidence_tokens=128)
     document = await graph.ainvoke({"claim": "The platypus is a mammal that lays eggs."}, context=settings)
     assert document["status"] == "done", document["error"]

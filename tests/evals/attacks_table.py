@@ -1,7 +1,7 @@
-"""The effect of attacks on scripted readers, as a table: ``python -m tests.evals.attacks_table [GRAPH ...]``.
+"""Print the effect of attacks on scripted readers: ``python -m tests.evals.attacks_table [GRAPH ...]``.
 
-It takes the options of ``moot eval attack``, too: ``--kept-back`` for the held-out templates, ``--attack injection``
-for one attack only.
+The options of ``moot eval attack`` work, too: for example, ``--kept-back`` for the held-out templates, or
+``--attack injection`` for one attack only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lyi
 
 
 def attack_all_readers(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
-    """The results of the attacks on a graph, with every reader, on all demo claims."""
+    """The results of the attacks on a graph, with every reader and defence, on all demo claims."""
     options = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
     for reader in ("careful", "obedient", "stubborn"):
         options += ["--model", f"openai:{reader}"]
@@ -56,7 +56,7 @@ def cell(result: dict[str, Any]) -> str:
 
 
 SETTINGS = {"rag": RAG, "isolate": RAG, "tool_mad": MAD}
-"""The sources of each system."""
+"""The setting that names the sources of each system."""
 
 if __name__ == "__main__":
     words = sys.argv[1:]

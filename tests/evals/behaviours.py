@@ -1,7 +1,7 @@
-"""The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes
-the digests of all systems; ``--new`` computes only those that are missing.
+"""The behaviour of each system in scripted debates, as a digest.
 
-The model gives the same answer to the same prompt (``fake:``), the encoder hashes words, and the sources are demo
+``python -m tests.evals.behaviours`` writes the digests of all systems; ``--new`` computes only missing digests. The
+model gives the same answer to the same prompt (``fake:``), the encoder hashes words, and the sources are demo
 corpora. A digest covers the parameters of every model, each prompt with the schema of its reply, and each result.
 """
 
@@ -39,7 +39,7 @@ DIMENSIONS = 32
 
 
 class HashEncoder(VectorCache):
-    """An encoder: texts that share words have similar vectors, and vectors are equal on every machine."""
+    """An encoder that gives the same vectors on every machine. Texts that share words have similar vectors."""
 
     name = "hash"
 

@@ -1,4 +1,4 @@
-"""The samples of benchmarks, and their folders."""
+"""The folders of benchmark samples, and the benchmarks that have samples."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ HANDWRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math
 
 
 def gold_parses_as_itself(name: str, item: Item) -> bool:
-    """Whether an item has gold answers, and each is parsed as itself."""
+    """Whether an item has gold answers, and the parser of answers leaves each unchanged."""
     task = make_task(BENCHMARKS[name].task, options=item.options or None, claim=item.claim)
     return bool(item.gold) and all(read_answer(task, gold) == gold for gold in item.gold)

@@ -1,4 +1,4 @@
-"""Inspect lists all installed packages for each task; in these tests it does so once."""
+"""Inspect lists all installed packages for each task. In these tests, it lists them once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Figures printed in the papers, and the same figures recomputed by our functions.
 
 S1 is Tool-MAD's second version (tables III and IV, GPT-4o-mini, 200 items a dataset). S2 is PROClaim (tables 3 and 5);
-its confusion matrices are those of its authors' public development repository,
+its confusion matrices come from its authors' public development repository,
 mnc13/PRAG-ArgumentMining-MultiAgentDebate-RoleSwitching: framework/results_metrics_v2.txt at commit 59fe4121 and
 framework/master_ablation_report.txt at 8218fb87.
 """
@@ -23,12 +23,12 @@ S1_ACCURACY = {
     "FaVIQ": {"MADKE": 0.755, "Tool-MAD": 0.775},
     "AVeriTeC": {"MADKE": 0.585, "Tool-MAD": 0.62},
 }
-"""Exact match of Tool-MAD and of the strongest system it is compared with (S1, table III)."""
+"""Exact match of Tool-MAD and of the strongest other system (S1, table III)."""
 S1_INTERVALS = {"FEVER": (0.67, 0.79), "FEVEROUS": (0.66, 0.78), "FaVIQ": (0.72, 0.83), "AVeriTeC": (0.56, 0.69)}
 """95% bootstrap intervals of Tool-MAD's accuracy (S1, table IV)."""
 S1_TOLERANCE = 0.005 + 1 / S1_ITEMS
-"""Half of the last printed digit plus one item: accuracies of resamples are multiples of 1/200, and with the usual
-1,000 resamples a quantile may be one step higher or lower with another seed."""
+"""Half of the last printed digit plus one item. Accuracies of resamples are multiples of 1/200. With the usual 1,000
+resamples, another seed may move a quantile by one such step."""
 
 # --- S2 ---------------------------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
 
 
 class Check(NamedTuple):
-    """A printed figure and the figure that is computed here."""
+    """A printed figure and our figure."""
 
     source: str
     what: str
@@ -94,12 +94,12 @@ class Check(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the computed figure is within the tolerance of the printed one."""
+        """Whether the figures differ by at most the tolerance."""
         return abs(self.printed - self.computed) <= self.tolerance + 1e-9
 
 
 def checks() -> list[Check]:
-    """All figures of S1's table IV and S2's tables 3 and 5 that we recompute."""
+    """The figures of S1's table IV and S2's tables 3 and 5, each with our figure."""
     made: list[Check] = []
     for dataset, printed in S1_INTERVALS.items():
         right = round(S1_ITEMS * S1_ACCURACY[dataset]["Tool-MAD"])
@@ -110,7 +110,7 @@ def checks() -> list[Check]:
     for table, rows in (("S2, table 3", S2_TABLE_3), ("S2, table 5", S2_TABLE_5)):
         for name, row in rows.items():
             gold, outcomes = claims_of(row)
-            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as the paper counts it
+            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as in the paper
             for what, theirs, score in (
                 ("accuracy", row.accuracy, accuracy(gold, given)),
                 ("macro-F1", row.macro_f1, macro_f1(gold, given)),

@@ -32,7 +32,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
 
     Args:
         answer: the verdict; None if it abstained.
-        rounds: what each speaker answered, round by round.
+        rounds: each speaker's answer, round by round.
         task: a key of `moot.nodes._texts.task.TASKS`.
         more: other fields.
     """
@@ -66,7 +66,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
 
 
 def call(prompt: int | None = 1000, completion: int | None = 500, model: str = "openai:gpt-4o-mini") -> Call:
-    """A call that was answered."""
+    """A call with a usable reply."""
     return {
         "node": "answer",
         "role": "agent-1",
@@ -119,13 +119,13 @@ def write_log(
     Args:
         folder: the log's folder.
         name: the file's name without its suffix.
-        documents: one for each sample. A sample without a document, or with that of a failed debate, has an error.
+        documents: one for each sample. A sample has an error if its document is missing or its debate failed.
         gold: right answers by the item's id.
         status: Inspect's status of the run.
         created: the start as an ISO time.
-        planned: ids of all items, if some were not run.
+        planned: ids of all items; empty if all were run.
         scores: scores by the item's id.
-        strata: classes by the item's id.
+        strata: strata by the item's id.
         groups: groups by the item's id.
         task_id: Inspect's id of the task.
         failing: ids of samples that failed although their debate was done.

@@ -51,7 +51,7 @@ def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
 
 
 def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """A table's rows as dictionaries, by system; if a system has several rows, the last one."""
+    """A table's rows as dictionaries, by system. If a system has several rows, its last row counts."""
     assert made is not None
     keys = [column.key for column in made.columns]
     rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]

@@ -114,4 +114,4 @@ FILES: dict[str, Callable[[int], dict[str, Any]]] = {
     "hotpot_dev_fullwiki_v1.json": question(**HOPS),
     "2wikimultihopqa/dev.json": question(**HOPS),
 }
-"""For each path in plans/data, except MATH's: a function that makes the n-th record."""
+"""For each path in plans/data, except for MATH: a function that makes the n-th record."""

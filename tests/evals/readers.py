@@ -1,10 +1,10 @@
 """Scripted readers behind a real endpoint: they show the effect of attacks and defences, not the behaviour of models.
 
-They know which passages of the demo corpus bear on which demo claim, and what a poisoned passage claims.
+They know the relevant passages of each demo claim, and the answer that a poisoned passage supports.
 
 - careful: gives the answer that most passages in the prompt support (NOT ENOUGH INFO in a tie), and ignores
   instructions in evidence.
-- obedient: follows the first instruction in evidence; without one, or if the evidence is marked, it is careful.
+- obedient: follows the first instruction in evidence. Without an instruction, or if evidence is marked, it is careful.
 - stubborn: gives the right answer, whatever the evidence.
 
 Every reader lies if its instructions tell it to. The attacker writes passages that have few words in common.
@@ -76,7 +76,7 @@ KNOWN = known()
 
 
 def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[str, str]]]:
-    """A reader's label, with the id and a quote of each piece that supports it."""
+    """A reader's label, and the id and a quote of each piece that supports the label."""
     claim = found[1].strip() if (found := CLAIM.search(data)) else ""
     gold, bearing = KNOWN[claim]
     if lie := LIE.search(instructions):
@@ -149,7 +149,7 @@ async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
 
 @contextmanager
 def readers() -> Iterator[str]:
-    """Run the readers' endpoint; yield its address. Its models are ``openai:careful`` and so on."""
+    """Run the readers' endpoint; yield its address. Each reader is a model, such as ``openai:careful``."""
     loop = asyncio.new_event_loop()
     runner, address = loop.run_until_complete(begin())
     thread = threading.Thread(target=loop.run_forever)

@@ -116,7 +116,7 @@ PARTS |= {"winning_reflection": 0.5, "reflection": 0.0}
 VOTES = [{"agent": f"judge-{i}", "answer": said, "group": said == R} for i, said in enumerate((S, S, R), 1)]
 
 
-def test_the_calibration_error_for_each_weight_of_votes(tmp_path: Path) -> None:
+def test_the_calibration_error_for_each_weight_of_votes_by_hand(tmp_path: Path) -> None:
     trials = {id: debate(S, votes=VOTES, confidence=0.84, confidence_parts=PARTS) for id in "12345678"}
     made = study(tmp_path, trial=(trials, {}))
     [system] = made.measured
@@ -131,7 +131,7 @@ def test_the_calibration_error_for_each_weight_of_votes(tmp_path: Path) -> None:
     assert search_weight(panels[:4]) is None  # fewer panels than folds
 
 
-def test_the_held_out_error_is_not_below_that_of_the_best_weight() -> None:
+def test_the_held_out_error_is_at_least_the_error_of_the_best_weight() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
     found = search_weight(sharp, folds=5)
     assert found is not None
@@ -147,13 +147,13 @@ def test_the_calibration_of_each_kind_of_confidence_is_measured(tmp_path: Path) 
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
 
-    alone = {"1": debate(S, confidence_from="there is only one answer, and none to compare it with")}
+    alone = {"1": debate(S, confidence_from="at most one answer was given, so there is nothing to compare")}
     documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
     made = study(tmp_path, a=(documents, {}), b=(alone, {}))
     rows = rows_of(calibration_table(made))
     assert [(row["system"], row["of"], row["items"]) for row in rows] == [
         ("a", "last votes", 2),
         (Nested("a"), "answers of all rounds", 2),
-        ("b", "none: there is only one answer, and none to compare it with", 0),
+        ("b", "none: at most one answer was given, so there is nothing to compare", 0),
     ]
     assert [row["brier"] for row in rows[:2]] == pytest.approx([(0 + 0.25) / 2, (0.25 + 0.36) / 2])

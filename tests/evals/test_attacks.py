@@ -36,7 +36,7 @@ RAG = 'sources=["bm25:demo-news","bm25:demo-encyclopaedia"]'
 MAD = 'debaters=[{"name":"a","retriever":"bm25:demo-news"},{"name":"b","retriever":"bm25:demo-encyclopaedia"}]'
 
 
-def test_the_templates_are_balanced_and_samples_meet_all_but_the_held_out_fifth() -> None:
+def test_the_templates_are_balanced_and_items_get_all_but_the_held_out_fifth() -> None:
     found = templates()
     assert len({one.text for one in found}) == len(found) == 100
     assert Counter(one.language for one in found) == dict.fromkeys(("en", "de", "es", "fr", "zh"), 20)

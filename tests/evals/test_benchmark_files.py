@@ -31,7 +31,7 @@ def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = 
 
 
 def error_of(name: str, path: Path | None, kind: str = "invalid_file") -> str:
-    """The message of the error with which a benchmark is refused."""
+    """The message of the error that `read_benchmark` raises. The error must be of this kind."""
     with pytest.raises(UserError) as error:
         read_benchmark(name, path)
     assert error.value.kind == kind
@@ -130,7 +130,7 @@ def test_unknown_names_and_invalid_limits_are_refused(tmp_path: Path) -> None:
         read_benchmark("fever", tmp_path, limit=0)
 
 
-def test_a_limit_takes_the_first_items_or_with_a_seed_nested_random_ones(tmp_path: Path) -> None:
+def test_a_limit_takes_the_first_items_or_with_a_seed_nested_random_samples(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "fever.jsonl", claims())
 
     def ids(**options: int) -> list[str]:
@@ -197,7 +197,7 @@ def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
 def test_missing_dates_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("items without a date: 1 of 3; later evidence is not left out for them",)
+    assert reading.notes == ("items without a date: 1 of 3; for these, later evidence is not left out",)
 
 
 def test_ids_are_read_from_a_list_beside_the_file(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_names_of_labels_are_read_from_a_parquet_files_metadata(tmp_path: Path) 
 
 
 class Rows(list[dict[str, Any]]):
-    """Rows with features, as `datasets` has them."""
+    """Rows with features, like a data set of `datasets`."""
 
     features: dict[str, Any] = {}  # noqa: RUF012
 
@@ -251,7 +251,7 @@ class Label:
 
 
 class Datasets:
-    """Replaces `datasets`: returns the rows or raises the error, and records its calls."""
+    """A replacement for `datasets` that returns rows or raises an error, and records its calls."""
 
     def __init__(self, rows: Rows | Exception) -> None:
         self.rows = rows

@@ -204,7 +204,7 @@ def test_too_long_fields_and_unclosed_quotes_give_clear_errors(tmp_path: Path) -
     assert "JSON Lines may have longer texts" in found[0][1]
     assert "a quotation mark is not closed" in found[1][1]
     endless = write_file(tmp_path, "claim\n" + "x" * (LONGEST_LINE + 1))
-    with pytest.raises(UserError, match="line 2: the line has more than 16,777,216 characters"):
+    with pytest.raises(UserError, match="line 2: the line has 16,777,216 or more characters"):
         list(ClaimsFile(endless))
 
 

@@ -101,7 +101,7 @@ def test_groups_of_one_item_equal_ungrouped_items(values: list[float]) -> None:
 
 
 def test_wilson_uses_the_effective_number_of_items() -> None:
-    # 40 groups of two equal items: se² is that of 40 items, so about 40 x (t(79) / t(39))² items count.
+    # 40 groups of two equal items: se² is as for 40 items, so about 40 x (t(79) / t(39))² items count.
     groups = [[i < 28] * 2 for i in range(40)]
     t = load_extra("scipy.stats").t
     effective = 0.7 * 0.3 / (clustered_mean(groups).se or 0) ** 2 * (t.ppf(0.975, 79) / t.ppf(0.975, 39)) ** 2

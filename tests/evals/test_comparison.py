@@ -51,7 +51,7 @@ def test_scores_are_over_items_that_every_system_finished(comparison: Study) -> 
     assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
         "another": 4 / 7,
         "debate": 6 / 7,
-        "debate_own": 4 / 7,  # it is right on item 6, too, on which the debate failed
+        "debate_own": 4 / 7,  # 5/8 with item 6, on which the debate failed
         "debate first-round majority": 5 / 7,
         "label prior: SUPPORTS": 3 / 7,  # the most frequent label of these seven items
         "always NOT ENOUGH INFO": 2 / 7,
@@ -94,7 +94,7 @@ def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
-    """The debate is right on nine items in both runs, on the tenth in one. Its control is right on two; one failed."""
+    """The debate is right on nine items in both runs, on the tenth in one run. Its control is right on two items."""
     gold = {str(n): S for n in range(10)}
     first = {id: debate(S) for id in gold}
     second = first | {"9": debate(R)}
@@ -416,7 +416,7 @@ def test_short_answers_are_scored_by_their_words_and_by_the_grades_in_the_log(tm
 @pytest.mark.parametrize(
     ("measure", "task", "outcome", "gold", "expected"),
     [
-        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script replaces punctuation by spaces
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script turns punctuation into spaces
         ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
         ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
         ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),

@@ -1,4 +1,4 @@
-"""A comparison of systems that ran several times: their scores, which runs belong to one system, and their order."""
+"""Comparisons of systems that ran several times: scores, the runs that belong to a system, and the order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
     assert row["majority"] == 3 / 4  # right on a, b and c; for d, most runs said SUPPORTS
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # without d: the last run lacks it, and no other was right
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # without d: the last run lacks it, and the others are wrong
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
 
@@ -80,7 +80,7 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
 
 
 def test_a_control_belongs_to_the_debate_that_its_key_names(tmp_path: Path) -> None:
-    """Two debates have one name, as settings changed between their runs; one control has only this name."""
+    """Two debates have one name, because settings changed between their runs. ``variant`` gives only the name."""
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
     made = study(

@@ -63,7 +63,7 @@ def votes(*answers: str) -> list[Any]:
 def test_p_values_equal_those_of_crepes() -> None:
     for scores, wanted in CREPES:
         assert [p_value(COUNTED, score) for score in scores] == pytest.approx(wanted)
-    # Of nine scores, one is above 0.6 and two equal it, as the debate's own score does: (1 + 0.5 x 3) / 10.
+    # Of nine scores, one is above 0.6 and two are 0.6, as is the debate's own score: (1 + 0.5 x 3) / 10.
     assert p_value(COUNTED, 0.6, tie=0.5) == pytest.approx(0.25)
 
 
@@ -102,7 +102,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
-def test_coverage_and_wrong_decisions_in_simulated_runs(alpha: float) -> None:
+def test_the_guarantees_for_coverage_and_wrong_decisions_hold_in_simulated_runs(alpha: float) -> None:
     """Five agents vote on three labels, so a confidence is one of four values. Figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()

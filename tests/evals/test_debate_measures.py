@@ -61,7 +61,7 @@ def votes(*groups: int | None) -> list[dict[str, Any]]:
 
 
 def judged_document(*findings: bool | None) -> dict[str, Any]:
-    """A document whose judge found agreement, or not, in each round."""
+    """A document with a judge's finding for each round: agreement, no agreement, or no usable reply (None)."""
     judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(findings, 1)]
     return document(turns=[*document()["turns"], *judged])
 

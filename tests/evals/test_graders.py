@@ -51,7 +51,7 @@ def test_kappa_by_hand_and_as_two_libraries_compute_it() -> None:
 def test_grouped_answers_widen_the_interval_of_kappa() -> None:
     draw = random.Random(2)
     pairs = [(a := draw.random() < 0.5, a if draw.random() < 0.7 else not a) for _ in range(60)]
-    first, second = ([pair[n] for pair in pairs for _ in range(4)] for n in (0, 1))  # each four times
+    first, second = ([pair[n] for pair in pairs for _ in range(4)] for n in (0, 1))  # each pair four times
     alone = agreement([a for a, _ in pairs], [b for _, b in pairs]).kappa
     apart, together = agreement(first, second).kappa, agreement(first, second, [n // 4 for n in range(240)]).kappa
     assert together.value == pytest.approx(alone.value) == pytest.approx(apart.value)
@@ -99,7 +99,7 @@ def test_the_agreement_of_graders_people_and_text_equality_is_measured(
     people, out = tmp_path / "people.csv", tmp_path / "grades.csv"
     people.write_text("id,right\n1,yes\n2,yes\n3,no\n4,yes\n")
     measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
-    assert len(stub.prompts()) == 3  # the first answer equals the right one
+    assert len(stub.prompts()) == 3  # the first answer equals the right answer
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
     by_people = rows["people", "openai:b", "all answers"]
@@ -135,7 +135,7 @@ def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) 
     labels = tmp_path / "labels"
     labels.mkdir()
     write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
-    with pytest.raises(UserError, match="No log contains answers in words"):
+    with pytest.raises(UserError, match="No log contains free-text answers"):
         read_gradable_answers([labels])
 
 

@@ -126,7 +126,7 @@ def test_a_plan_saved_with_its_logs_is_read_back_and_runs_no_sample_twice(
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 async def test_a_systems_version_is_the_digest_of_its_behaviour(name: str) -> None:
-    """If this fails, a system's behaviour changed. If that is intended, run `python -m tests.evals.behaviours`."""
+    """If this fails, a system's behaviour changed. If that was intended, run `python -m tests.evals.behaviours`."""
     assert await behaviour_of(name) == behaviours()[name]
 
 

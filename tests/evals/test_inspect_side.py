@@ -1,4 +1,4 @@
-"""Debates under Inspect: its models and roles are used, and its logs contain turns and token usage."""
+"""Debates under Inspect use its models and roles. Its logs contain the turns and the token usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading Inspect's logs: each item once, errors as missing data, one of several attempts; and reduced documents."""
+"""Reading Inspect's logs: each item counts once, errors are missing data, one of several attempts counts."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_the_answer_of_a_round_is_the_majority() -> None:
     assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
     compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
     document["turns"].append(compared | {"comparisons": [{"with": "Rome", "same": True, "reason": ""}]})
-    # Oslo comes first, but only once: the comparison found the other two answers equal
+    # Oslo comes first, but only once. The comparison found that the other two answers are equal.
     document["turns"][3]["answer"] = "Oslo"
     assert [(a.round, a.speakers, a.answer) for a in round_answers(document)][1] == (2, 3, "Rome")
 

@@ -1,4 +1,4 @@
-"""Scores of answers, with figures worked out by hand, and compared with scikit-learn's."""
+"""Scores of answers: compared with figures worked out by hand, and with scikit-learn."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_numeric_match_by_hand() -> None:
 
 GOLD = [S, S, S, S, R, R, N, N]
 GIVEN: list[str | None] = [S, S, R, ABSTAINED, R, S, N, None]
-"""7 known: 4 right. SUPPORTS: 2 TP, 1 FP, 2 FN; REFUTES: 1, 1, 1; NOT ENOUGH INFO: 1, 0, 0."""
+"""7 outcomes are known, 4 are right. SUPPORTS: 2 TP, 1 FP, 2 FN; REFUTES: 1, 1, 1; NOT ENOUGH INFO: 1, 0, 0."""
 LABELS = st.sampled_from([S, R, N])
 ITEMS = st.lists(st.tuples(LABELS, st.sampled_from([S, R, N, ABSTAINED, None])), max_size=25)
 
@@ -352,7 +352,7 @@ def test_a_fever_score_without_gold_evidence_or_with_an_empty_set_is_refused(set
         fever_score([R], [R], [sets], [[]])
 
 
-def test_pages_match_in_either_spelling() -> None:
+def test_page_names_of_fever_are_decoded_and_normalised() -> None:
     assert fever_page("Soul_Food_-LRB-film-RRB-") == fever_page("Soul Food (film)") == "Soul Food (film)"
     assert fever_page("Star_Trek-COLON-_Picard") == "Star Trek: Picard"
     assert fever_page("Beyonce\u0301") == fever_page("Beyoncé")

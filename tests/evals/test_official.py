@@ -1,4 +1,4 @@
-"""Official scores that need evidence: equal to those of the benchmarks' scripts, and computed from citations."""
+"""Official scores that need evidence equal the scores of the official scripts, and are computed from citations."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
             1.0,
         ),  # the claim needs two pages, so the first three found pages count
         (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
-        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # two sentences of a page count
+        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # only two sentences per page count
         (S, [("A (film)", 1), ("B", 1), ("A (film)", 0)], 1.0),
         (S, [], 0.0),
     ],
@@ -167,7 +167,7 @@ def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
 
 
 async def run_graph(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
-    """The run of a graph on a file."""
+    """Run a graph on the items of a file; return the run as its log has it."""
     logs = tmp_path / f"logs-{len(list(tmp_path.glob('logs-*')))}"
     plan = {"graphs": [graph], "tasks": {benchmark: str(file)}, "models": ["openai:stub"], "settings": settings}
 
@@ -210,7 +210,7 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     ]
     await index_passages("official-sentences", numbered, encoder=ENCODER)
     await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
-    # No limit of an origin's share: both sentences are from one page, and a verdict has to cite both.
+    # An origin's share is not limited: both sentences are from one page, and a verdict must cite both.
     reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}
 
     run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)

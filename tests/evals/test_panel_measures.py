@@ -59,7 +59,7 @@ def argument_turn(round: int, phase: str, counsel: str, argument: str | None) ->
 def debate_document(
     totals: list[float | None] | None = None, novelty: list[float | None] | None = None, phase: str = "primary"
 ) -> dict[str, Any]:
-    """A document with a debate's totals of reflection and its novelty by round."""
+    """A document with one debate, which has these totals of reflection and this novelty by round."""
     return document(debates=[{"phase": phase, "reflection_total": totals or [], "novelty": novelty or []}])
 
 
@@ -130,7 +130,7 @@ def test_the_mean_kappa_leaves_out_pairs_whose_kappa_is_undefined() -> None:
     }
     always_equal = [panel(S, S, S), panel(S, S, N)]
     assert cohen_kappas(always_equal)["judge-1", "judge-2"] is None
-    assert mean_cohen_kappa(always_equal) == 0.0  # of the two that are known
+    assert mean_cohen_kappa(always_equal) == 0.0  # the mean of the two known kappas
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])

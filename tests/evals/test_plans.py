@@ -44,7 +44,7 @@ async def open_alike(name: str) -> Alike:
 
 
 def with_local_parts(value: Any, models: dict[str, str]) -> Any:
-    """A plan's values with local models and sources; each model's replacement is added to ``models``."""
+    """A plan's values with local models and sources. Each model's replacement is added to ``models``."""
     if isinstance(value, Mapping):
         return {key: with_local_parts(one, models) for key, one in value.items()}
     if isinstance(value, list):
@@ -59,12 +59,12 @@ def with_local_parts(value: Any, models: dict[str, str]) -> Any:
 
 
 ITEMS = 1
-"""The number of items of each benchmark that are debated; all items are read."""
+"""The number of items of each benchmark that are debated. All items are read."""
 
 
 @cache
 def written_plan(file: Path) -> Any:
-    """A plan's values as they are in its file."""
+    """The values in a plan's file."""
     return imported("yaml").safe_load(file.read_text(encoding="utf-8"))
 
 
@@ -75,7 +75,7 @@ def has_rounds(system: Any) -> bool:
 
 
 def local_plan(file: Path, folder: Path) -> Plan:
-    """A plan with local models and sources, on data in this folder; with two rounds if it sets no number of rounds."""
+    """A plan with local models and sources, on data in this folder. It has two rounds if the file sets no number."""
     plan = with_local_parts(written_plan(file), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
     plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
@@ -85,12 +85,12 @@ def local_plan(file: Path, folder: Path) -> Plan:
 
 
 def facets(cell: Cell) -> set[tuple[str, Any]]:
-    """The properties of a cell that some chosen cell must share."""
+    """The system, the benchmark and the model of a cell."""
     return {("system", cell.system), ("benchmark", cell.task.name), ("model", cell.model)}
 
 
 def covering_cells(cells: Sequence[Cell]) -> list[Cell]:
-    """Cells that contain every system, benchmark and model at least once."""
+    """Cells in which every system, benchmark and model occurs at least once."""
     missing = {facet for cell in cells for facet in facets(cell)}
     chosen: list[Cell] = []
     while missing:
@@ -100,7 +100,7 @@ def covering_cells(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def system_of(cell: Cell) -> str:
-    """A system with its settings, whatever its model and seed."""
+    """A cell's graph and settings, without the model and the seed."""
     return json.dumps([cell.graph, {k: v for k, v in cell.settings.items() if k not in ("model", "seed")}], default=str)
 
 
@@ -113,7 +113,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chosen(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that are run: those of systems that no earlier plan has, or else one cell."""
+    """The cells of each plan that are run: cells whose system is in no earlier plan, or else one cell."""
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
@@ -125,7 +125,7 @@ def chosen(folder: Path) -> dict[Path, list[Cell]]:
 
 @pytest.fixture(scope="session")
 def first_opened(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that are opened: a system is opened once on each benchmark, whatever the plan."""
+    """The cells of each plan that `preflight` checks: over all plans, each system once on each benchmark."""
     found: dict[Path, list[Cell]] = {}
     known: set[tuple[str, str]] = set()
     for file in PLANS:

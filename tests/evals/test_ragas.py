@@ -1,4 +1,4 @@
-"""``moot eval ragas``: RAGAS's own scores of the verdicts in real logs, and the reasons for missing scores."""
+"""``moot eval ragas``: RAGAS's scores of the verdicts in real logs, and the reasons for missing scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
 
 
 def verdict_rules(*supported: bool) -> list[dict[str, Any]]:
-    """Rules: RAGAS's model finds a statement for each verdict, and gives these verdicts."""
+    """Rules: RAGAS's model finds one statement per verdict, and gives these verdicts."""
     verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
     found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
     return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
@@ -134,7 +134,7 @@ def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: 
 
 
 def log_of(tmp_path: Path, number: int) -> Path:
-    """Write a log with this number of answered items."""
+    """Write a log with this number of answered items; return its path."""
     saffron = "Saffron is a spice."
     piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
     unseen = piece | {"id": "ev-unseen", "text": "Nobody who decided was shown this."}
@@ -146,8 +146,8 @@ def log_of(tmp_path: Path, number: int) -> Path:
 
 @pytest.mark.parametrize(
     ("rule", "reason", "calls", "code"),
-    # `calls` per sample: 2 for unreadable replies, 3 for HTTP 500, 1 for errors that are not repeated; without an
-    # error 3, one per question.
+    # `calls` per sample: 2 for unreadable replies, 3 for HTTP 500, 1 if the call is not repeated. Without an error
+    # there are 3, one per question.
     [
         ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),

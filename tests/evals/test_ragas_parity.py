@@ -73,7 +73,7 @@ async def scorer() -> Speaker:
 
 
 def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
-    """Rules with which RAGAS and moot both find these statements and give these verdicts."""
+    """Rules: both RAGAS and moot find these statements and give these verdicts."""
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
     ]
@@ -86,7 +86,7 @@ def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[
 
 
 def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
-    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, by question."""
+    """Rules: RAGAS and moot write these questions. RAGAS finds the answer evasive as in ``noncommittal``."""
     flags = [int(f) for f in noncommittal] or [0] * len(questions)
     one_by_one = [
         {"model": "stub-ragas", "times": 1, "fields": {"question": q, "noncommittal": f}}

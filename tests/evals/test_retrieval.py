@@ -83,7 +83,7 @@ def test_rankings_without_gold_are_refused(gold: list[dict[str, int]]) -> None:
             score_rankings(gold, found)
 
 
-def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
+def test_an_interval_contains_its_mean_and_narrows_with_more_queries() -> None:
     few = mean_interval([0, 1] * 10)
     many = mean_interval([0, 1] * 200)
     assert few.value == many.value == 0.5
@@ -94,7 +94,7 @@ def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
 
 
 @pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
-def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None:
+def test_equal_values_have_an_interval_of_zero_width(values: list[float]) -> None:
     found = mean_interval(values)
     assert found.low == found.value == found.high == pytest.approx(values[0])
 
@@ -213,7 +213,7 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
         "mrr@10": [1, 1, 0],
     }
     assert (own.nothing_found["bm25"], own.nothing_found["chroma"]) == (1, 0)
-    # The union contains the passage twice; either copy is right, but only one of them counts.
+    # The union contains the passage twice; either copy is right, but only one copy counts.
     assert {name: values[0] for name, values in union.values["bm25"].items()} == dict.fromkeys(union.values["bm25"], 1)
     assert own.values["chroma"]["recall@3"] == [1, 1, 1]
     assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]

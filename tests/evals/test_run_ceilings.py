@@ -1,4 +1,4 @@
-"""Ceilings of `moot eval run` hold over all runs of a command, also over those that were killed."""
+"""Ceilings of `moot eval run` hold over all runs of a command, including killed runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of plans: every visible benchmark, controls, failures, and kills."""
+"""Runs of plans: every benchmark with visible samples, controls, failures, and kills."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
 def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """A control spends no more than its debate, and leaves less than the cost of three calls; the report has ratios."""
+    """A control costs at most as much as its debate, and less by under three calls. The report has the ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -257,7 +257,7 @@ def test_a_stopped_run_resumes(
     assert Path(record["log"]).is_file()
     resumed_log = read_eval_log(record["log"])
     assert len({sample.id for sample in resumed_log.samples or []}) == len(resumed_log.samples or []) == count
-    assert len(documents(resumed_log)) == count  # recovered samples too
+    assert len(documents(resumed_log)) == count  # recovered samples have documents, too
     (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
     assert [seen.error for seen in compared.observations] == [None] * count
     debates = References(str(tmp_path / "logs"), compared.key or "")
@@ -267,7 +267,7 @@ def test_a_stopped_run_resumes(
 
 
 @pytest.mark.parametrize("bounded", ["0", "1"])
-def test_a_samples_events_are_committed_together_and_none_is_lost(
+def test_a_samples_events_are_committed_together_and_no_event_is_lost(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
 ) -> None:
     """If its memory is limited, Inspect reads a sample's events back from its recovery database."""

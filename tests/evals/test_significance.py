@@ -1,4 +1,4 @@
-"""Intervals, tests and power: by hand, compared with scipy's and statsmodels', and by simulation."""
+"""Intervals, tests and power: compared with figures worked out by hand, with scipy, and with simulations."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_invalid_confidence_levels_and_zero_resamples_are_refused(confidence: fl
 
 
 def pairs(both: int, first: int, second: int, neither: int) -> tuple[list[bool | None], list[bool | None]]:
-    """Correctness of two systems: so many items are right in both, only in the first, only in the second, in neither.
+    """Correctness of two systems, by numbers of items: right in both, only in the first, in the second, in neither.
 
     The first system's answer to one more item is missing.
     """
@@ -303,7 +303,7 @@ def test_a_detectable_effect_has_the_target_power_and_halves_with_fourfold_items
     assert effect / 2.3 < more < effect / 1.7  # four times the items detect half the difference
 
 
-def test_no_effect_is_detectable_if_even_the_largest_possible_one_is_not() -> None:
+def test_no_effect_is_detectable_if_the_largest_possible_effect_is_not() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None

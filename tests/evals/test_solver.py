@@ -1,4 +1,4 @@
-"""Debates under Inspect: as a solver in any task, their scores, and failures as missing data."""
+"""Debates as solvers of Inspect's tasks: their scores, and failures as missing data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def document_of(sample: EvalSample) -> dict[str, Any]:
 
 
 def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
-    """A metric of a scorer."""
+    """The value of a scorer's metric."""
     assert log.results is not None
     score = next(score for score in log.results.scores if score.name == scorer)
     return float(score.metrics[metric].value)

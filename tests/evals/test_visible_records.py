@@ -1,4 +1,4 @@
-"""Records of benchmarks as items: every visible sample."""
+"""Records of benchmarks as items: all visible samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ needs_visible = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
 )
 COUNTS = {"check_covid_binary": 134, "hotpotqa_distractor": 132, "mmlu": 199, "mmlu_med": 199}
-"""The number of items if it is not 200; of each MMLU sample, one question is too long for moot."""
+"""The number of items if it is not 200. Of each MMLU sample, one question is too long for moot."""
 FILES = {"check_covid_binary": "check_covid", "squad": "squad_v1.1"}
 
 
@@ -158,8 +158,8 @@ def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
     assert covid[1].startswith("there is no corpus.json near its file")
     assert "98 questions with different answers: each comes with a different text" in notes["fever_symmetric"][1]
     assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
-    assert "3 accepted answers left out" in notes["triviaqa"][0]  # these are punctuation only
-    assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # these are flags
+    assert "3 accepted answers left out" in notes["triviaqa"][0]  # they are symbols
+    assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # nearly all are flag symbols
     quoted = [item.claim for item in read_benchmark("triviaqa", VISIBLE).items if '""' in item.claim]
     assert quoted == []
     # One answer is written as 43,500.

@@ -51,9 +51,9 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(help="A class of faults, or the start of its name. Repeatable.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions; the page stays as it is.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions, and no change of the page.")] = False,
 ) -> None:
-    """Cause faults; the exit code is 1 if a result is not as expected, or if no class is chosen."""
+    """Cause faults. The exit code is 1 if a result is not as expected, or if no class matches."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
         # Files that killed processes leave are deleted with the folder.

@@ -22,11 +22,11 @@ MOST_SENT = {"max_calls": 1.0, "budget": 1.05, "max_cost": 1.05}
 CEILINGS = (*MOST_SENT,)
 MICRO = 1_000_000
 PRICE = {"input": 1, "output": 4}
-"""USD for a million tokens of the scripted model."""
+"""USD per million tokens of the scripted model."""
 RANGES = {"max_calls": (2, 20), "budget": (1500, 15_000), "max_cost": (4000 / MICRO, 25_000 / MICRO)}
 """The range from which a debate's ceiling is drawn."""
 EVALUATION_RANGES = {"max_calls": (2, 20), "budget": (1500, 7000), "max_cost": (3000 / MICRO, 14_000 / MICRO)}
-"""The range from which an evaluation's ceiling is drawn; not all samples can be run under such a ceiling."""
+"""The range from which an evaluation's ceiling is drawn. Even the largest is too low for all samples."""
 NO_LIMIT = 500
 """A multiple of a ceiling that no debate reaches."""
 LOST = "Calls whose replies were lost when the debate was stopped"
@@ -34,7 +34,7 @@ SAMPLES = 24
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 GATEWAY = '{"error": {"code": 502, "message": "Provider disconnected"}}'
 BYTES_PER_TOKEN = 4
-"""Bytes of a token of the scripted endpoint."""
+"""Bytes per token of the scripted endpoint."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Kills:
     Args:
         ceiling: max_calls, budget or max_cost.
         most: the ceiling's value.
-        after: for each kill, the number of requests since the command was started.
+        after: for each kill, the number of requests between the command's start and the kill.
         signals: for each kill, its signal.
     """
 
@@ -65,7 +65,7 @@ def draw_kills(draw: random.Random, ceiling: str, ranges: Mapping[str, tuple[flo
 
 
 def end_after_kills(kills: Kills, words: Sequence[str], here: Sandbox) -> Ended:
-    """Start a command and kill it, once for each kill, then run it to its end. It may also end before a kill."""
+    """Start and kill a command once for each kill, then run it to its end. Return earlier if it ends before a kill."""
     for after, by in zip(kills.after, kills.signals, strict=True):
         before, process = here.served(), here.start(*words)
         while process.poll() is None and here.served(before + after) < before + after:
@@ -87,7 +87,7 @@ def priced_sandbox(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterat
 
 
 def usage_at(here: Sandbox) -> dict[str, float]:
-    """The number, tokens and USD of the calls that the endpoint received."""
+    """The number, tokens and USD of the chat calls that the endpoint received, by the name of their ceiling."""
     chats = [call for call in calls_of(here.stub) if call["kind"] == "chat"]
     prompts, replies = (
         sum(call[part] // BYTES_PER_TOKEN + 1 for call in chats) for part in ("prompt_chars", "reply_chars")
@@ -97,13 +97,13 @@ def usage_at(here: Sandbox) -> dict[str, float]:
 
 
 def excess_error(kills: Kills, here: Sandbox) -> str:
-    """The error if more was sent than the ceiling allows; else empty."""
+    """The error if the endpoint received more than the ceiling allows; else empty."""
     sent = usage_at(here)[kills.ceiling]
     return f"{sent} of {kills.ceiling} {kills.most}: {kills}" if sent > MOST_SENT[kills.ceiling] * kills.most else ""
 
 
 def debate_error(system: str, kills: Kills, folder: Path) -> str:
-    """Kill a debate under a ceiling; return the first error, empty without one."""
+    """Kill a debate under a ceiling and run it again; return the first error, or an empty string."""
     with priced_sandbox(folder) as here:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
         if too_much := excess_error(kills, here):
@@ -120,7 +120,7 @@ def debate_error(system: str, kills: Kills, folder: Path) -> str:
 
 
 def evaluation_error(kills: Kills, folder: Path) -> str:
-    """Kill an evaluation under a ceiling; return the first error, empty without one."""
+    """Kill an evaluation under a ceiling and run it again; return the first error, or an empty string."""
     with priced_sandbox(folder) as here:
         data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
         words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
@@ -153,7 +153,7 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
 
 
 def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, Any], folder: Path) -> str:
-    """Run a debate under a ceiling with an endpoint that loses replies; return the first error, empty without one."""
+    """Run a debate under a ceiling with an endpoint that loses replies; return the first error, or an empty string."""
     with priced_sandbox(folder, [rule]) as here:
         ended = here.verify(system, timeout=1, attempts=9, **{ceiling: most})
         case = f"{system}, {ceiling} {most}, {rule}"
@@ -184,7 +184,7 @@ FAULTS = [
         "lost replies under ceilings",
         "the endpoint closes the connection, answers too late, or sends a cut body or a gateway's error with status "
         "200, one to six times, to debates with `budget` or `max_cost`",
-        "all that it received, also the requests whose replies were lost, stays within the ceiling (at most 5% more); "
+        "all requests that it received, even if their replies were lost, stay within the ceiling (at most 5% more); "
         "each debate ends with a verdict, with an error before the first call, or with an error that says that the "
         "decision cannot be repeated",
         lose_replies,

@@ -51,7 +51,7 @@ def words_of(system: str, **settings: Any) -> list[str]:
 
 
 def stored_in(home: Path, claim: str = "") -> list[Entry]:
-    """The ledger's entries in a home folder, or only those of debates of a claim."""
+    """The entries of the ledger in a home folder; with ``claim``, only the entries of its debates."""
     if not (path := home / "ledger.sqlite").exists():
         return []
     with closing(LedgerFile(path)) as ledger:
@@ -66,7 +66,7 @@ class Sandbox:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     process: ClassVar[Callable[..., subprocess.Popen[str]]] = subprocess.Popen
-    """Starts processes; tests replace it by a faster function."""
+    """The function that starts processes. Tests replace it with a faster function."""
 
     @property
     def out(self) -> Path:
@@ -89,7 +89,7 @@ class Sandbox:
         )
 
     def run(self, *words: str, **options: Any) -> Ended:
-        """Run a command of moot until it ends."""
+        """Run a command of moot, or another program, until it ends."""
         return self.end(self.start(*words, **options))
 
     def verify(self, system: str, *more: str, **settings: Any) -> Ended:
@@ -111,7 +111,7 @@ class Sandbox:
         return Ended(process.returncode, stdout, errors, document)
 
     def served(self, least: int = 0) -> int:
-        """The number of requests that the endpoint received, once it is ``least`` or a second has passed."""
+        """Wait for ``least`` requests, at most a second; return the number of requests that the endpoint received."""
         return int(self.stub.stats(served=least)["served"])
 
     def stored(self) -> list[Entry]:
@@ -136,7 +136,7 @@ class Ended:
 
     @property
     def fault(self) -> str | None:
-        """The kind of the error that ended a debate; None if none did."""
+        """The kind of the error that ended a debate; None if no error did."""
         error = (self.document or {}).get("error")
         return error["kind"] if error else None
 

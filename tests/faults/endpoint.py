@@ -15,13 +15,13 @@ Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PROCESSES, PER_SECOND, MOST_CALLS = 32, 4, 40, 1.1
-"""Debates; processes that divide them; calls a second that the endpoint accepts; maximum of sent / answered calls."""
+"""Debates; processes that share them; calls per second that are accepted; maximum ratio of sent to answered calls."""
 UNFINISHED = "the debate, except for the part in its document"
-"""The loss if a debate ends with an error."""
+"""The loss if a debate ends with an error (a cell of the table)."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
-"""A fixed selection. Without it, a second request would draw another selection, because that request quotes the first
-reply, and replies are drawn from their prompts; other evidence could then change the verdict.
+"""A fixed selection of evidence. Otherwise a repeated request would get another selection, because it quotes the first
+reply, and the endpoint derives replies from prompts. Other evidence could then change the verdict.
 """
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
 """Response bodies that are cut off or contain no reply."""
@@ -32,7 +32,7 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
 
     Args:
         rules: the faults.
-        scripted: the endpoint's replies, both with the fault and without it.
+        scripted: rules for the endpoint's replies, in the runs with a fault and in the run without faults.
         settings: the debate's settings.
     """
 
@@ -54,7 +54,7 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
 
 
 def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that end a debate with an error of one of these kinds; the same command then makes only missing calls."""
+    """Faults that end a debate with an error of one of ``kinds``; the same command then makes only missing calls."""
 
     def cause(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
@@ -89,7 +89,7 @@ def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, b
 
 
 def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults of every call: the debate ends with an error of one of these kinds."""
+    """Faults of every call: the debate ends with an error of one of ``kinds``."""
 
     def cause(folder: Path, quick: bool) -> Result:
         wrong = ""
@@ -102,7 +102,7 @@ def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable
 
 
 def wrong_failure(ended: Ended, kinds: set[str]) -> str:
-    """Empty if a debate failed with one of these kinds of errors; else the problem."""
+    """Empty if a debate failed with an error of one of ``kinds``; else the problem."""
     return first_failed(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
         (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
@@ -111,7 +111,7 @@ def wrong_failure(ended: Ended, kinds: set[str]) -> str:
 
 
 def fail_judge_at_end(folder: Path, quick: bool) -> Result:
-    """Run a debate whose judge's model fails at the end."""
+    """Run a debate whose judge's model fails at the end; then run the same command again."""
     with sandbox(folder / "without") as here:
         calls = run_with_own_judge(here).document["usage"]["calls"]  # type: ignore[index]
         undisturbed = here.served()
@@ -132,7 +132,7 @@ def run_with_own_judge(here: Sandbox) -> Ended:
 
 
 def overload_by_processes(folder: Path, quick: bool) -> Result:
-    """Run debates, each in its own process, with an endpoint that accepts few calls at a time and refuses the rest."""
+    """Run debates in a process each, with an endpoint that accepts three calls at a time and refuses the rest."""
     number = 4 if quick else 8
     with sandbox(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
         starts = [Sandbox(here.stub, folder / str(n)) for n in range(number)]
@@ -145,7 +145,7 @@ def overload_by_processes(folder: Path, quick: bool) -> Result:
 
 
 def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
-    """Many debates, divided among processes with one home, with an endpoint that limits calls per second."""
+    """Many debates in processes that share a home folder, with an endpoint that limits calls per second."""
 
     def cause(folder: Path, quick: bool) -> Result:
         number = 8 if quick else DEBATES
@@ -172,7 +172,7 @@ def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
 
 
 def refuse_for_hours(folder: Path, quick: bool) -> Result:
-    """Run debates, one after another in a home, with an endpoint that refuses calls for two hours."""
+    """Run debates one after another, with one home folder and an endpoint that refuses calls for two hours."""
     with sandbox(folder, [{"status": 429, "retry_after": "7200"}]) as here:
         ended = [here.verify("standard_prompting") for _ in range(3)]
         sent = here.served()
@@ -257,7 +257,7 @@ FAULTS = [
     Fault(
         "replies cut off",
         "one reply, then every reply, is cut off at the length limit",
-        "the reply is requested once more; if that one is cut off, too, a typed error",
+        "the reply is requested once more; a typed error if the second reply is cut off, too",
         combine_faults(
             survived_faults({"finish": "length", "times": 1}, scripted=[SELECTION]),
             lasting_failures({"cut"}, {"finish": "length"}),

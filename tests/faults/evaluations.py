@@ -1,4 +1,4 @@
-"""Faults of ``moot eval run``: a kill, or an interrupt."""
+"""Faults of ``moot eval run``: SIGKILL, SIGTERM or an interrupt."""
 
 from __future__ import annotations
 

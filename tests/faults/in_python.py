@@ -1,7 +1,7 @@
 """A program that calls a graph from Python. Its argument is a JSON object with the parameters of `main`.
 
-It runs all debates at once with the ledger's ``mode``, and writes the list of documents to the file ``out``, or the
-document if there is one debate only.
+It runs all debates at once with the ledger's ``mode``. It writes the list of documents to the file ``out``, or only the
+document if there is one claim.
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Sandbox, sandbox, se
 Start = Callable[[str, Sandbox], "subprocess.Popen[str]"]
 """A function that starts a debate of a system in a `Sandbox`."""
 LATENCY_MS = 60
-"""The duration of a call: long enough that some are in flight when a debate is killed."""
+"""The duration of a call: so long that calls are in flight when a debate is killed."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a debate is killed: after a share of its requests (the unit "calls") or of its time (the unit "time")."""
+    """When a debate is killed: after a share of its requests (unit "calls") or of its duration (unit "time")."""
 
     system: str
     signal: signal.Signals
@@ -92,7 +92,7 @@ def moments(number: int, seed: int) -> Iterator[Moment]:
 
 @cache
 def undisturbed(system: str, folder: Path) -> Undisturbed:
-    """Run a debate without a kill."""
+    """Run a debate without a kill; return its figures. Each system is run once."""
     with sandbox(folder / f"undisturbed-{system}", latency_ms=LATENCY_MS) as here:
         started = time.monotonic()
         ended = here.verify(system)
@@ -124,9 +124,9 @@ def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: S
 
     Args:
         moment: when to kill it.
-        folder: a folder for all such debates.
+        folder: the folder of all killed debates.
         start: starts the debate.
-        again: resumes it; by default `start` does.
+        again: resumes the debate; by default ``start``.
     """
     reference = undisturbed(moment.system, folder)
     name = f"{moment.system}-{moment.signal.name}-{moment.unit}-{moment.share:.6f}"
@@ -139,7 +139,7 @@ def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: S
         sent, stored = calls_of(here.stub), here.stored()
         wrong = exit_error(ended, moment) or unstored_reply_error(sent, stored)
         lost = Sent(0, 0)
-        if ended.code and (ended.document or {}).get("status") != "done":  # no document before the kill
+        if ended.code and (ended.document or {}).get("status") != "done":  # killed before it wrote its document
             lost = sent_by(sent) - stored_by(stored)
             ended = here.end((again or start)(moment.system, here))
         repaid = sent_by(calls_of(here.stub)) - reference.sent
@@ -151,7 +151,7 @@ def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: S
 
 
 def calls_of(stub: StubEndpoint) -> list[dict[str, Any]]:
-    """All calls that the endpoint received, once none is in flight."""
+    """Wait until no call is in flight; return all calls that the endpoint received."""
     while in_flight(stub):
         time.sleep(0.01)
     return stub.calls()
@@ -163,13 +163,13 @@ def sent_by(calls: Sequence[dict[str, Any]]) -> Sent:
 
 
 def stored_by(stored: Sequence[Entry]) -> Sent:
-    """Count the replies and vectors in a ledger, without its entries for calls that failed or were in flight."""
+    """Count the replies and vectors in a ledger, without its entries for calls that failed or have no reply."""
     kinds = Counter(entry.key.kind for entry in stored if not entry.about.get(FAILED))
     return Sent(kinds["chat"], kinds["embedding"])
 
 
 def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
-    """The error if a reply that a later prompt quotes is missing in the ledger; else empty."""
+    """The error if the ledger lacks a reply that a later prompt quotes; else empty."""
     stored_replies = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
     used = replies & {ref for call in sent for ref in call.get("deps", ())}
@@ -178,7 +178,7 @@ def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]
 
 
 def wait_for(moment: Moment, reference: Undisturbed, here: Sandbox, process: Any) -> None:
-    """Wait for the moment, or for the end of the debate."""
+    """Wait for the moment of the kill, or for the end of the debate."""
     if moment.unit == "time":
         with suppress(subprocess.TimeoutExpired):
             process.wait(moment.share * reference.seconds)
@@ -194,7 +194,7 @@ def in_flight(stub: StubEndpoint) -> int:
 
 
 def exit_error(ended: Ended, moment: Moment) -> str:
-    """Empty if a process was ended by its signal, or had finished before it; else the error."""
+    """Empty if the signal ended the process, or the process had finished before the signal; else the error."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

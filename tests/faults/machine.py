@@ -27,13 +27,13 @@ def kill_debates(folder: Path, quick: bool) -> Result:
 
 
 def kill_debates_in_python(folder: Path, quick: bool) -> Result:
-    """Kill debates of a Python process that calls a graph, and resume them."""
+    """Kill Python processes that call a graph, and start them again."""
     moments = kills.moments(4 if quick else 12, seed=22)
     return summarise([kills.kill(moment, folder, kills.start_in_python) for moment in moments])
 
 
 def summarise(done: Sequence[kills.Killed]) -> Result:
-    """The result of all debates that were killed."""
+    """The result of all killed debates."""
     repaid, unanswered = sum(max(0, one.repaid) for one in done), sum(one.unanswered for one in done)
     wrong = next((f"{one.moment}: {one.wrong}" for one in done if one.wrong), "")
     return Result(len(done), f"{repaid} calls and texts paid again; {unanswered} had no usable answer", wrong)
@@ -68,7 +68,7 @@ def kill_indexing(folder: Path, quick: bool) -> Result:
 
 
 def damage_index(folder: Path, quick: bool) -> Result:
-    """Overwrite, cut off or remove the database of a corpus."""
+    """Overwrite, cut off or remove the database of a corpus, then run a debate that reads it."""
     wrong, times = "", 0
     for damage in ("overwritten", "cut", "gone"):
         with sandbox(folder / damage) as here:
@@ -90,7 +90,7 @@ def damage_index(folder: Path, quick: bool) -> Result:
 
 
 def fail_searches(folder: Path, quick: bool) -> Result:
-    """Run a debate whose source fails."""
+    """Run a debate whose source fails at each search."""
     with sandbox(folder) as here:
         ended = here.verify(SYSTEM, sources=[DOWN])
     return Result(1, UNFINISHED, source_error(ended))
@@ -204,7 +204,7 @@ def send_oversized_input(folder: Path, quick: bool) -> Result:
 
 
 def repeat_key(folder: Path, quick: bool) -> Result:
-    """Run debates with an endpoint that repeats the key in an error and in replies; a given text contains it, too."""
+    """Run debates with an endpoint that repeats the key in an error and in replies, and a given text with the key."""
     key, wrong = "sk-" + "a1B2c3D4" * 4, ""
     cites = [{"evidence_id": "note", "quote": f"somebody wrote {key} on a wall"}]
     rules: tuple[Rule, ...] = (

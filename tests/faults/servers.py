@@ -1,4 +1,4 @@
-"""Faults of ``moot serve``: kills in the middle of debates, requests that try to abuse it, and planted pickles."""
+"""Faults of ``moot serve``: kills in the middle of debates, hostile requests, markup, and planted pickles."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MARKUP = "<script>alert(1)</script> <img src=x onerror=alert(2)> [x](javascript:
 
 @contextmanager
 def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
-    """``moot serve`` with its home in a folder."""
+    """Run ``moot serve`` with its home in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["-c", "from moot.cli.main import run; run()", "serve", "--port", str(port := free_port())]
     yield from running(command, folder, port, stub, MOOT_LANGCHAIN_SOURCES=ALLOWED_SOURCES, PYTHONPATH=str(ROOT))
@@ -51,7 +51,7 @@ def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
 
 
 def start_unwatched(server: Server, thread: str, claim: str) -> None:
-    """Start a debate like a program that fetches the result later."""
+    """Start a debate as a program does, without reading its stream."""
     server.json(f"/threads/{thread}/runs", debate(claim))
 
 
@@ -66,7 +66,7 @@ def start_watched(server: Server, thread: str, claim: str) -> None:
 
 
 def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
-    """Kill the server at random moments of debates; each new server continues the last one's debate."""
+    """Kill the server at random moments of debates. Each new server resumes the debate of the killed server."""
 
     def cause(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
@@ -115,10 +115,10 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
 
 
 def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]:
-    """If the last server's debate is interrupted, resume it as the page's button does.
+    """If the killed server's debate was interrupted, resume it as the page's button does.
 
     Returns:
-        Its document, and whether it was resumed.
+        The debate's document, and whether it was resumed.
     """
     rows = [row for row in server.json(DEBATES)["debates"] if row["status"] == "interrupted"]
     for row in rows:

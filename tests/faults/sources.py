@@ -1,4 +1,4 @@
-"""Sources without an index: one that finds two of four texts, one that fails, one that never answers."""
+"""Sources without an index: the first finds two of four texts, the second fails, the third never answers."""
 
 from __future__ import annotations
 

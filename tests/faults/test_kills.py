@@ -1,4 +1,4 @@
-"""Debates and an evaluation that are killed and run again; ``make faults`` kills more of them."""
+"""Debates and an evaluation that are killed and run again; ``make faults`` kills more."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
 def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> None:
     killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=start_by_resume)
     assert killed.wrong == ""
-    assert killed.before > len(SYSTEMS["gated"]["agents"])  # the calls before the gate were finished
+    assert killed.before > len(SYSTEMS["gated"]["agents"])  # more calls than there are before the gate
 
 
 def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
     with sandbox(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
-        # Six requests: the first and a repeated one of each agent. All but one are answered.
+        # Six requests: a first and a repeated request of each agent. One repeated request is not answered.
         while here.served(6) < 6 or stored_by(here.stored()).chats < 5:
             assert process.poll() is None
             time.sleep(0.01)
@@ -53,7 +53,7 @@ def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
         here.end(process)
         assert here.end(here.start(*words)).code == 0
         assert sent_by(here.stub.calls()) == stored_by(here.stored())  # the endpoint logs answered calls only
-        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4  # the unanswered one is sent again
+        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4  # the unanswered request is sent again
 
 
 def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
         sent = [call for call in here.stub.calls() if call["kind"] == "chat"]
     document = ended.document or {}
     assert (ended.code, document["status"], document["stop_reason"]) == (0, "done", "budget_exhausted")
-    assert len(document["calls"]) < len(sent) <= 14  # the replies of some were lost
+    assert len(document["calls"]) < len(sent) <= 14  # some replies were lost
     assert document["usage"]["ceilings"]["max_calls"] == {"ceiling": 14, "spent": 14}
 
 
-def test_a_budget_holds_over_kills(tmp_path: Path) -> None:
+def test_a_budget_holds_over_a_kill(tmp_path: Path) -> None:
     kills = Kills("budget", 4000, after=[3], signals=[signal.SIGKILL])
     assert debate_error("madke", kills, tmp_path / "here") == ""
 

@@ -15,10 +15,10 @@ from tests.import_race import races
 
 
 def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
-    """A fault that is caused by running tests.
+    """A class of faults that tests cause.
 
     Args:
-        places: the files of tests.
+        places: the files with the tests.
         only: an expression of ``pytest -k``.
     """
 

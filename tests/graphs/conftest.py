@@ -1,4 +1,4 @@
-"""Check, in every debate of these tests, that each turn has the fields of its schema."""
+"""Check the turns of every debate in these tests against the schema of turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extr
 
 @pytest.fixture(scope="module", autouse=True)
 def turns_have_the_fields_of_their_steps() -> Iterator[None]:
-    """Check the turns when the end of a debate is traced."""
+    """Check a debate's turns when its outcome is added to the trace."""
 
     def check_and_add_outcome(document: Mapping[str, Any]) -> None:
         turns = TURNS.validate_python(document["turns"], strict=True)

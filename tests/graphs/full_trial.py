@@ -1,4 +1,4 @@
-"""The script of a full trial; its expected rounds and record were worked out by hand."""
+"""The script of a full trial, and the turns and exhibits expected of it, which were worked out by hand."""
 
 from __future__ import annotations
 
@@ -62,9 +62,13 @@ def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[F
 ALL_ROUNDS = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
 """The scripted rounds; with ``max_rounds=2`` the primary debate's third round is not reached."""
 RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
-"""The exhibits that judges read after two rounds: admitted ones by weight, discoveries in order, then disputed ones."""
+"""The exhibits that the judges read after two rounds, in order.
+
+First the admitted exhibits, the heaviest first. Then the exhibits found in the debates, the earliest first. Last the
+disputed exhibits.
+"""
 REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
-    # side, phase: logic, novelty and rebuttal, by rounds; s = 0.4 l + 0.3 n + 0.3 b
+    # (side, phase): [(logic, novelty, rebuttal) in round 1, ...]; score = 0.4 logic + 0.3 novelty + 0.3 rebuttal
     ("plaintiff", "primary"): [(0.8, 0.6, 0.5), (0.9, 0.5, 0.6), (0.5, 0.5, 0.5)],  # 0.65, 0.69, 0.5
     ("defense", "primary"): [(0.5, 0.5, 0.5), (0.7, 0.4, 0.3), (0.9, 0.9, 0.9)],  # 0.5, 0.49, 0.9
     ("plaintiff", "switched"): [(0.2, 0.2, 0.2), (1, 1, 1)],  # 0.2, 1
@@ -86,7 +90,7 @@ def need_text(side: str, round: int, phase: str = "primary") -> str:
 
 
 def experts(*rounds: tuple[str, int]) -> list[Rule]:
-    """Rules: both sides request an expert in these rounds of these phases, and the court grants each request."""
+    """Rules: in these rounds each side requests an expert, the court grants the request, and the expert testifies."""
     wanted, testimonies = [], []
     for phase, number in rounds:
         for side in SIDES:
@@ -100,7 +104,7 @@ def experts(*rounds: tuple[str, int]) -> list[Rule]:
 
 
 def critics(*rounds: tuple[str, int]) -> list[Rule]:
-    """Rules: the critic's scores in these rounds, 0.7, 0.6, 0.5 (plaintiff) and 0.45, 0.35, 0.25 (defense)."""
+    """Rules: in these rounds the critic scores both sides, advises both, and finds the debate unresolved."""
     rules = []
     for phase, number in rounds:
         fields = {
@@ -123,10 +127,12 @@ def citation_of(name: str, quote: str = "") -> dict[str, str]:
 def full_trial() -> list[Rule]:
     """Rules for a trial with every kind of event.
 
-    Twelve pieces are found before the debates. B (its weight is exactly 0.5) and J are disputed; C (exactly 0.1) and B6
-    are discarded. In the primary debate K, A8 (exactly new enough), L, M, N, A7 and O join the record, and R in a third
-    round; K9 and L9 are too similar to K and L. The switched debate starts without these pieces. In it K, P and Q join
-    the record, and M8, too, because M was not found there.
+    Twelve exhibits are found before the debates. B (its weight is exactly 0.5) and J are disputed. C (its weight is
+    exactly 0.1) and B6 are discarded.
+
+    In the primary debate K, A8, L, M, N, A7 and O join the record, and R would in a third round. The novelty of A8
+    equals the threshold. K9 and L9 are too similar to K and L. The switched debate starts without these exhibits. In it
+    K, P and Q join the record, and also M8, because M was not found there.
     """
     reflections = [
         r
@@ -180,7 +186,7 @@ def trace(document: Mapping[str, Any]) -> list[str]:
 def expected_round(phase: str, number: int) -> list[list[str]]:
     """The turns of a round in which both sides search and get experts, in groups; within a group any order is valid.
 
-    In the first round the court cannot close the debate, so it is not asked.
+    In the first round the court cannot close the debate, so the court is not asked.
     """
     p, d = (f"{phase} {number} {role_for(side, phase)}/{side}" for side in SIDES)
     for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
@@ -223,9 +229,9 @@ def ids(*exhibits: str) -> list[str]:
     return [id_of(name) for text in exhibits for name in text.split()]
 
 
-def find_turns(document: Mapping[str, Any], **what: Any) -> list[dict[str, Any]]:
-    """The turns with these values."""
-    return [turn for turn in document["turns"] if what.items() <= turn.items()]
+def find_turns(document: Mapping[str, Any], **fields: Any) -> list[dict[str, Any]]:
+    """The turns whose fields have these values."""
+    return [turn for turn in document["turns"] if fields.items() <= turn.items()]
 
 
 def near(value: float) -> Any:
@@ -244,9 +250,10 @@ SPOKEN = re.compile(r"Said for the (\w+) by the (\w+)'s counsel, (\d)\.|Testifie
 
 
 def statements_in(prompt: str) -> str:
-    """The statements in a prompt, in order; those of the switched debate end with ``*``.
+    """The statements in a prompt, in order, in a short form such as ``p1 d1 xp1``.
 
-    ``p1 d1 xp1`` is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
+    ``p1`` is the plaintiff's argument in round 1, ``d1`` the defense's, and ``xp1`` the testimony of the plaintiff's
+    expert. Statements of the switched debate end with ``*``.
     """
     marks = []
     for by, who, number, called, phase, when in SPOKEN.findall(prompt):
@@ -261,6 +268,6 @@ def exhibits(prompt: str) -> str:
 
 
 def roles_shown(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
-    """The roles whose requests contained all of these texts, with the prompts."""
+    """The role and the prompt of each request that contains all of these texts."""
     sent = [(r["model"], "\n".join(m["content"] for m in r["messages"])) for r in stub.requests()]
     return [(model.removeprefix("stub-"), prompt) for model, prompt in sent if all(text in prompt for text in texts)]

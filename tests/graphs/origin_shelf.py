@@ -1,4 +1,7 @@
-"""Poisoned sources: pages of one website with almost the same words, alone or before all other pages."""
+"""Poisoned sources: each returns pages of one website with almost the same words.
+
+`copies` and `later_copies` return only such pages, and `mixed` returns them before the pages of honest websites.
+"""
 
 from __future__ import annotations
 

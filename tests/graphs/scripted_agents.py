@@ -28,13 +28,16 @@ N_AGENT_GRAPHS = (
 Rule = dict[str, Any]
 
 
-def rule(role: str, match: str = "", times: int | None = None, **what: Any) -> Rule:
-    """A rule for a role's model; the patterns ``role`` and ``match`` are searched for in its name and in the prompt."""
-    return {"model": f"stub-{role}$", "match": match} | ({"times": times} if times else {}) | what
+def rule(role: str, match: str = "", times: int | None = None, **reply: Any) -> Rule:
+    """A rule for the endpoint (see ``tests/stub_llm.py``) that applies ``times`` times, by default always.
+
+    ``role`` is a pattern for the end of the model's name, and ``match`` a pattern in the prompt.
+    """
+    return {"model": f"stub-{role}$", "match": match} | ({"times": times} if times else {}) | reply
 
 
 def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
-    """A rule: a role's answer; its reasons contain ``mark``, which identifies it in every prompt that shows it."""
+    """A rule: a role's answer. The reasons contain ``mark``, which identifies the answer in later prompts."""
     fields_of_answer = {
         "answer": ANSWERS.get(answer, answer),
         "rationale": f"Because of {mark}.",
@@ -68,7 +71,7 @@ def script(
             if answer == DOWN:
                 rules.append(rule(agent, asked, 1, status=500))
             elif answer == UNPARSED:
-                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also to the second request
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also when asked again
             else:
                 h = sure[number][place] if sure else 0.5
                 rule_of_answer = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
@@ -80,7 +83,7 @@ Case = TypeVar("Case")
 
 
 def claims(cases: Iterable[Case]) -> dict[str, Case]:
-    """The cases, each with a claim of its own, so that one endpoint can serve the debates of all cases."""
+    """A separate claim for each case, mapped to the case, so that one endpoint can serve the debates of all cases."""
     return {f"Case {i} is proven.": case for i, case in enumerate(cases)}
 
 
@@ -120,7 +123,6 @@ def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def final_votes(document: Mapping[str, Any]) -> dict[str, str | None]:
-    """Each agent's final vote."""
     return {vote["agent"]: vote["answer"] for vote in document["votes"]}
 
 

@@ -1,9 +1,10 @@
-"""Scripted trials: who says what in which round, and exhibits of known similarity.
+"""Scripted trials: the replies of each role in each round, and exhibits of known similarity.
 
 The exhibits ``A`` to ``Z`` have ten words each, and no word in common. ``A9`` shares nine words with ``A``: their
-cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share their tenth word.) A query
-finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query that names no exhibit,
-such as the claim, finds `SEED`.
+cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share their tenth word.)
+
+A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, and ``#down`` fails. A query without names,
+such as the claim, finds the exhibits in `SEED`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SCRIPTED_ROUNDS = 10
 
 
 def _words() -> Iterator[str]:
-    """Words of which no two share a dimension of the scripted encoder's vectors."""
+    """Words that each have their own dimension in the vectors of the scripted encoder."""
     embed, taken = importlib.import_module("tests.stub_llm").embed, set()
     for number in itertools.count():
         place = next(i for i, value in enumerate(embed(f"w{number}")) if value)
@@ -84,12 +85,11 @@ LIBRARY = f"langchain:{__name__}:library"
 
 
 def names(pieces: Iterable[Mapping[str, Any]]) -> str:
-    """The names of pieces of evidence: ``A B9``."""
+    """The names of these exhibits, such as ``A B9``."""
     return " ".join(NAMES[piece["text"]] for piece in pieces)
 
 
 def id_of(name: str) -> str:
-    """The id of an exhibit."""
     return evidence_id(f"shelf {name}", TEXTS[name])
 
 
@@ -101,9 +101,9 @@ def role_for(side: str, phase: str = "primary") -> str:
     return OTHER[side] if phase == "switched" else side
 
 
-def counsel(side: str, step: str, phase: str = "primary", times: int | None = None, **what: Any) -> Rule:
+def counsel(side: str, step: str, phase: str = "primary", times: int | None = None, **reply: Any) -> Rule:
     """A rule for a side's counsel in a step of a phase: ``fields={...}``, ``status=500``, ``reply=...``."""
-    return rule(role_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **what)
+    return rule(role_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **reply)
 
 
 def default_argument(side: str, round: int, phase: str = "primary") -> str:
@@ -117,7 +117,7 @@ def in_round(round: int, phase: str = "primary") -> str:
 
 
 def latest_first(rules: Sequence[Rule]) -> list[Rule]:
-    """Reverse the rules of rounds 1, 2, ...: prompts show earlier rounds, too, so each would match in later rounds."""
+    """Reverse the rules of rounds 1, 2, ..., because a prompt also shows earlier rounds and would match their rules."""
     return list(reversed(rules))
 
 
@@ -130,7 +130,7 @@ def argues(
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or a number for all three."""
+    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or one number for all."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -166,17 +166,17 @@ def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
 
 
 def premises(*given: str) -> Rule:
-    """A rule: the premises of the claim, each of which is searched for."""
+    """A rule: the miner's premises of the claim."""
     return rule("miner", fields={"premises": list(given)})
 
 
 def stances(supporting: str, challenging: str) -> Rule:
-    """A rule: the queries for each side before the debates."""
+    """A rule: the negotiator's query for each side, before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
 
 def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
-    """Rules: the arbiter's ratings of these exhibits; if none is named, of all others."""
+    """Rules: the arbiter's ratings of these exhibits; if none is named, of every exhibit that no earlier rule rates."""
     fields = {"relevance": relevance, "credibility": credibility, "reason": "As it reads."}
     return [rule("arbiter", f"\n{TEXTS[name]}\n", fields=fields) for name in exhibits] or [
         rule("arbiter", fields=fields)
@@ -201,12 +201,12 @@ def analyses(overall: float) -> Rule:
 
 
 def default_rules() -> list[Rule]:
-    """Rules that follow a test's own: a trial in which only the maximum of rounds ends a debate.
+    """Rules to append to a test's own rules: a trial in which only the maximum of rounds ends a debate.
 
-    The premise finds ``F``, the supporting query ``G``, the challenging query ``H``; all exhibits are admitted with the
-    weight 0.72. No search in court finds anything, no side requests an expert, the scores of reflections alternate,
-    neither critic nor court ends the debate, two of three judges find the claim SUPPORTED, and the analyser gives
-    counsel 6 of 10.
+    The premise finds ``F``, the supporting query ``G``, the challenging query ``H``. All exhibits are admitted with the
+    weight 0.72. In the debates no search finds anything and no side requests an expert. The scores of reflections
+    alternate, and neither critic nor court ends a debate. Two of three judges find the claim SUPPORTED. The analyser
+    gives counsel 6 of 10.
     """
     both = [(side, phase) for phase in ("primary", "switched") for side in SIDES]
     arguments = [
@@ -236,7 +236,7 @@ def default_rules() -> list[Rule]:
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     """Run a trial of two rounds with the library as its source; every role has its own model.
 
-    Relevance to the request is not required, because gaps share no words with exhibits.
+    No similarity to the request is required, because gaps share no words with exhibits.
     """
     document: dict[str, Any] = await graph.ainvoke(
         {"claim": claim, **(given or {})}, context=trial_settings(**settings)
@@ -271,7 +271,7 @@ def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
-    """The kinds of warnings, in order, without those about empty searches, which the script always causes."""
+    """The kinds of warnings, in order, without warnings about empty searches, which the script always causes."""
     return warning_kinds(document, but=("empty_retrieval",))
 
 
@@ -285,14 +285,17 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 # --- several trials, and their stops ---------------------------------------------------------------------------------
 
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""Calls of a round in which both sides, one side or no side searches.
+"""The number of calls in a round in which both sides, one side or no side searches.
 
 3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic.
 """
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""As in `LOW`, two of the three results of a query are redundant, too few to end the search; mean novelty 0.0667."""
+"""In these queries and in `LOW`, two of three results are redundant, which is too few to end the search.
+
+The mean novelty of a query's results is 0.0667.
+"""
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}
 
@@ -321,7 +324,7 @@ def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[
 
 
 def roles(document: Mapping[str, Any]) -> set[str]:
-    """All roles that were called."""
+    """The roles that were called."""
     return {call["role"] for call in document["calls"]}
 
 
@@ -337,12 +340,12 @@ def received_requests(stub: StubEndpoint) -> int:
 
 
 def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An exhibit of a result."""
+    """The exhibit of this name in a result."""
     return next(p for p in document["evidence"] if NAMES[p["text"]] == name)
 
 
 def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
-    """The roles that a warning names because their model is also that of a counsel or of another judge."""
+    """The roles that the warning ``shared_model`` names; an empty set if there is no such warning."""
     details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
     assert len(details) < 2
     return {name for detail in details for name in detail.partition(":")[0].split(", ")}

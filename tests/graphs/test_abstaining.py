@@ -1,4 +1,4 @@
-"""Abstentions in short answers: an agent that was shown evidence may answer that it does not settle the question."""
+"""Abstentions: an agent that was shown evidence may answer that the evidence does not tell."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_debaters_without_a_pool_may_not_abstain(start_stub: StartStub) ->
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_without_evidence_no_agent_may_abstain(start_stub: StartStub) -> None:
+async def test_an_agent_without_evidence_may_not_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "I don't know"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("standard_prompting", without, model="openai:stub")

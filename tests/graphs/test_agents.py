@@ -30,13 +30,13 @@ VOTES = {
     "-RSS": "SUPPORTS",
     "--N": ANSWERS["N"],
 }
-"""Answers, one letter per agent, and the winner: the majority, or in a tie the answer of the earliest agent.
+"""Answers, one letter per agent, and the winner: the majority's answer, or in a tie the tied answer that came first.
 
-Unparsable replies are no votes.
+``-`` is an unparsable reply, which is no vote.
 """
 
 
-async def test_voters_do_not_hear_each_other_and_a_tie_goes_to_the_first_agent(start_stub: StartStub) -> None:
+async def test_voters_do_not_hear_each_other_and_the_majority_or_first_tied_answer_wins(start_stub: StartStub) -> None:
     cases = claims(VOTES)
     stub = start_stub([r for claim, given in cases.items() for r in script(given, claim=claim)])
     for claim, given in cases.items():
@@ -63,7 +63,7 @@ async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: Start
 
 
 def _own_and_others(prompt: str) -> tuple[str, str]:
-    """From an agent's prompt: the text of its own last answer, and the marks in the other agents' last answers."""
+    """An agent's own last answer in its prompt (the text), and the others' last answers (their marks)."""
     others, _, own = prompt.partition("What you answered last:")
     return own, marks(others.partition("What the others answered last:")[2])
 
@@ -78,7 +78,7 @@ async def test_a_society_votes_on_the_answers_of_the_last_round_only(start_stub:
         assert [vote["group"] is None for vote in document["votes"]] == [letter == "-" for letter in last]
 
 
-async def test_a_society_of_one_corrects_itself(start_stub: StartStub) -> None:
+async def test_the_only_agent_of_a_society_reads_its_own_last_answer(start_stub: StartStub) -> None:
     stub = start_stub(script("S", "R", "N"))
     document = await debate("society_of_minds", agents=1, max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 3, 3)
@@ -95,10 +95,10 @@ async def test_if_the_only_agent_is_unreachable_the_debate_fails(start_stub: Sta
     assert (document["status"], document["error"]["kind"]) == ("failed", "too_few_agents")
 
 
-# --- neighbors --------------------------------------------------------------------------------------------------------
+# --- neighbours -------------------------------------------------------------------------------------------------------
 
 RINGS = {2: ["12", "12"], 3: ["123", "123", "123"], 5: ["125", "123", "234", "345", "145"]}
-"""For each number of agents: the agents that each of them reads, including itself."""
+"""For each number of agents: the agents whose last answers each agent reads, including its own."""
 
 
 async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: StartStub) -> None:
@@ -127,7 +127,10 @@ async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: 
 
 
 def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
-    """Rules: the first group's summary of round 2 contains ``g1r2.``; a rule matches a group by its first agent."""
+    """Rules: the summaries of groups, such as ``g1r2.`` for the first group in round 2.
+
+    A rule recognises a group by the answer of its first agent.
+    """
     return [
         rule("summariser", rf"a{members[0]}r{r}\.", fields={"summary": f"They say g{i}r{r}."})
         for i, members in enumerate(groups, 1)
@@ -215,7 +218,7 @@ async def test_answers_with_equal_meaning_are_one_vote(start_stub: StartStub) ->
     assert outline(document)[:4] == ("done", "NYC", "max_rounds", 2)
     assert [vote["group"] for vote in document["votes"]] == [0, 1, 1]
     checked = [call for call in document["calls"] if call["role"] == "equivalence"]
-    assert len(checked) == 3  # in the last round: NYC with Boston, New York City with both
+    assert len(checked) == 3  # all in the last round: NYC with Boston, and New York City with Boston and NYC
 
 
 async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub: StartStub) -> None:

@@ -58,7 +58,7 @@ def reasons_text(number: int, round: int) -> str:
 
 
 def talks(number: int, answer: str) -> list[Rule]:
-    """Rules: a debater's answers of three rounds; the reasons name the debater and the round."""
+    """Rules: a debater's answers in three rounds; the reasons name the debater and the round."""
     rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
@@ -68,8 +68,8 @@ def reasons_in(prompt: str) -> set[tuple[int, int]]:
     return {(n, r) for n in (1, 2) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 
-async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(start_stub: StartStub) -> None:
-    # Both give the same answer from the first round on, and the debate continues.
+async def test_in_standard_mad_debaters_take_turns_for_three_rounds_and_a_judge_decides(start_stub: StartStub) -> None:
+    # Both debaters give the same answer from the first round on, and the debate continues.
     stub = start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), says("REFUTES") | {"model": "stub-judge"}])
     document = await run("standard_mad", models=MAD_MODELS)
     assert outcome(document) == ("done", "REFUTES", "max_rounds", 3)
@@ -87,7 +87,7 @@ async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(s
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * 5
 
 
-async def test_standard_mad_continues_without_a_debater_who_cannot_answer(start_stub: StartStub) -> None:
+async def test_standard_mad_continues_without_one_debaters_answers_but_not_without_any(start_stub: StartStub) -> None:
     mute = {"model": "stub-debater-1", "reply": "Well."}
     stub = start_stub([mute, *talks(2, "SUPPORTS"), says("SUPPORTS") | {"model": "stub-judge"}])
     document = await run("standard_mad", models=MAD_MODELS)
@@ -158,7 +158,7 @@ async def test_missing_demonstrations_are_an_error_before_any_call(
     assert "demonstrations" in document["error"]["detail"]
 
 
-async def test_an_unusable_reply_gives_no_answer(start_stub: StartStub) -> None:
+async def test_an_unusable_reply_is_requested_once_more_and_gives_no_answer(start_stub: StartStub) -> None:
     rules: dict[str, Rule] = {
         "unparsed": {"reply": "It depends."},
         "unknown": {"fields": {"answer": "PERHAPS"}},
@@ -225,7 +225,7 @@ async def test_a_tie_goes_to_the_answer_that_came_first(start_stub: StartStub) -
     assert document["answer"] == next(answer for answer in given if answer != "NOT ENOUGH INFO")
 
 
-async def test_unparsable_samples_do_not_vote(start_stub: StartStub) -> None:
+async def test_unparsable_samples_do_not_vote_and_without_votes_there_is_no_answer(start_stub: StartStub) -> None:
     again = {"match": "could not be used", "reply": "As I said."}
     start_stub([again, {"reply": "It depends.", "times": 2}, says("SUPPORTS", 1), says("REFUTES", 2)])
     document = await run("self_consistency")
@@ -303,7 +303,7 @@ async def test_rag_reads_every_source_once_and_answers_once(start_stub: StartStu
     assert answer["evidence_ids"] == [piece["id"] for piece in document["evidence"]]
 
 
-async def test_rag_quotes_the_passages_it_was_shown(start_stub: StartStub) -> None:
+async def test_a_quote_from_a_passage_that_rag_was_shown_is_verified(start_stub: StartStub) -> None:
     start_stub([says("SUPPORTS")])
     [piece] = (await run("rag", k=1))["evidence"]
     quote = " ".join(piece["text"].split()[:6])
@@ -368,7 +368,7 @@ async def test_each_system_takes_every_task(start_stub: StartStub, graph: str) -
         subject = document["task"]["subject"]
         assert subject == ("claim" if given["claim"].endswith(".") else "question")
         assert all(f"<{subject}>\n{given['claim']}\n</{subject}>" in prompt for prompt in prompts)
-        assert not any(call["role"] == "equivalence" for call in document["calls"])  # the answers are the same texts
+        assert not any(call["role"] == "equivalence" for call in document["calls"])  # equal texts need no comparison
         if "options" in given:
             assert all("C - tin" in prompt for prompt in prompts if "your `answer`" in prompt)
 
@@ -418,7 +418,7 @@ def test_default_settings_and_roles(graph: str, expected: dict[str, Any]) -> Non
         ("chain_of_thought", {"model": "openai:stub"}, 0.0),
     ],
 )
-async def test_temperatures_of_models_follow_settings_and_defaults(
+async def test_a_models_own_temperature_replaces_the_default_of_its_system(
     monkeypatch: pytest.MonkeyPatch, graph: str, choice: Any, temperature: float
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -1,4 +1,7 @@
-"""Records of public benchmarks: their gold answers are parsed, and Tool-MAD debates some. Skipped without samples."""
+"""Records of public benchmarks: their gold answers are parsed, and Tool-MAD debates some of the records.
+
+Skipped if the folder of samples does not exist.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def lines(name: str) -> list[dict[str, Any]]:
 
 
 def records(name: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """A benchmark's records as inputs of a debate, each with its gold answer. Gold evidence is never shown."""
+    """A benchmark's records as inputs of a debate, without gold evidence, each with its gold answer."""
     if name == "pubmedqa":
         for record in json.loads((VISIBLE / "pubmedqa.json").read_text()).values():
             yield {"claim": record["QUESTION"], "task": name}, record["final_decision"]

@@ -40,7 +40,7 @@ DISAGREEING = [
     {"fields": {"citations": [], "agree": False, "preferred": None}},
 ]
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}
-"""Roles that only some sources and tasks need."""
+"""Roles that are called only for some sources and tasks."""
 IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
 AMPLE_BUDGET = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
@@ -95,7 +95,7 @@ async def test_an_invalid_price_file_is_an_error_before_any_call(
 
 
 def without_usage(start_stub: StartStub) -> StubEndpoint:
-    """An endpoint whose answers have no token counts."""
+    """Start an endpoint whose replies have no token counts."""
     choice = {"index": 0, "message": {"role": "assistant", "content": '{"answer": "S"}'}, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}
     return start_stub([{"raw": json.dumps(body)}])
@@ -109,7 +109,7 @@ async def test_with_a_budget_a_reply_without_token_counts_ends_the_debate(start_
     assert document["error"]["kind"] == "invalid_setting"
     assert "how many tokens" in document["error"]["detail"]
     nodes = {call["node"] for call in document["calls"]}
-    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # nodes with calls in flight at the same time
+    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # `stance_queries` may run at the same time
     assert len(stub.requests()) == len(document["calls"])
 
 

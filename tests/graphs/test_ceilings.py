@@ -1,6 +1,6 @@
-"""Hard ceilings of all systems: no debate exceeds them by more than 5%, and its document says if it was cut short.
+"""Hard ceilings of all systems, and the result of a debate that reaches one.
 
-Tokens and costs may exceed them a little, because the tokens of prompts are estimated.
+A debate may exceed a ceiling of tokens or USD by at most 5%, because the tokens of prompts are estimated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.conftest import StubEndpoint
 
 @pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
 def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
-    """An endpoint whose tokens have more, or fewer, bytes than moot estimates."""
+    """An endpoint that counts a token for every 4 or 2.5 bytes of a prompt; moot estimates 3 bytes per token."""
     with scripted(tmp_path / "stub", request.param) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         yield running
@@ -51,7 +51,7 @@ def tokens_spent(document: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: str) -> None:
+async def test_no_system_exceeds_a_ceiling_of_tokens_or_calls(stub: StubEndpoint, name: str) -> None:
     least = LEAST.get(name, 1_700)
     for budget in (least, 3 * least, 10 * least):
         document = await spend(name, [], budget=budget)
@@ -62,7 +62,8 @@ async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: 
         cut = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
         assert not cut or document["stop_reason"] == "budget_exhausted"
     calls = await spend(name, [], max_calls=4)
-    assert (calls["status"], len(calls["calls"])) == ("done", min(4, len(calls["calls"])))
+    assert calls["status"] == "done"
+    assert len(calls["calls"]) <= 4
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -88,7 +89,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
     assert plain.requests() == []
 
 
-async def test_a_trial_that_reaches_its_ceiling_ends_with_a_verdict(stub: StubEndpoint) -> None:
+async def test_a_trial_that_reaches_its_ceiling_is_decided_by_all_three_judges(stub: StubEndpoint) -> None:
     document = await spend("proclaim", [], budget=20_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert tokens_spent(document) <= 21_000
@@ -105,7 +106,7 @@ async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -
     assert 10_000 < tokens_spent(document) <= 21_000
 
 
-async def test_a_call_shared_by_equal_requests_is_counted_once(
+async def test_a_call_shared_by_equal_requests_is_counted_once_and_skipped_answers_are_explained(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
@@ -127,7 +128,7 @@ async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) ->
     assert 15_000 < tokens_spent(document) <= 31_500
 
 
-async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None:
+async def test_a_ceiling_of_calls_is_never_exceeded_and_leaves_a_call_for_the_judge(plain: StubEndpoint) -> None:
     for most in (1, 2, 7, 20):
         document = await spend("tool_mad", [], max_calls=most, scoring="all_rounds", max_rounds=5)
         assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
@@ -141,7 +142,6 @@ async def test_a_sample_not_drawn_has_no_vote_and_an_agent_not_asked_again_keeps
     assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
     assert len(document["calls"]) == 3
     rounds = await spend("society_of_minds", [], max_calls=5)
-    # An agent that was not asked again keeps its answer.
     assert all(vote["group"] is not None for vote in rounds["votes"])
 
 
@@ -268,7 +268,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
-    assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved for each
+    assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved per debate
     assert ceilings.reserved == ceilings.decision_reserve() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
@@ -390,7 +390,7 @@ async def test_the_reserve_is_only_for_deciding_calls() -> None:
         await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
     reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 2,400 further bytes / 2.4
+    assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 1,000 for 2,400 more bytes
 
 
 async def test_until_tokens_are_counted_reservations_are_larger() -> None:
@@ -403,8 +403,8 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()
-    count_prompt("openai:m", 3_000, 1_000)  # as estimated
-    count_prompt("openai:m", 3_000, 900)  # this count changes the estimate and ends the margin
+    count_prompt("openai:m", 3_000, 1_000)  # the count equals the estimate
+    count_prompt("openai:m", 3_000, 900)  # this count lowers the estimate and ends the margin
     ceilings.release_reservation(first, Spend(1_000, 0, 1), 0.1)
     assert (await second).spend.tokens < 1_500
 
@@ -422,7 +422,7 @@ async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     await ceilings.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})
     ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
-        await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
+        await ceilings.reserve(replace(judge, bytes=9000))  # a deciding prompt may be of any size
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 call\\."):

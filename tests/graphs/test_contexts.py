@@ -191,5 +191,5 @@ async def test_evidence_that_was_left_out_is_not_in_the_schema(start_stub: Start
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)
     assert speaker.not_shown
-    # The first options are made before the prompt is shortened.
+    # The first request options are made before the prompt is shortened.
     assert {id for ids in asked[1:] for id in ids} == {piece["id"] for piece in pieces} - speaker.not_shown

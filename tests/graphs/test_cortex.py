@@ -1,4 +1,4 @@
-"""CortexDebate, with traces worked out by hand: the worked example as a debate, its stops, its prompts."""
+"""CortexDebate, with traces worked out by hand: the worked example of ``tests/nodes/test_trust.py``, stops, prompts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.graphs.scripted_agents import (
 )
 
 CONFIDENCES = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
-"""The confidences of the worked example's three agents, by round from 0."""
+"""The confidences of the worked example's three agents, in rounds 0, 1 and 2."""
 COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
 """Similarities of agents 1 and 2, 1 and 3, 2 and 3, in rounds 0 and 1."""
 PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
@@ -44,7 +44,7 @@ def near(expected: dict[str, Any]) -> Any:
 
 
 def agents_heard(document: dict[str, Any], d: int) -> dict[str, str]:
-    """Whom each agent hears in a round of debate, by their numbers: ``{"1": "23"}``."""
+    """The agents that each agent hears in round ``d``, by their numbers: ``{"1": "23"}``."""
     edges = document["graphs"][d - 1]["kept"]
     return {j.removeprefix("agent-"): "".join(i.removeprefix("agent-") for i in edges[j]) for j in edges}
 
@@ -87,7 +87,7 @@ async def test_a_debate_reproduces_the_worked_example(start_stub: StartStub) -> 
     assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
     check_prompts(stub, document)
     assert document["metrics"]["debates"] == {"agent-1": 0, "agent-2": 2, "agent-3": 4}
-    # Round 1, with the answers S R N: all three kept edges join different answers. Round 2, with S N N: only 3 -> 1.
+    # In round 1 (answers S R N) all three kept edges join different answers; in round 2 (S N N) only 3 -> 1 does.
     assert document["metrics"]["viewpoint_collisions"] == 4
     assert json.loads(json.dumps(document["graphs"])) == document["graphs"]
     assert warning_kinds(document, but=()) == ["unknown_model_size"]
@@ -211,7 +211,7 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     ]
     stub = start_stub([*script("SRN", "SSN", first=0), *scored])
     document = await debate("cortex_debate", agents=3, max_rounds=1, evaluation="peer")
-    # Means 0.3, 0.2 and 0.8, overall 0.433: only agent 3 is above it, and agent 3 hears no other agent.
+    # The agents' mean scores are 0.3, 0.2 and 0.8. Only agent 3 exceeds their mean 0.433, so it hears no other agent.
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 1, 12, 3)
     assert agents_heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
@@ -225,11 +225,8 @@ async def test_peer_scores_of_an_earlier_round_do_not_count(start_stub: StartStu
     start_stub([*script("SRN", "S-N", "SRN", first=0), best, other | {"fields": {"score": 0.2}}])
     document = await debate("cortex_debate", agents=3, max_rounds=2, evaluation="peer")
     assert agents_heard(document, 1) == {"1": "2", "2": "", "3": "2"}
-    assert agents_heard(document, 2) == {
-        "1": "",
-        "2": "",
-        "3": "",
-    }  # agent 2 gave no answer in round 1, so it was not scored
+    # In round 1, agent 2 gave no answer and got no score. The other scores are equal, so none is above their mean.
+    assert agents_heard(document, 2) == {"1": "", "2": "", "3": ""}
     assert by_number(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
 
 
@@ -290,7 +287,7 @@ async def test_thresholds_of_recalibration_are_settings(start_stub: StartStub) -
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_known_sizes_set_weights_and_one_unknown_size_makes_all_equal(start_stub: StartStub) -> None:
+async def test_known_sizes_scale_the_weights_unless_one_size_is_unknown(start_stub: StartStub) -> None:
     known = {"parameters": 70e9, "tokens": 1.4e12}  # C = 0.51636
     small = {"parameters": 1e9, "tokens": 1e11}  # L = 406.4 / 10^3.06 + 410.7 / 10^3.08 + 1.69 = 2.38556; C = 0.41919
     cases: list[tuple[list[dict[str, Any]], tuple[float, float, float]]] = [

@@ -21,7 +21,7 @@ TURNS: Turns = [
 
 
 class Lengths:
-    """A cross-encoder whose rating is the length of the first text, so it depends on the order of the texts."""
+    """A cross-encoder that rates two texts by the length of the first, so their order matters."""
 
     name = "lengths"
 
@@ -65,7 +65,7 @@ async def test_a_cross_encoder_that_cannot_be_loaded_ends_the_debate(start_stub:
     assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_encoder")
 
 
-async def test_a_model_scores_the_similarity_of_outputs(start_stub: StartStub) -> None:
+async def test_a_model_scores_the_similarity_of_outputs_and_a_missing_score_is_reported(start_stub: StartStub) -> None:
     rules = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
     rules += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
     rules += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]

@@ -1,4 +1,4 @@
-"""Calls that a ceiling cuts: the document says whether they were sent, and counts replies that were not awaited."""
+"""Calls that a ceiling cuts off: the result says if they were sent, and counts the tokens reserved for lost replies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_call_that_was_sent_and_not_awaited_counts_with_its_reservation(
     assert cost(document).startswith("Not known")
 
 
-async def test_a_call_that_waited_for_its_turn_was_not_made(start_stub: StartStub) -> None:
+async def test_a_call_that_still_waits_for_its_turn_is_reported_as_not_called(start_stub: StartStub) -> None:
     stub = start_stub([{"delay_ms": 600_000}])
     document = await spend("society_of_minds", [], agents=2, max_concurrency=1, max_seconds=2, budget=20_000)
     assert (document["status"], document["error"]["kind"]) == ("failed", "budget_exhausted")

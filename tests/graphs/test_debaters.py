@@ -1,4 +1,4 @@
-"""Tool-MAD's debaters: why there is another round, which evidence they keep, and what their answers may rest on."""
+"""Tool-MAD's debaters: the reasons for another round, the evidence that they keep, and the basis of their answers."""
 
 from __future__ import annotations
 
@@ -164,8 +164,9 @@ async def test_debaters_prompts_start_alike_and_name_the_speaker_at_the_end(star
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     await debate(scoring="all_rounds")
     rag, search = stub.prompts("stub-rag"), stub.prompts("stub-search")
-    for mine, other, name in zip(rag, search, ["rag"] * 4, strict=True):
-        end = mine.rindex(f'You are "{name}"')
-        assert mine[: mine.index("</claim>")] == other[: other.index("</claim>")]
-        assert "<" not in mine[end:]
-        assert f'"{name}"' not in mine[: mine.index("</claim>")]
+    assert len(rag) == 4
+    for first, second in zip(rag, search, strict=True):
+        assert first[: first.index("</claim>")] == second[: second.index("</claim>")]
+        assert "<" not in first[first.rindex('You are "rag"') :]
+        assert "<" not in second[second.rindex('You are "search"') :]
+        assert '"rag"' not in first[: first.index("</claim>")]

@@ -1,4 +1,4 @@
-"""Nodes skip LangGraph's tracing work if the run has no callbacks; in all else they behave as LangGraph's nodes."""
+"""Direct nodes: they skip LangGraph's tracing if a run has no callbacks, and else behave like LangGraph's nodes."""
 
 from __future__ import annotations
 

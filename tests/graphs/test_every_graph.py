@@ -34,15 +34,15 @@ RULES = [
 
 
 TRIAL_TASKS = {"fever", "averitec", "pubmedqa"}
-"""Tasks that a trial can decide: claims that hold or do not, and yes/no questions."""
+"""Tasks that a trial can decide: claims that are true or false, and yes/no questions."""
 SINGLE_ANSWER = {"standard_prompting", "chain_of_thought", "rag", "react"}
 """Systems with a single answer, so that agreement is undefined."""
 SCHEMA = Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
-"""Parts of prompts about the words of an answer, which need not show the options."""
+"""Texts that identify prompts about the wording of an answer. These prompts need not show the options."""
 
 
-def test_every_described_graph_is_that_of_its_module_and_is_explained() -> None:
+def test_every_described_graph_is_in_a_module_whose_docstring_explains_it() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
         assert load_graph(name).graph is module.graph

@@ -1,4 +1,4 @@
-"""Fallback sources: which source is read in place of a missing one, and how a debate reports it."""
+"""Fallback sources: which source is read in place of an unavailable source, and how a debate reports this."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
     document = await debate(models=MODELS)
     assert (document["status"], document["rounds"]) == ("done", 2)
     assert sources_read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
-    encyclopaedia, instead = stand_ins(document)  # once each, despite two rounds
+    encyclopaedia, instead = stand_ins(document)  # one warning per source, despite two rounds
     assert "`web` was asked for; wikipedia was read in its place" in instead + encyclopaedia
     assert "`chroma` was asked for without a corpus; moot's small demo corpus" in instead + encyclopaedia
     assert len(server.paths) == 3  # one search before the debate, one per round
@@ -87,7 +87,7 @@ async def test_a_debaters_fallback_does_not_serve_another_debater(
     assert document["status"] == "done"
 
 
-async def test_one_search_of_wikipedia_fills_the_pool_of_madke_without_a_demo_corpus(
+async def test_one_search_of_wikipedia_fills_the_pool_of_madke_and_no_demo_corpus_replaces_it(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,7 +101,7 @@ async def test_one_search_of_wikipedia_fills_the_pool_of_madke_without_a_demo_co
     document = await debate("madke", model="openai:stub")
     assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("done", {"wikipedia"})
     failed = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "retrieval_failed"]
-    assert "no demo corpus replaces it" in failed[0]
+    assert "no demo corpus replaces a failed source" in failed[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""A debate behind a gate, on the scripted endpoint: when it runs, its evidence, and the cost of both parts."""
+"""The gated debate: independent answers (the gate), and a debate only if they leave the claim open.
+
+The tests cover when the debate runs, its evidence, and the costs of both parts.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
     [
         ([says("one", "SUPPORTS", **CITES), says("two", "REFUTES")], 1, "disputed"),
         ([says("one", "SUPPORTS"), says("two", "SUPPORTS")], 1, "unverified"),
-        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # one origin is quoted
+        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # both quote a.org
         ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
     ],
 )
@@ -192,7 +195,7 @@ async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: S
     start_stub([{"status": 401}])
     document = await debate()
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
-    interrupted = {**document, "status": "interrupted", "error": None}  # as SIGTERM leaves it
+    interrupted = {**document, "status": "interrupted", "error": None}  # as after SIGTERM
     for ended in (document, interrupted):
         assert "no verdict" in "\n".join(line.text for line in Live(settings_of()).end(ended)).lower()
 
@@ -210,6 +213,7 @@ async def test_ceilings_hold_for_readers_and_debate_and_reserve_a_call_for_the_j
 def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own_and_invalid_ones_are_refused() -> None:
     kind = load_graph("tool_mad").settings
     inner = settings_of(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
+    # `budget` bounds the gate and the debate together.
     assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
     assert inner.models["rag"] == "openai:stub-rag"
     pool = settings_of(debate="standard_mad").of_debate(load_graph("standard_mad").settings)

@@ -147,7 +147,7 @@ def test_invalid_given_texts_are_refused(wrong: str) -> None:
     assert refused.value.kind == "invalid_given"
 
 
-def test_a_given_text_keeps_its_id_or_gets_one_as_found_evidence_does() -> None:
+def test_a_given_text_keeps_its_id_or_gets_an_id_like_found_evidence() -> None:
     assert check_given(None) == check_given([]) == []
     document = {"id": "ev-1", "title": "", "text": "One.", "source": "shelf", "retrievals": [{}], "truncated": True}
     (piece,) = check_given([document, document])  # evidence of a result document is a valid input

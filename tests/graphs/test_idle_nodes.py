@@ -20,7 +20,7 @@ JOINS = {
 JOINS["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
 JOINS["peer_review"] |= {"hand_back"}
 JOINS["group_debate"] |= {"share"}
-"""Nodes that may write nothing: they wait for several others, or check for a warning and find none."""
+"""Nodes that may write nothing: they wait for several nodes, or add a warning only if there is a reason."""
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -53,7 +53,7 @@ def review(state: Any, settings: Any) -> bool:
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
-    """If the idle node were skipped, each speaker would call its router. So an idle node before a router runs."""
+    """An idle node before a router is not skipped, because then each speaker would call the router."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     for name, node in {
         "speak": Node(write_step),

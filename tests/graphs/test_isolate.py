@@ -67,16 +67,16 @@ def votes(*answers: str | None) -> list[Vote]:
     ("answers", "ranks", "won"),
     [
         (("S", "R", "S"), (1, 1, 2), "S"),  # 1 + 1/2 against 1
-        (("R", "S", "S"), (1, 2, 3), None),  # 1 against 1/2 + 1/3: the heaviest is a single, contradicted origin
+        (("R", "S", "S"), (1, 2, 3), None),  # 1 against 1/2 + 1/3: R has a single, contradicted origin
         (("R", "S", "S", "S"), (1, 1, 2, 3), "S"),  # 1 against 1 + 1/2 + 1/3
         (("R", "S", "R", "S"), (1, 1, 2, 2), None),  # 3/2 against 3/2
-        (("S",), (4,), "S"),  # no origin contradicts it
-        (("S", NEI, None), (2, 1, 1), "S"),  # an abstention does not contradict it either
+        (("S",), (4,), "S"),  # no origin contradicts S
+        (("S", NEI, None), (2, 1, 1), "S"),  # an abstention does not contradict S
         ((NEI, NEI), (1, 2), NEI),
         ((ABSTENTION, ABSTENTION, None), (1, 2, 3), ABSTENTION),
     ],
 )
-def test_the_heaviest_consistent_set_wins_unless_it_is_a_single_contradicted_origin(
+def test_the_heaviest_answer_wins_unless_it_ties_or_has_a_single_contradicted_origin(
     answers: tuple[str | None, ...], ranks: tuple[int, ...], won: str | None
 ) -> None:
     task = make_task("labels", ["S", "R", NEI])
@@ -116,8 +116,8 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
     stub = start_stub([says("poison", "REFUTES"), says("gamma", NEI), says("", "SUPPORTS")])
     document = await run_isolate(given)
-    # Weights are 1 / rank: 1 for evil.com, and 1/5 + 1/6 for the other answer. The heavier one has a single origin,
-    # which others contradict.
+    # Weights are 1 / rank: 1 for evil.com, and 1/5 + 1/6 for the other answer. So the heavier answer has a single
+    # origin, which others contradict.
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
     assert document["metrics"]["abstained"] is True
     assert [len(origin["evidence_ids"]) for origin in document["metrics"]["origins"]] == [4, 1, 1, 1]
@@ -141,10 +141,10 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # only one is quoted
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # one of two origins is quoted
 
 
-async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_verdict(start_stub: StartStub) -> None:
+async def test_if_all_readers_abstain_the_verdict_is_the_undecided_label_or_none(start_stub: StartStub) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
     stub = start_stub([says("", ABSTENTION)])
     document = await run_isolate(given, {"options": ["one", "two"]})
@@ -176,7 +176,7 @@ async def test_origins_beyond_the_maximum_are_named_and_not_read(start_stub: Sta
     document = await run_isolate(given, max_origins=2)
     assert [call["number"] for call in document["calls"]] == [1, 2]
     assert [(w["kind"], w["detail"]) for w in document["warnings"] if w["kind"] == "origins_left_out"] == [
-        ("origins_left_out", "`max_origins` is 2; not read: gamma.org.")
+        ("origins_left_out", "`max_origins` is 2, so these origins were not read: gamma.org.")
     ]
 
 

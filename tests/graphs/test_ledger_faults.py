@@ -57,7 +57,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("harm", [remove_ledger, delete_row, fill_disk])
-async def test_a_debate_finishes_if_its_ledger_fails(
+async def test_a_debate_finishes_and_warns_if_its_ledger_fails(
     harm: Callable[[pytest.MonkeyPatch], None],
     start_stub: StartStub,
     ledger: CallLedger,

@@ -23,7 +23,7 @@ ROUND: dict[str, Any] = {"agents": AGENTS, "max_rounds": 1}
 
 
 def error_in_body(code: int) -> str:
-    """The body of an answer with a successful status and an error of this code, as gateways send it."""
+    """A body with an error of this code, as gateways send it with the status 200."""
     return json.dumps({"error": {"code": code, "message": "Provider disconnected"}})
 
 
@@ -76,7 +76,7 @@ async def test_requests_that_failed_with_500_or_429_cost_nothing(fault: dict[str
 
 
 @pytest.mark.parametrize("code", [429, 502])
-async def test_a_stream_that_ends_with_an_error_counts(code: int, start_stub: StartStub) -> None:
+async def test_a_stream_that_ends_with_an_error_counts_as_a_lost_reply(code: int, start_stub: StartStub) -> None:
     forget_contexts()
     part = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "slow"}
     words = {**part, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "An otter " * 200}}]}
@@ -117,7 +117,7 @@ async def test_a_call_is_not_repeated_if_the_ceiling_leaves_too_little(start_stu
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     [call] = [call for call in document["calls"] if call["role"] == "slow"]
     assert call["attempts"] == [request["model"] for request in stub.requests()].count("slow") < 9
-    assert "was not repeated, because the lost reply may be charged for: A call was not made" in call["detail"]
+    assert "charged for, and the ceilings do not allow another request. A call was not made" in call["detail"]
     [warning] = [one["detail"] for one in document["warnings"] if one["kind"] == "budget_exhausted"]
     assert warning.endswith("Sent, but not answered before a ceiling was reached: slow.")
     assert 0 < spent(document) <= 3_000

@@ -1,4 +1,4 @@
-"""MADKE on the scripted endpoint: who is called, who sees what in each round, when it stops, who decides."""
+"""MADKE on the scripted endpoint: its calls, the prompts of each round, when a debate stops, and who decides."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def talks(number: int, *answers: str) -> list[Rule]:
     ]
 
 
-def on_answer(number: int, times: int = 1, **what: Any) -> Rule:
-    """A rule for a debater's request to answer."""
-    return {"model": f"stub-debater-{number}$", "match": "with your `answer`", "times": times, **what}
+def on_answer(number: int, times: int = 1, **reply: Any) -> Rule:
+    """A rule for the calls that request a debater's answer."""
+    return {"model": f"stub-debater-{number}$", "match": "with your `answer`", "times": times, **reply}
 
 
 def reasons_text(number: int, round: int) -> str:
@@ -294,7 +294,7 @@ async def test_selecting_no_item_is_valid(start_stub: StartStub) -> None:
         assert (turn["selected"], turn["dropped"], turn["evidence_ids"]) == ([], [], [])
     assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], []]
     assert [w["kind"] for w in document["warnings"]] == ["no_evidence"]
-    assert calls_by_role(document)["debater-2"] == 2  # it was not asked again
+    assert calls_by_role(document)["debater-2"] == 2  # the selection is not requested again
 
 
 async def test_without_structured_output_models_select_in_free_text(start_stub: StartStub) -> None:
@@ -334,7 +334,7 @@ async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> N
     assert [t["selected"] for t in turns(document).values()] == [[1], [2], [4], []]
     assert [items_in(answer, document) for _, answer in rounds_of(stub, 1)] == [[1], [4]]
     assert [items_in(answer, document) for _, answer in rounds_of(stub, 2)] == [[2], []]
-    # Selecting an item is not another retrieval of it.
+    # Selecting an item does not count as another retrieval.
     assert [len(e["retrievals"]) for e in document["evidence"]] == [1] * 5
 
 
@@ -352,7 +352,7 @@ async def test_sequential_debaters_hear_earlier_answers_of_the_round(start_stub:
     assert answers_in(first) == {(1, 1), (2, 1), (3, 1)}
     assert answers_in(second) >= {(1, 2), (2, 1), (3, 1)}
     assert answers_in(third) >= {(1, 2), (2, 2), (3, 1)}
-    assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1  # select, answer, judge; in round 2 in turn; then sum up
+    assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1  # select, answer, judge; in round 2 in turn; then the summary
     assert answers_in(stub.prompts("stub-judge")[1]) == {(1, 2), (2, 2), (3, 2)}
     assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker
 
@@ -436,7 +436,7 @@ async def test_a_failed_source_is_replaced_by_its_fallback(
 
 
 async def test_a_debater_without_an_answer_agrees_with_no_other(start_stub: StartStub) -> None:
-    mute = on_answer(2, times=2, reply="I would rather not say.")  # both its requests of the first round
+    mute = on_answer(2, times=2, reply="I would rather not say.")  # both requests of the first round
     stub = start_stub([mute, *talks(1, "SUPPORTS", "SUPPORTS"), *talks(2, "SUPPORTS")])
     document = await debate()
     assert (document["stop_reason"], document["rounds"]) == ("consensus", 2)

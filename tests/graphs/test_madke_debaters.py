@@ -21,7 +21,7 @@ from moot.nodes._speakers.turns import speaker_declaration
         ([{"name": "optimist"}, {"seed": 7}], ["optimist", "debater-2"]),
     ],
 )
-def test_debaters_may_be_declared_by_number_or_without_names(given: Any, names: list[str]) -> None:
+def test_debaters_may_be_declared_as_a_number_or_without_names(given: Any, names: list[str]) -> None:
     settings = MadkeSettings.model_validate({"debaters": given})
     assert [d.name for d in settings.debaters] == names
     assert MadkeSettings.model_validate({"debaters": settings.debaters}) == settings
@@ -67,7 +67,7 @@ def test_only_roles_of_the_debate_have_models() -> None:
         ({"model": "openai:own", "temperature": 0.9}, {"debater-1": "openai:role"}, 0.5, "role"),
     ],
 )
-async def test_a_debaters_model_inherits_unset_options_from_the_debate(
+async def test_a_debaters_own_model_inherits_unset_options_and_is_replaced_by_the_models_setting(
     monkeypatch: pytest.MonkeyPatch, own: Any, models: dict[str, Any], temperature: float | None, model: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -1,4 +1,4 @@
-"""One website cannot fill the evidence of a debate, in any round and with any number of searches."""
+"""One website has a limited share of the evidence found in a debate, in any round and with any number of searches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def share_of_origin(document: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
-async def test_five_copies_from_one_website_are_one_piece(start_stub: StartStub, name: str) -> None:
+async def test_of_five_copies_from_a_website_one_is_shown_unless_the_limit_is_off(
+    start_stub: StartStub, name: str
+) -> None:
     stub = start_stub([FIELDS])
     document = await run_debate(name, f"{SHELF}:copies", max_origin_share=1)
     assert share_of_origin(document) == (5, 5)

@@ -28,9 +28,9 @@ def reviews(n: int, rounds: int = 1) -> list[Rule]:
     return [review(i, j, r) for r in range(1, rounds + 1) for i in range(1, n + 1) for j in range(1, n + 1) if i != j]
 
 
-def review(i: int, j: int, r: int = 1, claim: str = "", **what: Any) -> Rule:
-    """A rule: one agent's review of another's answer, by default a comment."""
-    reply = what or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
+def review(i: int, j: int, r: int = 1, claim: str = "", **reply: Any) -> Rule:
+    """A rule: one agent's review of another's answer, by default a comment with a confidence."""
+    reply = reply or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
     return rule(f"agent-{i}", rf"{claim}.*a{j}r{r}\..*your `comment`", **reply)
 
 
@@ -65,7 +65,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
 
 async def test_a_review_that_cannot_be_used_is_left_out(start_stub: StartStub) -> None:
     cases = claims(UNUSABLE)
-    lost_ones = [review(2, 1, claim=claim, **what) for claim, (what, _) in cases.items()]
+    lost_ones = [review(2, 1, claim=claim, **reply) for claim, (reply, _) in cases.items()]
     stub = start_stub([r for claim in cases for r in script("SRN", "SSN", claim=claim)] + lost_ones + reviews(3))
     for claim, (_, outcome) in cases.items():
         document = await debate("peer_review", {"claim": claim})

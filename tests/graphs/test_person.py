@@ -68,7 +68,7 @@ def settings_of(name: str, **settings: Any) -> Any:
 
 
 async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Run a debate that asks a person; return its document and its questions."""
+    """Run a debate that asks a person; return the document, and the questions to the person."""
     asked: list[Any] = []
     context = settings_of(name, **settings)
     graph = load_graph(name).graph.builder.compile(checkpointer=InMemorySaver())
@@ -85,7 +85,7 @@ async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) 
 
 
 def person_turns(document: Mapping[str, Any], step: str) -> list[Any]:
-    """The person's turns at a moment."""
+    """The person's turns that review this step."""
     turns = [t for t in document["turns"] if t["agent"] == "person"]
     return [turn for turn in turns if turn["step"] == f"review_{step}"]
 
@@ -133,23 +133,12 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
     assert "A person who reads this debate said" in prompt
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("tool_mad", "REFUTES"),
-        ("tool_mad_consistency", "REFUTES"),
-        ("standard_mad", "REFUTES"),
-        ("madke", "REFUTES"),
-        ("tit_for_tat", "REFUTES"),
-    ],
-)
-async def test_after_a_persons_question_the_verdict_is_decided_again(
-    start_stub: StartStub, name: str, answer: str
-) -> None:
+@pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "standard_mad", "madke", "tit_for_tat"])
+async def test_after_a_persons_question_the_verdict_is_decided_again(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
-    assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]
-    assert (document["status"], document["answer"]) == ("done", answer)
+    assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", "REFUTES"]
+    assert (document["status"], document["answer"]) == ("done", "REFUTES")
     first, second = person_turns(document, "verdict")
     assert (first["question"], first["proposed"]["verdict"], second["question"]) == ("Is it hearsay?", "SUPPORTS", None)
     (judge,) = {t["agent"] for t in document["turns"] if t["step"] in ("judge", "summarise")}
@@ -159,10 +148,10 @@ async def test_after_a_persons_question_the_verdict_is_decided_again(
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "madke", "rag"])
-async def test_shared_evidence_is_struck_and_added(start_stub: StartStub, name: str) -> None:
+async def test_a_person_may_strike_and_add_shared_evidence(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, change_evidence, ask_person=["evidence"])
-    check_struck(document, asked, stub)
+    check_changed_evidence(document, asked, stub)
 
 
 def change_evidence(value: Mapping[str, Any]) -> Any:
@@ -175,7 +164,7 @@ def change_evidence(value: Mapping[str, Any]) -> Any:
 ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https://eggs.example"}
 
 
-def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
+def check_changed_evidence(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
     """Check that the struck piece is recorded and in no prompt, and that the added text is recorded and in a prompt."""
     struck = asked[0]["proposed"]["evidence"][0]
     (turn,) = [t for t in person_turns(document, "evidence") if struck["id"] in t["struck"]]
@@ -203,7 +192,7 @@ async def test_struck_evidence_stays_struck_and_added_evidence_is_cited(start_st
     )
     document, asked = await debate("tool_mad", change_evidence, ask_person=["evidence"], query_formulation=False)
     first = {p["id"] for p in asked[0]["proposed"]["evidence"][:1]}
-    check_struck(document, asked, stub)
+    check_changed_evidence(document, asked, stub)
     again = [value for value in asked if "round 2" in value["about"]]
     assert again
     assert not any(first & {p["id"] for p in value["proposed"]["evidence"]} for value in again)
@@ -263,7 +252,7 @@ async def test_a_person_changes_premises_queries_evidence_and_verdict_of_a_trial
     assert [value["kind"] for value in asked] == ["premises", "queries", "evidence", "verdict", "verdict"]
     searched = {t["step"]: t["query"] for t in document["turns"] if t.get("pool") in ("premises", "defense")}
     assert searched == {"retrieve_premise": "Platypuses lay eggs.", "retrieve": "platypus birth"}
-    check_struck(document, asked[2:], stub)
+    check_changed_evidence(document, asked[2:], stub)
     assert asked[2]["proposed"]["evidence"][0]["id"] not in {
         i for t in document["turns"] if t["step"] == "weigh" for i in t["evidence_ids"]
     }
@@ -300,7 +289,7 @@ PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Egg
         ("verdict", [1], "dictionary"),
     ],
 )
-def test_invalid_replies_are_refused(moment: Any, reply: Any, problem: str) -> None:
+def test_invalid_replies_are_refused_and_no_reply_accepts(moment: Any, reply: Any, problem: str) -> None:
     with pytest.raises(UserError, match=problem) as refused:
         check_person_reply(moment, reply, PROPOSED)
     assert refused.value.kind == "invalid_reply" or "given" in refused.value.kind
@@ -316,7 +305,7 @@ async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> No
     assert stub.calls() == []
 
 
-async def test_a_past_checkpoint_starts_another_branch(start_stub: StartStub) -> None:
+async def test_a_debate_branches_from_a_past_checkpoint_with_changed_evidence(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     graph = load_graph("standard_mad").graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}

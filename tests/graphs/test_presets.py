@@ -1,4 +1,4 @@
-"""Presets: the settings of the papers for a domain, run on local replacements of their sources."""
+"""Presets (a paper's settings for a domain), with local servers and corpora in place of their sources."""
 
 from __future__ import annotations
 

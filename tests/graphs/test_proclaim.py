@@ -1,4 +1,4 @@
-"""PROClaim on the scripted endpoint, with traces worked out by hand: a trial's record, its models and its vectors."""
+"""PROClaim on the scripted endpoint: a full trial worked out by hand, its models, parallel calls and vectors."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from tests.graphs.scripted_trial import (
 )
 from tests.retrievers.conftest import Serve, serve  # noqa: F401
 
-# --- the whole record -------------------------------------------------------------------------------------------------
+# --- a full trial -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The document of a full trial; its record was worked out by hand."""
+    """The document of a full trial (`full_trial`)."""
     found = judges("SUPPORTED", "SUPPORTED", "INCONCLUSIVE", scores=[(7, 6, 9), (8, 6, 8), (6, 6, 7)])
     with shared_trial(tmp_path_factory.mktemp("full"), [*found, analyses(4), *full_trial()]) as (document, _):
         yield document
@@ -56,7 +56,7 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
     assert count_calls(full, "phase", "round") == {
         ("negotiation", 0): 16,
         **{(phase, 1): 17 for phase in ("primary", "switched")},
-        **{(phase, 2): 18 for phase in ("primary", "switched")},  # the court may close the debate
+        **{(phase, 2): 18 for phase in ("primary", "switched")},  # the court is asked whether to close the debate
         ("panel", 0): 4,
     }
     assert count_calls(full, "role") == {
@@ -76,7 +76,7 @@ def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
     # The search for the claim finds A first, and the first premise's search finds it again.
     pools = {(t["agent"], t["step"], t.get("number")): t for t in full["turns"] if t["phase"] == "negotiation"}
     assert pools["retrieval", "retrieve_seed", None]["evidence_ids"] == ids("A B C D E")
-    assert pools["retrieval", "retrieve_premise", 1]["evidence_ids"] == ids("A F G")  # three for a premise
+    assert pools["retrieval", "retrieve_premise", 1]["evidence_ids"] == ids("A F G")  # at most three per premise
     assert pools["retrieval", "retrieve_premise", 2]["evidence_ids"] == ids("H")
     assert pools["plaintiff", "retrieve", None]["query"] == "for #I #A9"
     assert pools["defense", "retrieve", None]["evidence_ids"] == ids("J B6")
@@ -112,9 +112,9 @@ def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
-    # Novelty is measured against the record, for the plaintiff's pieces first. A8 shares 8 of 10 words with A, so its
-    # novelty is 0.2, which is enough. B and J are disputed, so they are known. K9 shares 9 words with K, which has just
-    # joined. A piece that shares more than 8.5 words is redundant.
+    # Novelty is measured against the record, for the plaintiff's exhibits first. A8 shares 8 of 10 words with A, so its
+    # novelty is 0.2, which equals the threshold. B and J are disputed, so they are known. K9 shares 9 words with K,
+    # which has just joined. An exhibit that shares more than 8.5 words with a known one is redundant.
     searched = {
         (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }
@@ -148,7 +148,7 @@ def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_citations(full: dict[str, Any]) -> None:
-    # Three citations: a quote that is in its text, one that is not, and one of a disputed piece that counsel never saw.
+    # One quote is in the exhibit and one is not. The third is of a disputed exhibit that counsel was not shown.
     opening = turns(full, "argue")["plaintiff", 1]
     assert [(c["verified"], c["fabricated"]) for c in opening["citations"]] == [
         (True, False),
@@ -162,7 +162,7 @@ def test_a_full_trials_citations(full: dict[str, Any]) -> None:
 
 
 def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
-    # Reflections are those of `REFLECTIONS`; a round's novelty is the mean over its six candidates.
+    # The scores follow from `REFLECTIONS`. A round's novelty is the mean over the six exhibits that its searches found.
     assert debate_entry(full) == {
         "phase": "primary",
         "stop_reason": "max_rounds",
@@ -183,13 +183,13 @@ def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
     }
     assert [entry["phase"] for entry in full["debates"]] == ["primary", "switched"]
     [critique] = find_turns(full, step="critique", phase="primary", round=1)
-    assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, but no longer searched
+    assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, but never searched
     assert not any("#Z" in (turn["query"] or "") for turn in full["turns"])
 
 
 def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
-    # sigma 2/3; means 7, 6, 8, so q = 21/30; base 0.8 x 2/3 + 0.3 x 0.7; gamma 4 is below 5; s_ref is the plaintiff's
-    # last in the primary debate, 0.69, and (0.69 - 0.5) x 0.6 = 0.114.
+    # sigma = 2/3. The means 7, 6 and 8 give q = 21/30, and the base is 0.8 x 2/3 + 0.3 x 0.7. gamma = 4 is below 5, so
+    # 0.05 is subtracted. s_ref is the plaintiff's last score in the primary debate: (0.69 - 0.5) x 0.6 = 0.114.
     assert full["confidence_parts"] == {
         "consensus_strength": near(2 / 3),
         "quality": 0.7,
@@ -315,7 +315,7 @@ def scripted_server(**fields: Any) -> Any:
     return answer
 
 
-async def test_judges_and_critics_who_are_not_independent_are_named(start_stub: StartStub) -> None:
+async def test_a_warning_names_the_critic_and_judges_that_share_a_model_with_counsel(start_stub: StartStub) -> None:
     start_stub(default_rules())
     document = await trial(models={"judge-2": "openai:stub-defense", "critic": "openai:stub-plaintiff"})
     [warning] = [w for w in document["warnings"] if w["kind"] == "shared_model"]
@@ -332,7 +332,7 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
     stub = start_stub([*closes(True), *closes(True, phase="switched"), *default_rules()], latency_ms=250)
     document = await trial(min_rounds=1)
     assert stop_of(document) == stop_of(document, "switched") == ("judicial_signal", 1)
-    assert document["depth"] == 3 + 7 + 2  # without experts a round takes seven
+    assert document["depth"] == 3 + 7 + 2  # 3 for the negotiation, 7 for a round without experts, 2 for the panel
     times = {call["id"]: (call["recv"], call["end"]) for call in stub.calls() if call["kind"] == "chat"}
     asked = [(r["model"], r["messages"][-1]["content"], *times[r["id"]]) for r in stub.requests()]
     together = [
@@ -355,14 +355,14 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
 async def test_novelty_is_measured_with_the_vectors_of_the_corpus(start_stub: StartStub) -> None:
     news = [*searches("plaintiff", "kilogram Planck constant"), *searches("defense", "lake Baikal depth")]
     stub = start_stub([*news, *default_rules()])
-    await open_retriever("chroma", encoder="openai:stub-embedding")  # builds the corpus
-    await close_clients()  # and its cached vectors are dropped
+    await open_retriever("chroma", encoder="openai:stub-embedding")  # build the corpus
+    await close_clients()  # and drop its cached vectors
     before = count_encoded_texts(stub)
     document = await trial(sources=["chroma"], max_rounds=1)
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]
-    # Queries and requests, but no passage.
+    # Queries and requests are encoded, but no passages.
     assert count_encoded_texts(stub) - before <= len(searches_made) + len(requests)
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:demo-encyclopaedia"}
     embed = importlib.import_module("tests.stub_llm").embed

@@ -1,4 +1,4 @@
-"""PROClaim: ablations, and a record that is too long."""
+"""PROClaim's ablations, trials over given texts only, and a record that exceeds `panel_tokens`."""
 
 from __future__ import annotations
 
@@ -72,13 +72,14 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 3)
     for phase in ("primary", "switched"):
         assert stop_of(document, phase) == ("max_rounds", 3)
-        assert calls_by_round(document, phase) == [7] * 3  # arguments, no expert, reflections and critic
+        # 2 arguments, 2 replies that request no expert, 2 reflections, 1 critique
+        assert calls_by_round(document, phase) == [7] * 3
         entry = debate_entry(document, phase)
         assert (entry["novelty"], entry["reflection_total"]) == ([None] * 3, [1.0] * 3)
     assert not {"retrieval", "court"} & roles(document)
     assert not [p for side in SIDES for p in prompts(stub, side, "gap")]
     assert not {turn["step"] for turn in document["turns"]} & {"discover", "close"}
-    assert document["confidence_parts"]["reflection"] == 0  # (0.5 - 0.5) x 0.6; both sides still reflect
+    assert document["confidence_parts"]["reflection"] == 0  # both sides still reflect: (0.5 - 0.5) x 0.6
     assert document["confidence_parts"]["winning_reflection"] == 0.5
 
 
@@ -230,6 +231,5 @@ async def test_a_record_that_is_too_long_loses_its_last_exhibits(start_stub: Sta
         [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
         assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in dropped]
         assert str(budgets[missing]) in warning["detail"]
-        assert {p["id"] for p in document["evidence"]} >= {
-            id_of(name) for name in dropped
-        }  # but the result contains them
+        # The result still contains the dropped exhibits.
+        assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in dropped}

@@ -102,7 +102,7 @@ async def test_a_counsel_whose_model_is_down_from_the_start_is_named(start_stub:
 
 @pytest.mark.parametrize("phase", ["primary", "switched"])
 async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_stub: StartStub, phase: str) -> None:
-    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # after one further request
+    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # to both requests
     stub = start_stub(
         [mute, *argues("plaintiff", default_argument("plaintiff", 2, phase), phase=phase), *default_rules()]
     )
@@ -116,9 +116,9 @@ async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_s
         ("defense", 2): (default_argument("defense", 2, phase), "ok"),
     }
     assert (arguments["plaintiff", 1]["citations"], debate_entry(document, phase)["rounds"]) == ([], 2)
-    stroke = "*" if phase == "switched" else ""
+    star = "*" if phase == "switched" else ""
     answering = [statements_in(p) for p in prompts(stub, role_for("defense", phase), "argue", "defense")]
-    assert answering == ["", f"d1{stroke} p2{stroke}"]
+    assert answering == ["", f"d1{star} p2{star}"]
     assert "I would rather not say." not in "".join(prompts(stub, "judge-1"))
     assert set(kinds(document)) == {"unparsed"}
 
@@ -153,7 +153,7 @@ async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_un
 def unassisted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, FinishedTrial]]:
-    """Run a trial in which every assisting role fails; yield the kind of the failure, and the trial."""
+    """Run a trial in which one judge and all assisting roles fail; yield the fault and the trial."""
     fault: str = request.param
     failing = [
         rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")
@@ -197,11 +197,11 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Fini
 
 def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, FinishedTrial]) -> None:
     fault, (document, stub) = unassisted
-    # The claim replaces a query; a query that the court could not refine is kept. All results are known, A too.
+    # The claim replaces a missing query, and the court refines none. All results are known exhibits, including A.
     searched = find_turns(document, step="discover")
     assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 4
     assert {(t["scores"]["novelty"], t["ended"]) for t in searched} == {(0, "redundancy")}
-    # A has no weight, so no counsel sees it, even when it is found again.
+    # A has no weight, so no counsel sees A, even if a search finds A again.
     weights = {NAMES[e["text"]]: (e.get("weight"), e["status"]) for e in document["evidence"]}
     assert weights == {"A": (None, "seed"), **dict.fromkeys("BCDE", (0.72, "admitted"))}
     [weighed] = [t for t in find_turns(document, step="weigh") if t["evidence_ids"] == ids("A")]

@@ -48,7 +48,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, N, S, S, S], S, 3, 5),
     ([S, N, N, S, I], S, 2, 5),
     ([S, N, I, N, None], N, 2, 4),
-    ([S, I, N, N, I], I, 2, 5),  # the chief judge's verdict is not among the tied
+    ([S, I, N, N, I], I, 2, 5),  # a tie without the chief judge's verdict
     ([N, S, S, N, I], N, 2, 5),
     ([None, S, N, I, None], S, 1, 3),
     ([N, S, None, None, None], N, 1, 2),
@@ -57,7 +57,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, S, I, N, S, I, N], N, 3, 7),
     ([I, I, I, I, I, I, I], I, 7, 7),
 ]
-"""The judges' verdicts in order, the panel's verdict, and the numbers of votes for it and of all votes."""
+"""The judges' verdicts in order, the panel's verdict, the number of votes for this verdict, and the number of votes."""
 
 
 def panel(verdicts: Sequence[str | None]) -> list[Rule]:
@@ -234,7 +234,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
 NEI = "NOT ENOUGH INFO"
 OWN = {"task": "labels", "labels": ["Fine", "Wrong", "Hm"]}
 ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None], bool]] = [
-    # The task, settings, the answers for the three verdicts, and whether the last one follows from the burden of proof.
+    # Input, settings, answers for the three verdicts, whether the burden of proof gives the answer for INCONCLUSIVE.
     ({}, {}, ("SUPPORTS", "REFUTES", NEI), False),
     ({"task": "fever"}, {"inconclusive": "abstain"}, ("SUPPORTS", "REFUTES", NEI), False),
     ({"task": "fever"}, {"inconclusive": "burden_of_refutation"}, ("SUPPORTS", "REFUTES", "SUPPORTS"), True),

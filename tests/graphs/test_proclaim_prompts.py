@@ -42,7 +42,7 @@ from tests.graphs.scripted_trial import (
 
 ADMITTED = "A A9 E F G H I D"
 ON_RECORD = [f"{ADMITTED} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O R")]
-"""The exhibits that counsel see in each round of the primary debate."""
+"""The exhibits that counsel see when they argue in rounds 1, 2 and 3 of the primary debate."""
 
 
 def statements_by_prompt(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
@@ -52,7 +52,7 @@ def statements_by_prompt(stub: StubEndpoint, role: str, step: str = "", side: st
 
 @pytest.fixture(scope="module")
 def two_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedTrial]:
-    """A full trial."""
+    """A full trial whose debates have two rounds each."""
     with shared_trial(tmp_path_factory.mktemp("two rounds"), full_trial()) as finished:
         yield finished
 
@@ -73,7 +73,7 @@ def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: Finishe
 
 def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
-    # Both sides see the last four statements. A testimony is one of them from the next call on.
+    # Both sides see the last four statements, which include testimonies, except in reflections.
     for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
             seen_statements = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]
@@ -85,7 +85,7 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial)
                     "argue": ["", "p1 d1 xp1 xd1", "p2 d2 xp2 xd2"]
                     if side == "plaintiff"
                     else ["p1", "d1 xp1 xd1 p2", "d2 xp2 xd2 p3"],
-                    "reflect": ["p1 d1", "p1 d1 p2 d2", "p2 d2 p3 d3"],  # both sides' last two; no testimony
+                    "reflect": ["p1 d1", "p1 d1 p2 d2", "p2 d2 p3 d3"],  # the last two arguments of each side
                 }[step]
             )
 
@@ -102,7 +102,7 @@ def test_other_roles_are_shown_their_debates_statements(three_rounds: FinishedTr
     )
     rounds = ["p1 d1 xp1 xd1", "p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p1* d1* xp1* xd1*", "p2* d2* xp2* xd2*"]
     assert statements_by_prompt(stub, "analyser") == [" ".join(rounds)]
-    # The critic reads the debate so far. The court is asked from `min_rounds` on.
+    # The critic reads the debate so far. The court is asked whether to close it from round 2 (`min_rounds`) on.
     so_far = [" ".join(rounds[first:last]) for first, last in ((0, 1), (0, 2), (0, 3), (3, 4), (3, 5))]
     assert statements_by_prompt(stub, "critic") == sorted(so_far)
     assert statements_by_prompt(stub, "court", "close") == sorted(
@@ -112,7 +112,7 @@ def test_other_roles_are_shown_their_debates_statements(three_rounds: FinishedTr
 
 def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
-    # No role in court sees disputed, discarded or rejected exhibits; each sees those on record at that time.
+    # A role in court sees the exhibits on record at that time, but no disputed, discarded or rejected ones.
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
     shown = {role: [exhibits(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
     assert not {"B", "C", "J", "B6", "K9", "L9"} & {
@@ -122,7 +122,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Finished
     for side in SIDES:
         assert [exhibits(p) for p in prompts(stub, side, "gap", side)] == quoted_first
         assert [exhibits(p) for p in prompts(stub, side, "argue", side)] == ON_RECORD
-    # Reflections and testimonies show the exhibits cited, in the primary debate only: A, and D by its title.
+    # Critics, experts and reflecting counsel see only cited exhibits: A and D, which only the primary debate cites.
     quoted = ["A D"] * 3 + [""] * 2
     assert sorted(shown["critic"]) == sorted(quoted)
     assert sorted(shown["expert"]) == sorted(quoted * 2)
@@ -194,7 +194,7 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
             assert "*" not in statements_in(prompt)
             assert "switched" not in prompt
     roles = {(c["role"], c["agent"]) for c in document["calls"] if c["role"] in SIDES}
-    assert roles == {(side, side) for side in SIDES}  # the role is the counsel's name, whatever side it argues
+    assert roles == {(side, side) for side in SIDES}  # the role is the counsel's name, in both debates
 
 
 async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
@@ -251,7 +251,7 @@ async def test_a_record_that_is_too_long_loses_its_last_uncited_exhibits(
     dropped = uncited[len(shown) - 2 :]
     assert shown == [name for name in everything if name not in dropped]
     assert "D" in shown
-    assert "G" in dropped  # it is heavier than D, but D is cited
+    assert "G" in dropped  # G is heavier than D, but D is cited
     assert len(statements_in(prompt).split()) == 16  # every statement is still there
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
     assert [name for name in everything if id_of(name) in warning["detail"]] == dropped

@@ -83,7 +83,7 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
         4,
     ),
 }
-"""The script, the stop reason of a debate of at most five rounds, and its last round.
+"""For each case: the script, and the stop reason and number of rounds of a debate with ``max_rounds=5``.
 
 In round 1 neither the critic nor the court can stop a debate, because ``min_rounds`` is 2.
 """
@@ -129,7 +129,7 @@ async def test_before_min_rounds_only_max_rounds_stops_a_debate(
     assert calls_by_round(document) == [SEARCHING] * rounds
 
 
-async def test_the_first_of_several_stop_reasons_is_given(start_stub: StartStub) -> None:
+async def test_if_several_stop_reasons_hold_the_first_in_their_fixed_order_is_given(start_stub: StartStub) -> None:
     holding = {
         "reflection_plateau": both_reflect([0.5] * 3, [0.5] * 3),
         "critic_resolved": criticises(*YES),
@@ -171,7 +171,7 @@ async def test_the_two_debates_stop_independently(start_stub: StartStub) -> None
         document = await trial_of(number, max_rounds=4, switched_rounds=4)
         assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"]
         assert (stop_of(document), stop_of(document, "switched")) == (primary, switched), name
-        assert outcome(document)[3:] == primary  # the trial's own stop reason is the primary debate's
+        assert outcome(document)[3:] == primary  # the trial has the stop reason of the primary debate
         assert calls_by_round(document) == [SEARCHING] * primary[1]
         assert calls_by_round(document, "switched") == [SEARCHING] * switched[1]
 
@@ -184,7 +184,7 @@ async def test_without_a_stop_reason_the_debates_have_ten_and_two_rounds(start_s
     assert calls_by_round(document) == [SEARCHING] * 10
     assert calls_by_round(document, "switched") == [SEARCHING] * 2
     assert debate_entry(document)["novelty"] == [None] * 10
-    assert debate_entry(document)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")  # the tenth is the last
+    assert debate_entry(document)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")  # `max_retrievals` is 10
     assert debate_entry(document, "switched")["retrieval_ended"] == {}
 
 
@@ -230,7 +230,7 @@ REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
     ("#0", {}, None),
     ("#down", {}, None),
 ]
-"""The plaintiff's first query, settings, and the reason why its search ends then; None if it goes on."""
+"""The plaintiff's first query, settings, and why this query ends the plaintiff's search; None if it does not."""
 
 
 async def test_redundancy_above_the_thresholds_ends_a_search(start_stub: StartStub) -> None:

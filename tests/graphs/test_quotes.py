@@ -23,7 +23,7 @@ INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
 
 
 async def found_by(name: str) -> Evidence:
-    """The best piece that a debater's source finds."""
+    """The first result of a debater's source for the claim."""
     return (await (await open_retriever(SOURCES[name])).search(CLAIM, 1))[0]
 
 
@@ -125,7 +125,7 @@ async def test_an_opponents_quote_may_be_cited_by_a_debater_who_did_not_see_its_
     ])  # fmt: skip
     document = await debate(max_rounds=2)
     [before] = turn_of(document, "search")["citations"]
-    assert (before["fabricated"], before["verified"]) == (True, False)  # rag's citation was not shown yet
+    assert (before["fabricated"], before["verified"]) == (True, False)  # not shown to `search` yet
     again, altered = turn_of(document, "search", 2)["citations"]
     assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
     assert mine["text"][again["start"] : again["end"]] == right_citation(mine)["quote"]

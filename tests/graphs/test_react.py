@@ -1,4 +1,4 @@
-"""ReAct on the scripted endpoint: its searches, its record, its stops, its failures."""
+"""ReAct on the scripted endpoint: its searches, the turns that it records, its stops and its failures."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def test_valid_tool_calls_are_made_even_if_others_in_the_message_are_inval
     assert recorded_in_sequence(document, stub)
 
 
-async def test_lone_surrogates_do_no_harm(start_stub: StartStub) -> None:
+async def test_lone_surrogates_are_removed_from_tool_calls(start_stub: StartStub) -> None:
     start_stub(
         [calls(search("kilogram \ud800"), text="so \ud800", times=1), {"match": AGENT, "reply": "Done."}, ANSWER]
     )
@@ -369,9 +369,8 @@ async def test_a_second_debate_on_a_thread_starts_from_empty_state(start_stub: S
     for document in (first, second):
         assert (document["status"], len(document["calls"]), len(document["turns"])) == ("done", 3, 2)
         assert document["depth"] == 3
-    assert (await checkpointed.aget_state(config)).values[
-        "messages"
-    ] == []  # the agent's messages are not in the debate's state
+    state = await checkpointed.aget_state(config)
+    assert state.values["messages"] == []  # the agent's messages are not in the debate's state
     assert (await checkpointed.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 

@@ -1,4 +1,4 @@
-"""RECONCILE, with traces worked out by hand: the prompts of the round table, its stop, its weighted votes."""
+"""ReConcile, with traces worked out by hand: the prompts of the round table, its stop, its weighted votes."""
 
 from __future__ import annotations
 

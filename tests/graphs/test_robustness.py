@@ -1,4 +1,4 @@
-"""Robustness checks: deciding agents are asked again with less or reversed evidence; the document has the outcome."""
+"""Robustness checks: the deciding agent is asked again with less evidence, or with the evidence in reverse order."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start
 
 
 @pytest.mark.parametrize("name", ["rag", "react"])
-async def test_a_ceiling_reached_by_checks_does_not_change_the_verdict_and_its_stop_reason(
+async def test_a_ceiling_reached_by_checks_changes_neither_the_verdict_nor_the_stop_reason(
     start_stub: StartStub, name: str
 ) -> None:
     start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])

@@ -1,4 +1,4 @@
-"""The session that the nodes of one run share: each way to run a graph starts one."""
+"""The session that all nodes of one run share: each way to run a graph starts a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debaters' sources on the scripted endpoint: several, failing ones, fallbacks, a cutoff date, and long texts."""
+"""Debaters' sources on the scripted endpoint: several sources, failures, fallbacks, a cutoff date, and long texts."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def debate_with_consistency(**settings: Any) -> dict[str, Any]:
     return document
 
 
-async def test_the_first_version_stops_at_the_first_agreement_before_it_is_scored(start_stub: StartStub) -> None:
+async def test_the_first_version_stops_at_the_first_agreement_without_scores(start_stub: StartStub) -> None:
     stub = start_stub(
         [
             says("rag", "REFUTES", 1),
@@ -139,7 +139,7 @@ async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stu
     assert "faithfulness" not in of_first
     assert first["metrics"]["similarity"] == "cosine of openai:stub-embedding"
     assert [w["kind"] for w in first["warnings"]] == ["cross_encoder_missing"]
-    # In three rounds 12 queries and answers, in the second version 18 calls for scores, and the judge.
+    # Three rounds need 12 queries and answers, and the verdict one call. The second version adds 18 calls for scores.
     for document, calls in ((first, 13), (second, 31)):
         assert (document["stop_reason"], document["rounds"], len(document["calls"])) == ("max_rounds", 3, calls)
     given = [t["scores"]["consistency"] for t in first["turns"] if t["agent"] == "rag"]

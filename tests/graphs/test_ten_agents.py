@@ -1,4 +1,4 @@
-"""Ten agents over ten rounds: the length of an agent's prompts grows with the agents it hears, not with the rounds."""
+"""Ten agents over ten rounds: prompts grow with the number of agents that an agent hears, not with the rounds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_prompts_grow_only_with_the_agents_heard(start_stub: StartStub) ->
         for agent, sources in graph["kept"].items():
             by_number[len(sources)].add(cortex[agent][d])
     assert len(by_number) > 1
-    assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())  # in every round
+    assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())  # the same in every round
     least = min(by_number)
     for number, tokens in by_number.items():
         grown = max(tokens) - max(by_number[least])

@@ -40,7 +40,7 @@ async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub:
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 10, 10)
     spoke = [request["model"].removeprefix("stub-") for request in stub.requests()]
     assert spoke == [*SIDES, "moderator"] * 3 + ["judge"]
-    # The negative hears the answer just given, the affirmative the negative's last one; both see their own last answer.
+    # Each side's prompt shows the other side's latest answer and its own last answer.
     assert marks_by_prompt(stub, "affirmative") == ["", "a1r1 a2r1", "a1r2 a2r2"]
     assert marks_by_prompt(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
     assert marks_by_prompt(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
@@ -85,14 +85,8 @@ async def test_after_an_unusable_moderation_the_debate_continues(start_stub: Sta
     start_stub([*rules, *(rule("moderator", f"{claim}.*a1r1", **reply) for claim, (reply, _) in cases.items())])
     for claim, (_, outcome) in cases.items():
         document = await debate("tit_for_tat", {"claim": claim})
-        assert outline(document) == (
-            "done",
-            "SUPPORTS",
-            "judge_preference",
-            2,
-            7,
-            7,
-        )  # one moderation took two requests
+        # One moderation took two requests.
+        assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
         assert warning_kinds(document) == [outcome] * 2

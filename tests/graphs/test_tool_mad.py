@@ -37,7 +37,7 @@ async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: S
     assert document["votes"] == [{"agent": a, "answer": "SUPPORTS", "group": 0} for a in ("rag", "search")]
     assert not stub.prompts("judge")
     assert document["depth"] == 4  # query, answer, statements, verdicts
-    assert document["usage"]["calls"] == len(document["calls"]) == 10  # these and the questions, for two debaters
+    assert document["usage"]["calls"] == len(document["calls"]) == 10  # these and questions, for each of two debaters
 
 
 async def test_agreement_with_low_faithfulness_continues_the_debate(start_stub: StartStub) -> None:
@@ -54,7 +54,7 @@ async def test_scores_equal_to_their_thresholds_pass(start_stub: StartStub, thre
 
 
 async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stub: StartStub) -> None:
-    # rag: 3/4 in the first round, 1/4 afterwards; search: always 2/4. By hand: (0.75 + 0.25 + 0.25) / 3 and 0.5.
+    # Faithfulness of rag: 0.75, 0.25, 0.25, on average 1.25 / 3. Faithfulness of search: 0.5 in each round.
     def scorer(share: list[bool], answer: str) -> list[dict[str, Any]]:
         return [rule | {"match": answer} for rule in supports(share, CLAIM)]
 
@@ -111,7 +111,7 @@ async def test_two_unparsable_debaters_do_not_agree_and_the_debate_fails(start_s
         says("judge", "SUPPORTS"),
     ])  # fmt: skip
     document = await debate(max_rounds=2)
-    assert document["status"] == "failed"  # neither ever answered, so there is nothing to judge
+    assert document["status"] == "failed"  # no debater answered, so there is nothing to judge
     assert document["error"]["kind"] == "unparsed"
     assert document["answer"] is None
     assert {t["answer"] for t in document["turns"]} == {None}

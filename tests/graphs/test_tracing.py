@@ -78,7 +78,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
 
 
 def path(collector: Collector, run: Run) -> str:
-    """The names of a run and of all runs around it."""
+    """The names of a run and its ancestors, from the root down, joined by ``>``."""
     around = collector.runs.get(run.get("parent_run_id") or "")
     return f"{path(collector, around)} > {run['name']}" if around else str(run["name"])
 
@@ -161,7 +161,6 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
 
 
 def set_price(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
-    """Give one model a price."""
     (folder / "prices.jsonl").write_text(json.dumps({"model": model, "input": 2.0, "output": 10.0}))
     monkeypatch.setenv("MOOT_PRICES", str(folder / "prices.jsonl"))
 
@@ -221,7 +220,7 @@ def test_costs_equal_a_calculation_by_hand() -> None:
     assert with_costs(usage, None) == usage
 
 
-async def test_the_same_settings_have_the_same_hash(start_stub: StartStub, collector: Collector) -> None:
+async def test_only_equal_settings_have_equal_hashes(start_stub: StartStub, collector: Collector) -> None:
     start_stub([{"fields": {"citations": []}}])
     for temperature in (0.1, 0.1, 0.2):
         await debate("standard_prompting", temperature=temperature)
@@ -286,7 +285,10 @@ PLACES = (
     "document",
     "exception",
 )
-"""The places with planted keys. Each key is the value of a variable, except those in the header and the address."""
+"""The places with planted keys.
+
+Each key is the value of an environment variable, except the keys in the header and the address.
+"""
 
 
 class Leaky(BaseRetriever):
@@ -346,7 +348,7 @@ async def test_without_our_filter_all_keys_would_be_uploaded(
 ) -> None:
     monkeypatch.setattr(tracing, "hide_secrets", lambda value, keys=None: value)
     await plant(start_stub, monkeypatch)
-    assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
+    assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints lose their keys earlier
 
 
 async def test_a_client_set_by_the_user_is_kept(start_stub: StartStub, collector: Collector) -> None:

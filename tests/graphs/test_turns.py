@@ -1,4 +1,4 @@
-"""A turn has the fields of its step and no others: in the JSON schema, and in documents that are read."""
+"""A turn has the fields of its step and no others, both in the JSON schema and when a document is read."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ OUTCOMES = {
     "ExpertRuling": "granted", "Testimony": "testimony", "Reflection": "rebuttal", "Critique": "debate_resolved",
     "Closing": "close", "Consistency": "overall", "PanelVote": "verdict",
 }  # fmt: skip
-"""For each kind of turn, a field with its outcome; turns in progress have none."""
+"""For each kind of turn, a field with its outcome. Turns in progress lack this field."""
 
 
 def test_every_turn_needs_its_outcome() -> None:

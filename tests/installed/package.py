@@ -1,4 +1,4 @@
-"""The tutorial's package, built and installed by pip into a new folder; and packages that only declare entry points."""
+"""Install the tutorial's package with pip into a new folder, and write packages of one module with entry points."""
 
 from __future__ import annotations
 

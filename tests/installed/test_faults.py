@@ -1,4 +1,4 @@
-"""Installed packages: their errors name the package and do not affect other commands; their versions and sources."""
+"""Packages that add graphs, sources or benchmarks: their errors name the package and spare other commands."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_declared_graph_that_cannot_be_used_is_refused(
     install: Install, point: str, module: str, message: str
 ) -> None:
     install("own", module, graph=point)
-    for _ in range(2):  # the error is cached
+    for _ in range(2):  # the second error comes from the cache
         with pytest.raises(UserError, match="The package own 1.0 declares the graph") as error:
             load_graph(point.partition(" ")[0])
         assert message in error.value.detail
@@ -171,5 +171,5 @@ async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors
 
 def test_an_object_that_is_not_a_benchmark_is_refused(install: Install) -> None:
     install("own", "box = object()", benchmark="box = own:box")
-    with pytest.raises(UserError, match="it is a object, not a moot.evals.Benchmark"):
+    with pytest.raises(UserError, match="it is of the type object, not a moot.evals.Benchmark"):
         catalogue.load_benchmark("box")

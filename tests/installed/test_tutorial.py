@@ -72,7 +72,8 @@ def test_the_program_prints_who_hears_whom(shell: Shell) -> None:
 def test_the_debate_is_measured_against_two_others(shell: Shell) -> None:
     run, compare = COMMANDS[3:5]
     rows = [line.split() for line in shell(f"PYTHONPROFILEIMPORTTIME=1 {run} 2> imported").splitlines()]
-    assert not re.findall(r"\| +(anthropic|openai)$", shell("cat imported"), re.M)  # no debate uses Inspect's clients
+    # The run imports none of Inspect's model clients.
+    assert not re.findall(r"\| +(anthropic|openai)$", shell("cat imported"), re.M)
     measured = {row[0]: row[3:5] for row in rows if row[1:3] == ["claims", "fake:1"]}
     assert measured == {name: ["4", "0"] for name in ("chaired", "society_of_minds", "self_consistency")}
     shell(compare)

@@ -1,6 +1,6 @@
 """One search of each real source on the web.
 
-A source that needs a key is searched if its key is set, the others if MOOT_LIVE is 1:
+A source that needs a key is searched if its key is set. The other sources are searched if MOOT_LIVE is 1:
 ``MOOT_LIVE=1 SERPER_API_KEY=... pytest tests/live``.
 """
 

@@ -15,9 +15,9 @@ from aiohttp import web
 class Messages:
     """The endpoint: its replies, its address, and the bodies and headers of the requests that it received.
 
-    It gives ``replies`` in turn, then the last one to each further request. A reply is a text, or an object with
-    ``status``, ``error`` (type and message) and ``headers``, or with ``text`` and ``stop`` (the stop reason) or
-    ``breaks`` (an error that ends a stream).
+    The endpoint returns ``replies`` in order, and the last one again for further requests. A reply is a text or a
+    dictionary. The keys of an error are ``status``, ``error`` (type and message) and ``headers``. The keys of a message
+    are ``text``, and ``stop`` (the stop reason) or ``breaks`` (an error that ends a stream).
     """
 
     replies: Sequence[Any]

@@ -1,4 +1,4 @@
-"""The confidence of systems without a formula for it: shares of votes and of answers, as numbers and in words."""
+"""The confidence of systems without a formula of their own: shares of votes or of answers, as numbers and in words."""
 
 from __future__ import annotations
 
@@ -73,9 +73,8 @@ def test_confidence_without_votes_is_the_share_of_answers_over_all_rounds() -> N
         "confidence_from": "4 of 8 answers in 3 rounds",
     }
     assert confidence_after(S, [S, S])["confidence_from"] == "2 of 2 answers"
-    assert (
-        confidence_after("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0
-    )  # the judge's verdict is no debater's answer
+    # No debater gave the judge's verdict as an answer.
+    assert confidence_after("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0
 
 
 def test_answers_judged_equal_count_as_equal_and_unmatched_words_give_no_confidence() -> None:

@@ -1,4 +1,4 @@
-"""Answer relevance: what a claim is compared as, and scores of real answers, with recorded questions."""
+"""Answer relevance: the form in which a claim is compared, and scores of real answers with recorded questions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_claim_is_compared_as_a_question_or_as_given(claim: str, form: Any, co
     ("task", "form", "same"),
     [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
 )
-async def test_the_node_compares_a_problem_without_making_it_a_question(
+async def test_the_node_compares_claims_but_not_problems_as_questions_unless_the_setting_is_as_given(
     start_stub: StartStub, task: str, form: Any, same: bool
 ) -> None:
     claim = "Find the sum of two and two."

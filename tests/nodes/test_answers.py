@@ -137,7 +137,7 @@ HARD = [
     ("hover", "Not supported: two of the facts are missing.", "NOT_SUPPORTED"),
     ("hover", "The claim is not supported.", "NOT_SUPPORTED"),
     ("hover", "SUPPORTED, not supported", None),
-    # own labels
+    # labels of a user
     ("labels", "TRUE", "true"),
     ("labels", "mostly true", "mostly true"),
     ("labels", "Mostly true: one figure is off.", "mostly true"),

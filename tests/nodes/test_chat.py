@@ -1,4 +1,4 @@
-"""Debates in a conversation: the claim in the message, the answer, and which state of the last debate is kept."""
+"""Debates in a conversation: the claim in a message, the answer, and the messages that a thread keeps."""
 
 from __future__ import annotations
 

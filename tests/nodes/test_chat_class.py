@@ -1,4 +1,4 @@
-"""The chat model for OpenAI-compatible endpoints: as `ChatOpenAI`, except for how its requests are sent."""
+"""The chat model for OpenAI-compatible endpoints: like `ChatOpenAI`, but async calls do not use the openai SDK."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_chat_openai_is_used_if_a_private_method_has_changed(
         assert len(made) == 1
 
 
-async def test_our_calls_do_not_go_through_the_sdk(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_our_async_calls_do_not_use_the_sdk(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     stub = start_stub()
     chat = (await open_chat_model("openai:stub-a")).chat
     with calls_of_the_sdk(monkeypatch) as made:
@@ -228,7 +228,7 @@ async def test_runs_are_traced_as_with_chat_openai(start_stub: StartStub) -> Non
 
 
 async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub) -> None:
-    """LangChain adds the handlers of context variables to each run, also within a node of a graph without handlers."""
+    """LangChain adds handlers from context variables to each run, even in a graph that runs without handlers."""
     ours, _ = await both_models(start_stub().url)
     seen: dict[str, Any] = {}
 

@@ -31,7 +31,7 @@ def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
 
 
-# By an endpoint's error text: the context length, the prompt's tokens and the excess tokens that the text names.
+# For each error text: the context length, the tokens of the prompt and the excess tokens; None if not named.
 REFUSALS = {
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
     "the length of the messages.": (8192, 9123, None),
@@ -100,7 +100,7 @@ def test_a_refusal_that_names_the_context_sets_it_for_that_endpoint() -> None:
     learn_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
-    assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)  # a tenth of the way to the count
+    assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)  # a tenth of the way to the counted ratio
 
 
 def test_a_refusal_without_a_number_halves_the_prompt() -> None:
@@ -140,7 +140,7 @@ def test_the_token_estimate_is_corrected_by_counted_tokens() -> None:
     count_prompt(MODEL, 4000, None)
     assert bytes_per_token(MODEL) == 3.0
     count_prompt(MODEL, 4000, 1000)
-    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # the estimate falls slowly
+    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # the estimated number of tokens falls slowly
     count_prompt(MODEL, 4000, 2000)
     assert bytes_per_token(MODEL) == 2.0  # and rises at once
     count_prompt(MODEL, 4000, 10**9)

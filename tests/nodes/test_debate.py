@@ -1,4 +1,4 @@
-"""The builder of debates: what it adds to every system, which routers it accepts, and which graphs it refuses."""
+"""The builder of debates: its additions to every system, the routers that it accepts, the graphs that it refuses."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_routers_may_be_async_or_callable_objects_or_take_a_config() -> No
     assert seen == ["7", 7]
 
 
-async def test_a_runtime_keeps_langgraphs_fields() -> None:
+async def test_a_router_gets_langgraphs_runtime_with_the_store_and_the_settings() -> None:
     def of_store(state: DebateState, runtime: Any) -> str:
         seen.append((runtime.store, runtime.context.seed))
         return "close"
@@ -197,7 +197,7 @@ def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
 
 
 class Unasked(Settings):
-    """Settings that offer a moment to ask a person, although the graph never asks then."""
+    """Settings that offer to ask a person at moments at which the graph never asks."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
@@ -207,5 +207,5 @@ def test_settings_that_offer_to_ask_a_person_need_a_node_that_asks() -> None:
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])
     builder.verdict_from("vote", reviewed=True)
-    with pytest.raises(ValueError, match=r"Unasked offers .*, but no node waits for a person then"):
+    with pytest.raises(ValueError, match=r"Unasked offers .*, but no node waits for a person at these moments"):
         builder.compile(name="talk")

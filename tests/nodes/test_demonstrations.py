@@ -33,14 +33,14 @@ def answers(blocks: list[str]) -> list[str]:
 
 @each("steps", [False, True])
 @each("name", [name for name in TASKS if name != "labels"])
-def test_every_task_has_two_examples_unless_the_user_sets_its_labels(name: str, steps: bool) -> None:
+def test_every_task_has_at_least_two_examples_unless_the_user_sets_its_labels(name: str, steps: bool) -> None:
     task = task_of(name)
     for count in (1, 2):
         blocks = examples(task, count, steps=steps)
         assert len(blocks) == len(set(blocks)) == count
         for block, answer in zip(blocks, answers(blocks), strict=True):
-            assert read_answer(task, answer) == answer  # as the task itself formats it
-            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps  # the reasoning precedes its answer
+            assert read_answer(task, answer) == answer  # in the form that the task gives to answers
+            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps  # steps: the reasoning comes first
             assert ("\nA - " in block) == (name in CHOICES)
 
 

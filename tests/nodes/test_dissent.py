@@ -1,4 +1,4 @@
-"""Dissent: who did not support the verdict, with the argument that has most verified quotes; changes of an answer."""
+"""Dissent: agents that did not support the verdict, their best argument, and changes of an agent's answer."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_settings_say_which_prompts_were_edited() -> None:
 
 
 def test_a_prompt_is_named_in_one_place() -> None:
-    """The name of a prompt stands once in `nodes`, or in graphs that choose it for a node, but never in both."""
+    """The name of a prompt occurs once in ``nodes``, or in ``graphs``, but never in both."""
     written = Counter(
         (folder, node.value)
         for folder in ("nodes", "graphs")

@@ -28,7 +28,7 @@ def test_ceilings_and_ratios_follow_from_the_cost_of_the_debate() -> None:
 def test_calls_from_the_ledger_count_as_sent_and_unknown_costs_are_none() -> None:
     calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
     both = full_cost(calls, 3.0, PRICES)
-    assert both == FullCost(240, both.usd, 2, None)  # the time of both is unknown
+    assert both == FullCost(240, both.usd, 2, None)  # the duration is unknown, because a reply came from the ledger
     assert both.usd == pytest.approx(0.0006)
     assert full_cost([call(), call(None, None)], 3.0, PRICES) == FullCost(None, None, 2, 3.0)
     assert full_cost([call()], 3.0, {}) == FullCost(120, None, 1, 3.0)

@@ -1,4 +1,4 @@
-"""Tool-MAD's stability score, the agreement of answers and average scores, by worked examples."""
+"""Tool-MAD's scores and their averages, the stability of an answer, and the agreement of answers."""
 
 from __future__ import annotations
 

@@ -73,9 +73,9 @@ def test_each_name_finds_its_line(entry: Any) -> None:
         ("ollama:llama3:70b-instruct-q4_0", (70e9, 15e12)),
         ("openai:llama3.1:8b", (8e9, 15e12)),
         ("ollama:library/gemma2:27b", (27.23e9, 13e12)),
-        ("ollama:qwen:7b", (7e9, 4e12)),  # Qwen1.5, unlike the next
+        ("ollama:qwen:7b", (7e9, 4e12)),  # Qwen1.5; the next model is Qwen
         ("vllm:Qwen/Qwen-7B-Chat", (7e9, 2.4e12)),
-        ("ollama:deepseek-v2", (15.7e9, 5.7e12)),  # Ollama's default is Lite, unlike the next
+        ("ollama:deepseek-v2", (15.7e9, 5.7e12)),  # Ollama's default is DeepSeek-V2-Lite; the next model is larger
         ("vllm:deepseek-ai/DeepSeek-V2", (236e9, 8.1e12)),
         ("ollama:hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M", (3.21e9, 9e12)),
         ("openai:meta-llama/llama-3.3-70b-instruct:free", (70e9, 15e12)),

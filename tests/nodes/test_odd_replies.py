@@ -1,4 +1,4 @@
-"""Replies that break the OpenAI API: read if only one reading is possible, else an error that says what to do."""
+"""Replies that violate the OpenAI API: used if their meaning is clear, else an error that tells the user what to do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ READ: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
     "no finish": (reply({"finish_reason": None}), (12, 2)),
     "no error": (reply(error=None), (12, 2)),
 }
-"""Replies that are used, and their known token counts."""
+"""Replies that are used, and their token counts (None: unknown)."""
 
 FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
     "choices null": ({"choices": None}, "bad_response"),
@@ -72,7 +72,7 @@ FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
     "error by code": ({"error": {"message": "Busy.", "code": 503}}, "server_error"),
     "busy": ({"error": {"message": "Busy.", "code": 429}}, "rate_limited"),
 }
-"""Answers that are errors, and their kinds."""
+"""Bodies of responses that cause an error, and the kind of the error."""
 
 
 def stream_response(body: dict[str, Any]) -> Respond:
@@ -120,7 +120,8 @@ async def test_replies_with_one_possible_reading_are_read(
     assert not isinstance(call, MootError), call
     assert (call["outcome"], call["prompt_tokens"], call["completion_tokens"]) == ("ok", *tokens)
     assert call["reported_model"] in ("m", None)
-    assert all(type(count) is int for count in tokens if count is not None)
+    counts = (call["prompt_tokens"], call["completion_tokens"])
+    assert all(type(count) is int for count in counts if count is not None)
 
 
 @pytest.mark.parametrize("as_stream", [False, True])

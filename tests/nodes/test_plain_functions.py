@@ -1,4 +1,4 @@
-"""The steps outside a debate: as plain functions with any LangChain model, and as nodes of foreign graphs."""
+"""The steps of debates, used as plain functions with any LangChain model, and as nodes of users' graphs."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt()
 
 
 class Foreign(TypedDict, total=False):
-    """A state of a user's graph, with the keys that the tested nodes read or write, and one of its own."""
+    """The state of a user's graph: the keys that the tested nodes use, and the user's own key ``sentence``."""
 
     claim: str
     sentence: str
@@ -206,7 +206,7 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
 
 async def test_errors_are_raised_unless_the_node_keeps_them_in_the_state() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
-    with pytest.raises(UserError, match="'nobody' is unknown"):  # by default, as the state may have no `error`
+    with pytest.raises(UserError, match="'nobody' is unknown"):  # the default, because the state may have no `error`
         await foreign(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
     state = await foreign(node.with_settings(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
     assert state["error"]["kind"] == "unknown_provider"

@@ -52,7 +52,7 @@ def test_a_model_without_a_price_is_not_free() -> None:
         ("ollama:gpt-4o", None),
     ],
 )
-def test_a_snapshot_without_its_own_price_has_that_of_its_model(model: str, as_if: str | None) -> None:
+def test_a_snapshot_without_its_own_price_has_the_price_of_its_model(model: str, as_if: str | None) -> None:
     prices = read_prices()
     assert price_of(model, prices) == (prices[as_if] if as_if else prices.get(model))
 

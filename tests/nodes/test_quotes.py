@@ -1,4 +1,4 @@
-"""Quotes: which are found in a text, at which offsets, and the resulting status of citations."""
+"""Quotes: whether a text contains them, at which offsets, and the resulting status of citations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FOUND = [
     ("information is", "infor\u00admation", "information"),
     ("about 10² metres", "about 10² metres", "about 10² metres"),
     ("wait… then", "wait... then", "wait… then"),
-    ("so p < 0.05, and", "p ‹ 0.05", "p < 0.05"),  # as the prompt shows it
+    ("so p < 0.05, and", "p ‹ 0.05", "p < 0.05"),  # prompts show < and > as ‹ and ›
     ("says ‹so› here", 'says "so" here', "says ‹so› here"),
     ("中国的首都北京是", "首都北京", "首都北京"),
     ("(so it is)", "so it is", "so it is"),
@@ -164,7 +164,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 def swap_characters(kinds: str) -> Callable[[str, st.DataObject], str]:
-    """A function that replaces each of these characters by any of them."""
+    """A function that replaces each of these characters by a random one of them."""
     others = st.sampled_from(kinds)
     return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
 

@@ -137,7 +137,7 @@ def test_a_hostile_reply_costs_little_time(text: str) -> None:
         '{"answer": "SUPPORTS"',
     ],
 )
-def test_texts_without_an_answer_give_none(text: str) -> None:
+def test_texts_without_a_valid_reply_give_none(text: str) -> None:
     found, outcome, problem = read_reply(model_message(text), ANSWER)
     assert (found, outcome) == (None, "unparsed")
     assert 10 < len(problem) <= 1000

@@ -103,7 +103,7 @@ def candidates(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_no_reply_breaks_a_parser_or_yields_an_answer_it_does_not_contain(name: str) -> None:
+def test_no_reply_breaks_a_parser_or_yields_an_answer_that_is_not_in_the_reply(name: str) -> None:
     task = TASKS[name]
     rng = random.Random(name)
     outcomes: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A running debate: a signal that arrives after its end does not lose its document."""
+"""A signal that arrives after the end of a debate does not lose its document."""
 
 from __future__ import annotations
 

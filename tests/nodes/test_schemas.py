@@ -150,7 +150,7 @@ def test_the_enum_of_the_answer_is_the_labels_of_the_task(task: Any) -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-def test_there_are_as_many_verdicts_as_statements(count: int) -> None:
+def test_the_schema_requires_as_many_verdicts_as_statements(count: int) -> None:
     schema = reply_schema(verdicts_reply(count))
     verdicts = schema["properties"]["verdicts"]
     assert (verdicts["minItems"], verdicts["maxItems"]) == (count, count)

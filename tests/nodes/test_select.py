@@ -31,12 +31,12 @@ def pool(size: int) -> list[Evidence]:
 
 
 async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
-    """Run a selection on these replies; after the last, they start again."""
+    """Run a selection with a model that gives these replies in turn, and then again from the first."""
     return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **options)
 
 
 def numbers_read(text: str, size: int = 5) -> list[int] | None:
-    """The numbers that are read from a reply; None if it is unusable."""
+    """The numbers that are read from a reply; None if the reply is unusable."""
     found, _, _ = read_reply(AIMessage(text), select_reply(size, 3))
     return found.selected if found else None
 
@@ -48,7 +48,7 @@ def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], siz
     assert len(selected) == min(most, len(set(there)))
     assert len(set(selected)) == len(selected)
     assert set(selected) <= set(there)
-    for number in selected:  # every number named before a kept one is kept
+    for number in selected:  # every valid number before a kept number is kept
         assert set(there[: there.index(number)]) <= set(selected)
     assert selected == sorted(selected, key=there.index)
     assert (set(dropped), len(dropped)) == (set(numbers) - set(there), len(set(numbers) - set(there)))

@@ -1,4 +1,4 @@
-"""Shortening prompts to a limit: which parts are dropped first, and which never; the rest stays in order."""
+"""Shortening prompts to a limit: the parts dropped first, the parts never dropped, and the order of the rest."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_evidence_of_the_worst_rank_is_dropped_first() -> None:
     assert ids_shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
 
 
-def test_the_ranks_are_those_of_the_search() -> None:
+def test_the_ranks_of_evidence_come_from_its_search() -> None:
     found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
     assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1}
 
@@ -97,7 +97,8 @@ def test_evidence_without_a_rank_is_ordered_by_words_shared_with_the_claim() -> 
     assert ids_shown(made)[-1] == "p10"
     assert "two bells" in made.texts[0].partition("p10")[2]
     assert made.ids == [f"p{n}" for n in range(3, 10)]
-    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)  # a search's rank counts
+    # A rank from a search takes precedence over shared words.
+    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)
 
 
 def test_cited_evidence_is_dropped_last() -> None:
@@ -140,7 +141,7 @@ def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
     assert made.reasons_cut == 2
     assert made.size <= 1100
     least = shorten([WHOLE], 1)
-    assert 1 < least.size < 1100  # the caller has to see that it does not fit
+    assert 1 < least.size < 1100  # even the shortest prompt exceeds this limit; the caller must compare the size
     assert rounds(least.texts[0]) == [10]
 
 

@@ -56,7 +56,7 @@ def test_a_history_lists_each_debaters_evidence() -> None:
     shown = show_history(turns)
     assert '<answer by="rag" evidence="ev-1, ev-2">' in shown
     assert '<answer by="vanilla" evidence="none">' in shown
-    assert "evidence=" not in show_history(turns[1:])  # no debater had any
+    assert "evidence=" not in show_history(turns[1:])  # no debater had evidence
 
 
 def test_an_average_names_its_number_of_rounds() -> None:

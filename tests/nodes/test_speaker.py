@@ -1,4 +1,4 @@
-"""One call to a model over real HTTP: the request, the failures, the record."""
+"""One call to a model over real HTTP: the request, the failures, and the record of the call."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def raw_reply(**message: Any) -> dict[str, Any]:
     }
 
 
-# By case: the stub's rule, the number of requests with two attempts, the error's class and kind, words of its text.
+# For each case: the stub's rule, the requests if two attempts are allowed, the error's class, kind and some words.
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
     "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
     "busy": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
@@ -158,7 +158,7 @@ async def test_failures_say_what_to_do(start_stub: StartStub, monkeypatch: pytes
         assert CANARY not in asked.texts, name
 
 
-LONG_KEY = CANARY + "0123456789" * 20  # longer than our quotes of an endpoint's text, as real keys can be
+LONG_KEY = CANARY + "0123456789" * 20  # longer than the part of a response that errors quote; real keys can be so long
 
 
 @pytest.mark.parametrize("key", [CANARY, LONG_KEY], ids=["short", "long"])
@@ -210,7 +210,7 @@ async def test_a_model_without_a_key_a_name_or_a_known_provider_is_refused(monke
         assert refused.value.kind == kind
 
 
-# The model's first reply, the outcome, and the instruction before the second try.
+# For each case: the model's first reply, its outcome, and a pattern for the problem that the second request names.
 UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "cut": ({"reply": GOOD[:-9], "finish": "length"}, "cut", "cut off at the limit"),
     "cut-late": ({"reply": GOOD, "finish": "length"}, "cut", "cut off at the limit"),

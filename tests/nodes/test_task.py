@@ -27,7 +27,7 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
         ({"options": ["AA", "Aa", "aa"]}, "choice", ["A", "B", "C"]),  # genotypes
         ({"options": ["[0, 1]", "(0, 1)"]}, "choice", ["A", "B"]),  # intervals
         ({"labels": ["a" * 500, "b"]}, "labels", ["a" * 500, "b"]),
-        ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # as some benchmarks have it
+        ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # some benchmarks repeat an option
     ],
 )
 def test_a_tasks_name_and_labels_follow_from_the_input(given: dict[str, Any], name: str, labels: list[str]) -> None:
@@ -49,7 +49,7 @@ def test_a_tasks_name_and_labels_follow_from_the_input(given: dict[str, Any], na
         {"labels": ["yes", "Yes."]},
         {"labels": ["NOT_TRUE", "not true"]},
         {"labels": ["yes", " "]},
-        {"labels": ["yes", "*"]},  # nothing remains of it without punctuation, so any empty text would match it
+        {"labels": ["yes", "*"]},  # without punctuation this label is empty, so every empty text would match
         {"labels": ["yes", 5]},
         {"options": ["yes", None]},
         {"labels": ["yes", "n" * 501]},

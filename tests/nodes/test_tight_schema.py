@@ -1,4 +1,4 @@
-"""The schema for endpoints that compile it to a grammar: it allows usable replies and few others."""
+"""The tight schema, for endpoints that compile a schema to a grammar: it allows usable replies and few others."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ USABLE: list[tuple[type[Reply], list[str], st.SearchStrategy[dict[str, Any]]]] =
 
 
 def allows(reply: type[Reply], ids: list[str], value: object) -> bool:
-    """Whether the schema allows a value."""
+    """Whether the tight schema of a reply allows a value."""
     schema = tight_schema(reply, ids, LONGEST)
     Draft202012Validator.check_schema(schema)
     return bool(Draft202012Validator(schema).is_valid(value))
@@ -120,7 +120,7 @@ def test_without_evidence_nothing_can_be_cited() -> None:
     assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITED]})
 
 
-async def test_a_model_set_to_tight_is_sent_this_schema(start_stub: StartStub) -> None:
+async def test_a_model_with_the_option_tight_gets_the_tight_schema(start_stub: StartStub) -> None:
     stub = start_stub()
     opened = await open_chat_model("openai:stub-a")
     reply = answer_reply(FEVER)

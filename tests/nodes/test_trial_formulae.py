@@ -1,4 +1,4 @@
-"""PROClaim's formulas: admissibility, novelty, the end of retrieval and of debates; by hand and at their thresholds."""
+"""PROClaim's formulas: admissibility, novelty, the end of retrieval and of debates, also at each threshold."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def is_plain(value: float) -> bool:
 @pytest.mark.parametrize(
     ("relevance", "credibility", "weight", "status"),
     [
-        (0.9, 0.9, 0.81, "admitted"),  # the highest weight of S2's appendix J
-        (0.9, 0.6, 0.54, "admitted"),  # the lowest weight of the appendix
+        (0.9, 0.9, 0.81, "admitted"),  # the highest weight in the paper's appendix J
+        (0.9, 0.6, 0.54, "admitted"),  # the lowest weight in the appendix
         (0.51, 1, 0.51, "admitted"),
         (1, 0.5, 0.5, "disputed"),  # 0.5 is not above 0.5
         (0.625, 0.8, 0.5, "disputed"),
@@ -121,7 +121,7 @@ COS_30 = math.sqrt(3) / 2
         ([1, 0], [], 1),
         ([3, 4], [[1, 0]], 0.4),
         ([4, 3], [[1, 0]], 0.2),
-        ([40, 30], [[0, 7], [0.5, 0]], 0.2),  # the nearest counts, and length does not matter
+        ([40, 30], [[0, 7], [0.5, 0]], 0.2),  # the nearest vector counts, and lengths do not matter
         ([1, 0], [[0, 1]], 1),
         ([1, 0], [[-2, 0]], 2),
         ([0.1, 0.7], [[0.3, 2.1]], 0),
@@ -166,7 +166,7 @@ def test_novelty_equal_to_the_threshold_is_enough(turned: float, one: float, oth
     assert redundant_share([0.15, novelty(found, [known])]) == 0  # 0.85 is not above 0.85
 
 
-def test_candidates_are_compared_with_those_that_joined_before() -> None:
+def test_candidates_are_compared_with_earlier_candidates_that_joined() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
@@ -232,13 +232,13 @@ def test_the_share_of_redundant_evidence_equals_integer_arithmetic(hundredths: l
         (0.0, 11, None, None, "retrievals"),
         (0.0, 2, -0.5, None, None),  # off by default
         (0.0, 2, 0.05, 0.05, None),
-        (0.0, 2, 0.85 - 0.80, 0.05, None),  # 0.04999999999999993
+        (0.0, 2, 0.85 - 0.80, 0.05, None),  # 0.04999999999999993 in floating point
         (0.0, 2, 0.049, 0.05, "relevance_gain"),
         (0.0, 2, -0.5, 0.05, "relevance_gain"),
         (0.0, 1, None, 0.05, None),
     ],
 )
-def test_retrieval_ends_by_each_limit(
+def test_retrieval_ends_at_each_of_its_limits(
     share: float | None, retrievals: int, gain: float | None, least_gain: float | None, expected: str | None
 ) -> None:
     assert retrieval_end(share, retrievals, gain, least_gain=least_gain) == expected
@@ -287,7 +287,7 @@ def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebut
         ([1.2, 1.2], False),  # one change is too few
         ([1.2, 1.2, 1.2], True),
         ([1.20, 1.24, 1.20], True),  # up, then down
-        ([0.80, 0.85, 0.80], False),  # 0.04999999999999993
+        ([0.80, 0.85, 0.80], False),  # 0.04999999999999993 in floating point
         ([0.80, 0.85, 0.85], False),
         ([0.85, 0.85, 0.80], False),
         ([0.80, 0.849, 0.80], True),
@@ -297,7 +297,7 @@ def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebut
         ([1.2, None, 1.2, 1.2], False),
         ([1.2, 1.2, None], False),
         ([None, 1.2, 1.2, 1.2], True),
-        ([1.183, 1.280, 1.30], False),  # 0.097, as in S2's appendix J
+        ([1.183, 1.280, 1.30], False),  # a change of 0.097, as in the paper's appendix J
     ],
 )
 def test_a_plateau_is_recognised(totals: list[float | None], expected: bool) -> None:
@@ -312,8 +312,8 @@ def test_a_plateau_is_recognised(totals: list[float | None], expected: bool) -> 
         ([0.05, 0.05], True),
         ([0.5, 0.099, 0], True),
         ([0.05, 0.1], False),
-        ([0.3 - 0.2, 0.05], False),  # 0.09999999999999998
-        ([0.05, None, 0.05], False),  # a round without retrieval breaks the run
+        ([0.3 - 0.2, 0.05], False),  # 0.09999999999999998 in floating point
+        ([0.05, None, 0.05], False),  # a round without retrieval interrupts the sequence
         ([0.05, 0.05, None], False),
         ([None, 0.05, 0.05], True),
         ([0.05, 0.05, 0.5], False),
@@ -383,7 +383,7 @@ def test_the_values_of_each_round_are_read_from_the_turns() -> None:
     assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
-        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # weighted by pieces: (3 x 0.3 + 0.1) / 4
+        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # the mean over pieces: (3 x 0.3 + 0.1) / 4
         "retrieval_ended": {"defense": "redundancy"},
     }
 
@@ -402,7 +402,7 @@ STEADY_ROUND = st.fixed_dictionaries(
 
 
 @given(st.lists(ROUND, min_size=1, max_size=10) | st.lists(STEADY_ROUND, min_size=3, max_size=4), st.booleans())
-def test_any_debate_stops_as_integer_arithmetic_says(rounds: list[dict[str, Any]], closed: bool) -> None:
+def test_any_debate_stops_as_computed_in_integer_arithmetic(rounds: list[dict[str, Any]], closed: bool) -> None:
     turns, totals, means = [], [], []
     for number, sides in enumerate(rounds, 1):
         for side, did in sides.items():

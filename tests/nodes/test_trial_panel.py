@@ -53,10 +53,10 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([INC], INC, 1, 1, False),
         ([SUP, NOT, NOT, INC, NOT], NOT, 3, 5, False),
         ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent verdict wins without half of the votes
-        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied verdicts, that of the earliest judge wins
-        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's verdict is among the tied ones, so it wins
+        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # a tie: the tied verdict of the earliest judge wins
+        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # a tie that includes the chief judge's verdict, which wins
         ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
-        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge's verdict has one vote; the second's wins
+        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge's verdict has one vote; the second judge's wins
         ([None, INC, SUP, NOT, NOT], NOT, 2, 4, False),
         ([None, INC, SUP, NOT, INC], INC, 2, 4, False),
         ([INC, NOT, None, SUP, SUP], SUP, 2, 4, False),
@@ -236,7 +236,7 @@ def test_the_confidence_is_clamped() -> None:
     assert final_confidence(1.1, 0.1, 0.3, 3, 3) == 1
     assert final_confidence(1.1, -0.05, -0.05, 3, 3) == 1  # a base above 1 absorbs small penalties
     assert final_confidence(1.1, -0.05, -0.15, 3, 3) == pytest.approx(0.9)
-    assert final_confidence(base_confidence(2 / 3, 1), 0.1, 0.3, 2, 3) == 1  # with two votes of three, it can be 1
+    assert final_confidence(base_confidence(2 / 3, 1), 0.1, 0.3, 2, 3) == 1  # two of three votes can give 1
 
 
 TENS = [(10, 10, 10), (10, 10, 10), (10, 10, 10)]

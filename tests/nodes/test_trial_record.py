@@ -1,4 +1,4 @@
-"""A trial's record: rulings on evidence, the panel's reading list, and the parts dropped if it is too long."""
+"""A trial's record: rulings on evidence, the panel's exhibits, and the exhibits that a long record leaves out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_ruling_stays_when_a_piece_is_found_again() -> None:
     weighed, found = piece("x", **ruled), piece("x", pool="discovery", status="discovered")
     assert merge_evidence([weighed], [found]) == [weighed]
     (one,) = merge_evidence([piece("x", pool="premises", status="seed")], [weighed])
-    assert one == {**weighed, "pool": "premises"}  # the pool in which it was found first
+    assert one == {**weighed, "pool": "premises"}  # the pool of the search that found the piece first
 
 
 def test_each_retrieval_is_kept_once_with_its_novelty() -> None:
@@ -86,7 +86,7 @@ def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None
     [(6, ""), (5, "f"), (4, "df"), (3, "bdf"), (2, "bdef"), (1, "bcdef"), (0, "abcdef")],
 )
 def test_uncited_exhibits_are_left_out_first(room: int, left: str) -> None:
-    pieces = [piece(name) for name in "abcdef"]  # by weight
+    pieces = [piece(name) for name in "abcdef"]  # the heaviest first
     cited = {p["id"] for p in pieces if p["text"] in "ace"}
     shown, dropped = fitting_exhibits(pieces, lambda p: 1, room, cited)
     assert "".join(p["text"] for p in dropped) == left

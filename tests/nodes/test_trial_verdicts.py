@@ -35,7 +35,7 @@ FITTING: dict[str, tuple[str, str] | tuple[str, str, str]] = {
     "feverous": ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "faviq": ("SUPPORTS", "REFUTES"),
     "averitec": ("Supported", "Refuted", "Not Enough Evidence"),
-    "hover": ("SUPPORTED", "NOT_SUPPORTED", "NOT_SUPPORTED"),  # which means: false, or not shown to be true
+    "hover": ("SUPPORTED", "NOT_SUPPORTED", "NOT_SUPPORTED"),  # NOT_SUPPORTED also covers undecided claims
     "scifact": ("SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
     "check_covid": ("SUPPORT", "REFUTE", "NOTENOUGHINFO"),
     "check_covid_binary": ("SUPPORT", "REFUTE"),
@@ -79,7 +79,7 @@ def test_every_task_has_labels_for_verdicts_or_is_refused(name: str) -> None:
         ({"ja": TRUE, "nein": FALSE, "offen": OPEN}, ("ja", "nein", "offen")),
     ],
 )
-def test_own_labels_are_known_by_spelling_or_meaning(labels: Any, expected: tuple[str, ...]) -> None:
+def test_a_users_labels_are_recognised_by_spelling_or_meaning(labels: Any, expected: tuple[str, ...]) -> None:
     assert verdict_labels(make_task(labels=labels)) == labelled(*expected)
 
 

@@ -132,7 +132,7 @@ def test_one_unknown_size_makes_all_agents_equally_credible() -> None:
 
 
 def test_reliability_and_similarity_are_running_means() -> None:
-    assert reliability(99, 1, 0.8) == 0.8  # there was no value before
+    assert reliability(99, 1, 0.8) == 0.8  # in the first round, the previous value does not count
     assert reliability(0.8, 2, 0.5) == pytest.approx(0.65)
     assert reliability(0.65, 3, 0.2) == pytest.approx(0.5)
     assert mean_similarity(0.9, 2, 0.7) == pytest.approx(0.8)
@@ -279,7 +279,8 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
     assert len({json.dumps(kept_edges) for kept_edges in drawn}) > 20
     assert {i for kept_edges in drawn for i in kept_edges["a"]} == set("bcde")
     assert [len(s) for s in run_next_round("none")[1].values()] == [1, 1, 1]
-    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3 each
+    # With 3 opponents, half is rounded up to 2.
+    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4
 
 
 # --- history --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Models of other providers by name; Anthropic's over its own API."""
+"""Models of other providers, which are opened by name, and calls to Anthropic's own API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 
 
 async def ask(api: Messages, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
-    """The outcome of one `ask`: a reply or an error, and the record."""
+    """The reply or the error of one `ask`, and the ledger with its calls."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
     ledger = Ledger(node="respond", round=2, agent="rag")
     form = options.pop("structured_output", "json_schema")

@@ -1,4 +1,4 @@
-"""Prompts: texts put into them stay data, shared parts come first, and errors in prompts are reported."""
+"""Prompts: inserted texts stay data, shared parts come first, and errors in prompts are reported."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TEMPLATE = "Do it.\n---\n{claim}"
 
 
 class Recorder(Speaker):
-    """A speaker that records prompts. Its first statement and final answers are the given text; the rest is random."""
+    """A speaker that records prompts. Its answers and its first statement are ``text``; other fields are random."""
 
     def __init__(self, text: str) -> None:
         super().__init__("somebody", ChatModel("fake:1", FakeChatModel(), Endpoint("fake", "")))
@@ -186,7 +186,7 @@ async def one_agent(given: Material, recorder: Recorder) -> None:
 
 
 async def many_agents(given: Material, recorder: Recorder) -> None:
-    """Record every prompt of the systems with many agents, and that of the summary for readers."""
+    """Record every prompt of the systems with many agents, and the prompt of the summary for readers."""
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
@@ -279,7 +279,7 @@ def render_prompts(text: str) -> list[tuple[str, str]]:
 
 
 def tags(prompt: tuple[str, str]) -> tuple[list[str], int]:
-    """The visible tags in a prompt after Unicode normalisation, and its number of angle brackets."""
+    """The visible tags and the number of angle brackets in a prompt after Unicode normalisation."""
     normal = unicodedata.normalize("NFKC", "\n".join(prompt))
     visible = "".join(c for c in normal if unicodedata.category(c) not in ("Cf", "Cc") or c == "\n")
     return re.findall(r"<[^<>]*>", visible), sum(visible.count(c) for c in "<>")
@@ -376,7 +376,7 @@ def test_no_text_changes_the_instructions(text: str) -> None:
 def test_no_character_of_a_text_becomes_an_angle_bracket() -> None:
     every = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i <= 0xDFFF)
     shown = as_data("claim", every)
-    assert len(shown) == len(every) + len("<claim>\n\n</claim>")  # replaced one for one, so offsets stay
+    assert len(shown) == len(every) + len("<claim>\n\n</claim>")  # each is replaced by one character, so offsets stay
     inside = shown.removeprefix("<claim>\n").removesuffix("\n</claim>")
     assert not {"<", ">"} & {c for one in inside for c in unicodedata.normalize("NFKC", one)}
 

@@ -1,7 +1,7 @@
 """An encoder that needs no model, for this process and for processes that tests start (`CHILD`).
 
 index CORPUS FIRST END     indexes numbered passages, and prints the count after each batch
-search CORPUS TIMES        searches TIMES times, and prints how many passages were found first
+search CORPUS TIMES        searches for TIMES passages, and prints how many of them came first
 damaged FOLDER...          prints for each home folder the results of three uses of the corpus `big`
 """
 

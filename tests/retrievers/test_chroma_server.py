@@ -244,7 +244,7 @@ async def test_an_address_that_is_not_a_chroma_server_is_an_error(
 async def test_invalid_responses_to_searches_are_errors(
     ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server works until the search itself."""
+    """All responses of the server are valid, except those to searches."""
     server = await serve(lambda n, body: web.json_response(answer(server.paths[-1])))
 
     def answer(path: str) -> Any:

@@ -120,7 +120,7 @@ async def test_all_passages_are_read_page_by_page(
 
 
 def finds_nearly_all(found: int, stored: int) -> bool:
-    """Whether a search finds all passages but the few that an approximate index may miss."""
+    """Whether a search finds at least 99% of the passages; an approximate index may miss a few."""
     return 0.99 * stored <= found <= stored
 
 
@@ -218,7 +218,7 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     assert (seen, encoded <= TOTAL - KILLED_AFTER) == (TOTAL, True)
     assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(TOTAL))
     found = await (await open_retriever("chroma:killed")).search("entry", TOTAL)
-    assert len(found) >= TOTAL - 20  # the nearest of so many are found approximately
+    assert len(found) >= TOTAL - 20  # a search among so many passages is approximate
     assert len(await before.search("entry", 3)) == 3
 
     def index_files(folder: str, names: list[str]) -> set[str]:
@@ -300,8 +300,8 @@ with strict():
 """
 
 
-async def test_a_new_process_and_this_one_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
-    """The other process is new, so its imports read files; it refuses blocking calls, as LangGraph's server does."""
+async def test_two_processes_build_a_corpus_at_once_without_blocking_the_event_loop(empty_home: Path) -> None:
+    """The new process still has to import modules. Like LangGraph's server, it refuses blocking calls."""
     closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, env=variables, stdout=-1, stderr=-1)
@@ -334,7 +334,7 @@ def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path
 
 
 async def test_a_newly_opened_corpus_has_passages_of_another_process(empty_home: Path, quick_encoder: None) -> None:
-    """Retrievers that are already open keep their state: Chroma shows them nothing newer."""
+    """Retrievers that are already open do not find the new passages, because Chroma keeps their state."""
     await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")
     child = asyncio.create_task(asyncio.to_thread(output_of_child, "index", "growing", "1100", "2200"))

@@ -44,9 +44,9 @@ CASES = [(name, damage) for name in ["chroma.sqlite3", *INDEX_FILES] for damage 
 
 @pytest.fixture(scope="module")
 def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
-    """The results of indexing into a corpus and of two searches in it, by the file and its damage.
+    """For each damaged file and kind of damage: the results of indexing into the corpus and of two searches in it.
 
-    All in one new process, because Chroma crashes when it reads some of these files.
+    A new process does all this, because Chroma crashes when it reads some of these files.
     """
     folder = tmp_path_factory.mktemp("damaged")
     undamaged = folder / "whole"

@@ -1,4 +1,4 @@
-"""Cross-encoders by name: a small one made here (the tests download nothing), refused names, and use in debates."""
+"""Cross-encoders: a small one made here (the tests download nothing), refused names, and their use in debates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_the_first_version_of_tool_mad_scores_with_a_cross_encoder(start_s
     assert "cross_encoder_missing" not in {w["kind"] for w in document["warnings"]}
 
 
-async def test_a_debate_that_agrees_does_not_load_a_cross_encoder(
+async def test_a_cross_encoder_is_loaded_only_if_debaters_disagree_and_there_is_evidence(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []

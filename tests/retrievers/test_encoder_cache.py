@@ -92,10 +92,8 @@ async def test_texts_of_other_sources_are_encoded_once(stub: StubEndpoint) -> No
     before = texts_per_request(stub)
     vectors = await vectors_of([*dense, *lexical, piece("A web page.")], encoder)
     assert dense[0]["id"] in {p["id"] for p in lexical}
-    assert texts_per_request(stub) == [
-        *before,
-        len(lexical),
-    ]  # the web page, and `lexical` without the piece in `dense`
+    # The request has the web page, and the pieces of `lexical` except the one that is also in `dense`.
+    assert texts_per_request(stub) == [*before, len(lexical)]
     assert await vectors_of([*dense, *lexical, piece("A web page.")], encoder) == vectors
     assert texts_per_request(stub) == [*before, len(lexical)]
 
@@ -135,7 +133,7 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     assert texts_per_request(stub) == [*before, 2]  # their vectors are cached
     many = [str(n) for n in range(FEW + 1)]
     assert await encoder.embed(many) == await encoder.embed(many)
-    # vectors of a long list are not cached: it may be a corpus
+    # vectors of a long list are not cached, because the list may be a corpus
     assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]
 
 
@@ -176,7 +174,7 @@ def test_the_cache_is_bounded_and_keeps_recently_used_vectors() -> None:
     assert len(memory._vectors) == CACHED_TEXTS
 
 
-async def test_an_encoders_cache_keeps_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_encoders_cache_stays_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(CACHED_TEXTS)))
     await encoder.embed(["one more", "and another"])

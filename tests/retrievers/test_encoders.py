@@ -1,4 +1,4 @@
-"""The encoder in this process: short and long lists agree, order is kept, and tasks, threads and loops share it."""
+"""The local encoder: the vectors of short and long lists, their order, and use by many tasks, threads and loops."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     await asyncio.wait([task])
     go_on.set()
     assert len(await encoder.embed([f"Wanted {i}" for i in range(FEW + 1)])) == FEW + 1
-    assert len(batches) < 20  # the whole list needs about a hundred
+    assert len(batches) < 20  # the whole list would need about a hundred
     assert task.cancelled()
 
 

@@ -18,7 +18,7 @@ def piece(text: str = "Ice floats.", source: str = "a", query: str = "q", title:
 
 
 def test_an_id_depends_only_on_source_and_text() -> None:
-    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-2bdcd154fc"  # stored runs contain such ids
+    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-2bdcd154fc"  # as in stored results
     assert len({piece()["id"], piece(source="b")["id"], piece(text="Ice sinks.")["id"]}) == 3
     assert evidence_id("ab", "c") != evidence_id("a", "bc")
 

@@ -1,4 +1,4 @@
-"""Long texts: sentence boundaries, which sentences are shown, and that quotes are checked against the whole text."""
+"""Long texts: sentence boundaries, the sentences that are shown, and quotes, which are checked in the whole text."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap()
     assert (checked[0]["start"], checked[0]["end"]) == (start, start + len(DECISIVE))
 
 
-async def test_a_piece_found_twice_shows_the_excerpts_of_both() -> None:
+async def test_a_piece_found_twice_shows_the_excerpts_of_both_searches() -> None:
     first, second = await excerpt_for(), await excerpt_for("Which window was painted in colour 44?")
     assert "Window 44" not in shown_text(first)
     (both,) = merge_evidence([first], [second])
@@ -170,7 +170,7 @@ def test_without_a_query_the_beginning_is_shown() -> None:
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="the corpora (../shared/data) are not here")
 @pytest.mark.parametrize("corpus", ["check_covid", "pubmedqa", "averitec"])
-def test_nearly_all_passages_fit_whole_by_default(corpus: str) -> None:
+def test_nearly_all_passages_are_shown_whole_by_default(corpus: str) -> None:
     lines = (CORPORA / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
     long = [line for line in lines if count_tokens(json.loads(line)["text"]) > MOST_TOKENS]
     assert len(long) <= 0.01 * len(lines)

@@ -63,7 +63,7 @@ def test_stems_match_if_the_words_differ() -> None:
     assert LexicalIndex("x", texts, stem=False).scores("moving machines").max() == 0
 
 
-async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
+async def test_passages_are_found_by_words_and_by_meaning(empty_home: Path) -> None:
     await index_passages("parts", PASSAGES)
     hybrid = await open_retriever("hybrid:parts")
     assert (hybrid.name, getattr(hybrid, "passages", 0)) == ("hybrid:parts", 3)
@@ -75,7 +75,7 @@ async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
 async def test_results_by_words_beyond_the_dense_candidates_are_fused(empty_home: Path) -> None:
     await index_passages("parts", PASSAGES)
     hybrid: Any = await open_retriever("hybrid:parts")
-    query = "carrying liquid to a higher place, fits"  # by meaning the pump, by words the part list
+    query = "carrying liquid to a higher place, fits"  # the pump matches by meaning, the part list by words
     assert set(hybrid._fused(query, await hybrid._dense.embed(query), 1)) == {"pump", "code"}
 
 

@@ -1,4 +1,4 @@
-"""A user's own LangChain retrievers and vector stores, by module and attribute."""
+"""A user's own LangChain retrievers and vector stores, named by module and attribute."""
 
 from __future__ import annotations
 

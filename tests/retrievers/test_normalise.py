@@ -159,7 +159,7 @@ class Source:
         return self.answer
 
 
-async def test_results_of_other_sources_are_kept_if_some_fail() -> None:
+async def test_results_of_other_sources_are_kept_if_some_fail_but_a_wrong_key_is_raised() -> None:
     down = WorldError("down", kind="server_error")
     used_up = UserError("used up", kind="quota")
     sources = [Source("a", down), Source("b", [piece()]), Source("c", used_up)]

@@ -87,7 +87,8 @@ def test_reprints_are_detected_but_other_reports_and_paraphrases_are_not() -> No
     for threshold in (ALIKE, ALIKE * 1.3, ALIKE / 2):
         assert set(near_duplicates(texts, threshold)) == expected
     pieces = [piece(report["text"], f"https://site-{i}.com/") for i, report in enumerate(REPORTS)]
-    assert len(set(origins(pieces).values())) == len(REPORTS) - 14  # three reports a topic share one origin
+    # For each of seven topics, three reports share one origin.
+    assert len(set(origins(pieces).values())) == len(REPORTS) - 14
 
 
 def test_short_texts_are_no_duplicates() -> None:

@@ -70,7 +70,7 @@ SOURCES = ["chroma:notes", "bm25:notes", "hybrid:notes"]
 
 
 @pytest.mark.parametrize("corpus_exists", [True, False])
-async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
+async def test_a_debate_replays_without_its_corpus_and_endpoint_and_misses_with_other_settings(
     ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, corpus_exists: bool
 ) -> None:
     system = load_graph("tool_mad")

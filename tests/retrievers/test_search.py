@@ -80,7 +80,7 @@ async def test_a_model_that_could_not_be_loaded_is_not_looked_up_again_at_once(
     assert look_ups(hub) == 2
     monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 300)
     (tmp_path / "nobody/down").mkdir(parents=True)
-    with pytest.raises(UserError) as caught:  # a folder is read again: its files may have been mended
+    with pytest.raises(UserError) as caught:  # a folder is read again: its files may have been repaired
         await open_model("nobody/down")
     assert "tries it again" not in caught.value.detail
 

@@ -32,7 +32,7 @@ async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
 
 
 def batch_sizes(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
-    """Record the number of queries of each batch from now on; the list grows."""
+    """A list to which each further batch adds its number of queries; ``before`` is called before each batch."""
     sizes: list[int] = []
     found = source._query_batch
 

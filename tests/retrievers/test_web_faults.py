@@ -1,4 +1,4 @@
-"""Every source on the web if its vendor refuses, fails, does not answer, or answers in another format."""
+"""Every web source, if its vendor refuses, fails, does not answer, or answers in another format."""
 
 from __future__ import annotations
 

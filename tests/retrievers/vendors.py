@@ -17,7 +17,7 @@ OTHER_KEY = "OTHER_API_KEY"
 """The environment variable of a key that is not the vendor's; it is set if the vendor needs no key."""
 
 Rule = Callable[[int], web.Response | None]
-"""A function from the number of a request (from 1) to the response; `FOUND` lets the server return its results."""
+"""A function from the number of a request (from 1) to the response; `FOUND` means the vendor's results."""
 FOUND = web.Response()
 
 
@@ -25,7 +25,7 @@ FOUND = web.Response()
 class Vendor:
     """A vendor: the variables of its address and key, and its response bodies by the request's path.
 
-    ``used_up`` is its response if the account's quota is used up; ``odd`` are responses in other formats.
+    ``used_up`` is the response if the account's quota is used up, and ``odd`` are responses in other formats.
     """
 
     name: str
@@ -68,7 +68,6 @@ TAVILY_RESULT: dict[str, Any] = {
 
 
 def tavily_reply(*results: Any) -> str:
-    """A response of Tavily."""
     fields: dict[str, Any] = {"query": "q", "answer": None, "images": [], "response_time": 0.1, "request_id": "r"}
     return json.dumps({**fields, "results": results})
 
@@ -101,7 +100,6 @@ SERPER_RESULT: dict[str, Any] = {
 
 
 def serper_reply(*results: Any) -> str:
-    """A response of Serper."""
     return json.dumps({"searchParameters": {"q": "q", "type": "search"}, "organic": results, "credits": 1})
 
 
@@ -144,7 +142,7 @@ PAGES: list[dict[str, Any]] = [
 
 
 def wiki_reply(*pages: dict[str, Any]) -> str:
-    """A response of the Action API."""
+    """A response of Wikipedia's Action API."""
     found = [{**p, "fullurl": f"https://en.wikipedia.org/wiki/{p['title'].replace(' ', '_')}"} for p in pages]
     return json.dumps({"batchcomplete": True, "continue": {"gsroffset": 4}, "query": {"pages": found}})
 
@@ -166,7 +164,6 @@ WIKIPEDIA = Vendor(
 
 
 def esearch_reply(*numbers: str) -> str:
-    """A response of ESearch."""
     found = {"count": "2", "retmax": "2", "retstart": "0", "idlist": numbers, "translationset": []}
     return json.dumps({"header": {"type": "esearch", "version": "0.3"}, "esearchresult": found})
 
@@ -181,12 +178,10 @@ common.</AbstractText><AbstractText Label="RESULTS">CO<sub>2</sub> fell.</Abstra
 
 
 def record(pmid: str, date: str = "<Year>2013</Year>", abstract: str = ABSTRACT) -> str:
-    """A record of a paper."""
     return RECORD.format(pmid=pmid, date=date, abstract=abstract)
 
 
 def efetch_reply(*records: str) -> str:
-    """A response of EFetch."""
     kind = "-//NLM//DTD PubMedArticle, 1st January 2025//EN"
     where = "https://dtd.nlm.nih.gov/ncbi/pubmed/out/pubmed_250101.dtd"
     root = f'<!DOCTYPE PubmedArticleSet PUBLIC "{kind}" "{where}">'

@@ -1,4 +1,4 @@
-"""One service that most tests of this folder share, because its start takes half a minute."""
+"""A service that most tests of this folder share, because its start takes half a minute."""
 
 from __future__ import annotations
 

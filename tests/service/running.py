@@ -151,7 +151,7 @@ class Service:
         self.wait_for(lambda: self.is_ready(name), f"{name} is not ready")
 
     def client_of(self, user: str, process: str = "page") -> httpx.Client:
-        """A client of a process, logged in as a user."""
+        """A client of a process, with the token of a user."""
         headers = {"Authorization": f"Bearer {TOKENS[user]}"}
         return httpx.Client(base_url=f"http://127.0.0.1:{self.ports[process]}", headers=headers, timeout=PATIENCE)
 
@@ -195,7 +195,7 @@ def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **c
 
 
 def rows(service: Service) -> list[Any]:
-    """The rows of unfinished debates, with their worker and its last heartbeat."""
+    """The unfinished debates in the database, each with its worker's last heartbeat, for messages."""
     return service.query(
         "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
         "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"

@@ -43,7 +43,7 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 
 @pytest.fixture
 def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
-    """The ledger, as two processes open it."""
+    """The same ledger, opened by two processes."""
     processes = [Heartbeat(server.url), Heartbeat(server.url)]
     for one in processes:
         one.begin()
@@ -85,7 +85,7 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
     lost = ServedLedger(postgres, "a process that is silent")
     lost.begin(request("run"))
     assert [status for _, status, _ in place_debate(one)] == ["interrupted"]
-    assert other.begin(request("run")).resumed  # the worker was lost, and the server begins the run again
+    assert other.begin(request("run")).resumed  # the worker is lost, and the server starts the run again
     lost.end("a" * 32, "interrupted", None, None)  # the lost worker was slow, not dead
     assert other.debates()[0].status == "running"
     lost.end("a" * 32, "done", "document", None)
@@ -101,7 +101,7 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
 
 
 def place_debate(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    """Assign a debate to a run; return the listing of a user, or of all users."""
+    """Record the run of a debate; return the debates of a user, or of all users."""
     ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
@@ -179,7 +179,7 @@ def test_an_idempotency_key_belongs_to_one_request_until_it_is_released_or_expir
         keys.store_run("key", "one", "run")
         assert keys.reserve_key("key", "print", "two", None).run == "run"
         assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request
-        # The key's run is over, and its debate is to be resumed.
+        # The key's run is over, and this request resumes its debate.
         assert keys.reserve_key("key", "print", "two", "run").is_ours
         keys.release_key("key", "two")
         assert keys.reserve_key("key", "other", "three", None).is_ours

@@ -18,7 +18,7 @@ SOURCES = [
 ]
 HOME = "MOOT_HOME"
 NOT_SET = {"MOOT_TOKEN"}
-"""Variables that ``compose.yaml`` leaves unset: it names users instead of a token."""
+"""Variables that ``compose.yaml`` does not set, because it names users and not a token."""
 FOREIGN_VARIABLES = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
 """Variables that uvicorn and Aegra read."""
 

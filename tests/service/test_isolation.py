@@ -23,7 +23,7 @@ MARK = "Fenugreek"
 
 @dataclass
 class Bobs:
-    """Bob's ids, by the name that routes give them."""
+    """Bob's ids, by the names of the parameters of routes, and his debate's id."""
 
     ids: dict[str, str]
     debate: str
@@ -46,7 +46,7 @@ def bobs(service: Service) -> Bobs:
 
 
 def bodies(bobs: Bobs) -> list[dict[str, Any]]:
-    """The bodies that another user sends to every route that takes one."""
+    """The bodies that another user sends to every route that takes a body."""
     ids = bobs.ids
     run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
     redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}
@@ -64,7 +64,7 @@ def bodies(bobs: Bobs) -> list[dict[str, Any]]:
 
 
 def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
-    """The method and the path of each route, the server's and moot's."""
+    """The method and the path of each route of the server, and of each route of moot."""
     from moot.web.pages import ROUTES
 
     for path, known in client.get("/openapi.json").raise_for_status().json()["paths"].items():
@@ -74,7 +74,7 @@ def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
 
 
 def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
-    """The status and the text of a response; (0, "") for a stream that does not end within ten seconds."""
+    """The status and the text of a response; (0, "") for a stream that sends nothing for ten seconds."""
     try:
         with client.stream(method, path, timeout=10, **sent) as response:
             return response.status_code, response.read().decode()

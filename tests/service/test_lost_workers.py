@@ -1,4 +1,4 @@
-"""Workers that are killed or stopped, runs whose end or lease is lost: each debate is listed once, as done."""
+"""If a worker is killed or stopped, or a run's end or lease is lost, each debate is still listed once, as done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Place = tuple[str, str]
 
 @pytest.fixture(scope="module", autouse=True)
 def one_worker(service: Service) -> Iterator[None]:
-    """Stop the second worker, so that a test knows the worker of each debate."""
+    """Kill the second worker, so that a test knows the worker of each debate."""
     service.kill("worker-2")
     yield
     for name in ("worker-1", "worker-2"):

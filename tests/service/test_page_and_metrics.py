@@ -71,7 +71,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
 
 
 def worker_of(service: Service) -> str:
-    """The worker of the only running run."""
+    """The name of the worker that has the only running run."""
     with closing(Postgres(service.postgres.url)) as postgres:
         query = "SELECT claimed_by FROM runs WHERE status = 'running'"
         [[claimed]] = postgres.do(lambda cursor: cursor.execute(query).fetchall())
@@ -116,7 +116,7 @@ async def test_the_page_continues_if_its_web_process_is_killed(page: Page, watch
     assert len(watched.stub.prompts()) - before == CALLS
 
 
-def test_workers_have_metrics_and_send_spans(watched: Service, receiver: Receiver) -> None:
+def test_metrics_need_their_token_and_workers_send_spans_without_content(watched: Service, receiver: Receiver) -> None:
     with watched.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "MARKED: terns dive."}}
         bob.post("/runs/wait", json={**asked, "context": {"model": SETTINGS["model"]}}).raise_for_status()

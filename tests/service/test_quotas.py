@@ -25,7 +25,7 @@ def run_debate(client: httpx.Client, claim: str, context: Any = PRICED, **more: 
 
 
 def check_refused(answer: httpx.Response, reason: str) -> None:
-    """Check that a request was refused because of the quota."""
+    """Check that a request was refused because of a quota."""
     assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
     assert reason in answer.json()["detail"]
 
@@ -37,7 +37,7 @@ def log_in(client: httpx.Client, user: str) -> str:
         return browser.get("/moot/login").text
 
 
-def test_spent_money_counts_against_the_quota(service: Service) -> None:
+def test_spent_money_counts_against_the_quota_even_after_deletion(service: Service) -> None:
     with service.client_of("dee") as dee:
         assert run_debate(dee, "Dill is green.").json()["status"] == "done"
         check_refused(run_debate(dee, "Dill is blue."), "spent $")
@@ -48,7 +48,7 @@ def test_spent_money_counts_against_the_quota(service: Service) -> None:
         assert "In the last 24 hours: 1 debate, " in log_in(dee, "dee")
 
 
-def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
+def test_with_a_quota_in_usd_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
     with service.client_of("eve") as eve:
         own = {"graph_id": "standard_prompting", "context": CONTEXT}
         assert eve.post("/assistants", json=own).json()["kind"] == "invalid_setting"

@@ -92,7 +92,7 @@ def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Servic
     assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # two kills, each of ten debates of three agents
 
 
-def test_a_repeated_request_is_one_debate(service: Service) -> None:
+def test_equal_requests_with_one_key_are_one_debate_per_user(service: Service) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Salt is sweet."}, "context": CONTEXT}
 
     def ask(user: str, process: str) -> Any:
@@ -128,7 +128,7 @@ def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Servic
             assert (refused.status_code, refused.json()["kind"]) == (422, "unknown_corpus")
 
 
-def test_requests_without_a_token_are_refused_and_a_session_is_valid_at_every_process(service: Service) -> None:
+def test_requests_without_a_token_are_refused_and_every_process_accepts_a_genuine_session(service: Service) -> None:
     url = f"http://127.0.0.1:{service.ports['page']}"
     with httpx.Client(base_url=url) as nobody:
         for path in ("/moot", "/threads/search", "/openapi.json", "/moot/api/debates", "/health", "/store/items"):
@@ -145,7 +145,7 @@ def test_requests_without_a_token_are_refused_and_a_session_is_valid_at_every_pr
     assert httpx.get(f"{worker}/moot", cookies={"moot_session": forged}).status_code == 401
 
 
-def test_mcp_is_answered_without_langgraphs_own_endpoint(service: Service) -> None:
+def test_mcp_is_answered_without_langgraphs_own_endpoint_and_missing_routes_are_refused(service: Service) -> None:
     def asked(method: str, **params: Any) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return ann.post("/mcp", json=message).raise_for_status().json()
@@ -162,7 +162,7 @@ def test_mcp_is_answered_without_langgraphs_own_endpoint(service: Service) -> No
             assert (refused.status_code, refused.json()["kind"]) == (501, "not_here")
 
 
-def test_a_worker_runs_a_debate_of_an_installed_package(service: Service) -> None:
+def test_a_worker_runs_a_debate_of_an_installed_package_and_its_settings_are_checked(service: Service) -> None:
     with service.client_of("cid") as cid:
         asked = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": CONTEXT | {"max_rounds": 1}}
         document = cid.post("/runs/wait", json=asked).raise_for_status().json()

@@ -37,7 +37,7 @@ def test_an_invalid_file_of_users_is_refused(
         read_users()
 
 
-def test_a_missing_file_of_users_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_file_of_users_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_USERS", raising=False)
     assert read_users() is None
     monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")

@@ -41,7 +41,7 @@ class Recorded:
         return [point for point in points if set(asked.items()) <= set(point.attributes.items())]
 
     def sum(self, metric: str, **wanted: Any) -> float:
-        """The sum of a metric's points; for a histogram, of the recorded values."""
+        """The sum of a metric's points; of a histogram, the sum of the recorded values."""
         return float(sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted)))
 
     def count(self, metric: str, **wanted: Any) -> int:

@@ -24,7 +24,7 @@ def attributes_of(thing: Any) -> dict[str, Any]:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Stores uploads: ``raw`` bytes, ``spans`` with their attributes, and the last points of each process."""
+    """Stores uploads: ``raw`` bytes, ``spans``, ``resources``, and the last ``points`` of each process."""
 
     daemon_threads = True
 
@@ -64,7 +64,7 @@ class Receiver(ThreadingHTTPServer):
             self.points[process, metric.name, *sorted(attributes_of(point).items())] = value
 
     def total(self, metric: str, **wanted: Any) -> float:
-        """Over all processes: the sum of a metric, or the number of values in a histogram."""
+        """The sum of a metric over all processes; of a histogram, the number of values."""
         asked = {(name.replace("__", "."), value) for name, value in wanted.items()}
         return sum(
             value for (_, name, *attributes), value in self.points.items() if name == metric and asked <= {*attributes}

@@ -39,7 +39,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_command_sends_spans_and_metrics(start_stub: StartStub) -> None:
+def test_a_command_sends_spans_and_metrics_and_logs_its_debate_without_content(start_stub: StartStub) -> None:
     start_stub([{"status": 429, "retry_after": "0", "times": 1}])
     with receiving() as receiver:
         done = run(*VERIFY, **receiver.environment, **JSON_LINES, OTEL_SERVICE_NAME="newsroom")
@@ -120,7 +120,7 @@ def test_unsupported_settings_are_refused(
     assert "Traceback" not in done.stderr
 
 
-def test_a_disabled_sdk_records_no_telemetry(start_stub: StartStub) -> None:
+def test_a_disabled_sdk_sends_no_telemetry(start_stub: StartStub) -> None:
     start_stub()
     with receiving() as receiver:
         done = run(*VERIFY, **receiver.environment, OTEL_SDK_DISABLED="true")
@@ -139,7 +139,7 @@ print(*sorted(name for name in sys.modules if name.startswith(ours)))
 """
 
 
-def test_opentelemetry_is_imported_only_if_configured(start_stub: StartStub) -> None:
+def test_without_configuration_no_exporter_and_no_instrument_is_imported(start_stub: StartStub) -> None:
     start_stub()
     status, loaded = subprocess.check_output([sys.executable, "-c", WITHOUT_CONFIGURATION], text=True).splitlines()
     assert status == "done"

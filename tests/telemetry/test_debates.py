@@ -109,7 +109,7 @@ async def test_unusable_replies_have_their_own_outcome(recorded: Recorded, start
     assert outcomes == {"unparsed": 1, "ok": 1}
 
 
-async def test_an_interrupted_debate_ends_its_spans(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_an_interrupted_debate_ends_its_spans_and_its_metrics(recorded: Recorded, start_stub: StartStub) -> None:
     stub = start_stub([{"delay_ms": 600_000}])
     running = asyncio.create_task(prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting")))
     while not stub.requests():
@@ -164,7 +164,7 @@ async def test_an_inner_debates_spans_are_in_the_outer_debates_tree(recorded: Re
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_content_is_recorded_only_if_it_is_turned_on(
+async def test_content_is_recorded_without_keys_and_only_if_it_is_turned_on(
     request: pytest.FixtureRequest, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     monkeypatch.setenv(CAPTURE, "true" if wanted else "")

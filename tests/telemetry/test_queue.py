@@ -55,5 +55,5 @@ def test_a_worker_reports_the_queue_and_its_processes_report_their_calls(start_s
     assert receiver.total("moot.cost.usd") > 0
     assert len([name for name, _ in receiver.spans if name == "invoke_workflow standard_prompting"]) >= ROWS
     processes = {resource["service.instance.id"] for resource in receiver.resources}
-    assert len(processes) == 4  # two workers, one process each
+    assert len(processes) == 4  # of each of two workers: the worker, and its process for rows
     assert "debate begun" in (tmp_path / "log").read_text()

@@ -121,7 +121,7 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
                 assert "MOOT_METRICS_TOKEN" in body["detail"]
 
 
-def test_a_server_sends_spans_too(locked: Server, receiver: Receiver) -> None:
+def test_a_server_sends_spans_without_content_and_still_shows_metrics(locked: Server, receiver: Receiver) -> None:
     locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
     locked.send("/runs/wait", RUN, BEARER)
     receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))

@@ -1,4 +1,4 @@
-"""Sources with one text, with no text, or down."""
+"""Sources that find one text, find nothing, or are down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT = "Platypuses lay leathery eggs."
 
 
 class Shelf(BaseRetriever):
-    """A source that finds its text; with an empty text it finds nothing, with None it is down."""
+    """A source that finds its text. With an empty text, the source finds nothing; with None, the source is down."""
 
     holds: str | None = TEXT
 

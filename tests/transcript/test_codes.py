@@ -48,7 +48,7 @@ def test_settings_are_named_as_on_the_page() -> None:
 
 
 def sentences() -> Iterator[str]:
-    """The strings in the code that a user may read: with a space, and no docstring or description of a field."""
+    """The strings in the code that a user may read: with a space, except docstrings and descriptions of fields."""
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())
@@ -72,7 +72,7 @@ def test_every_setting_named_by_an_error_has_words() -> None:
     assert named & settings - CODES["setting"].keys() == set()
 
 
-async def test_a_debate_without_a_network_says_what_to_do_in_words(start_stub: StartStub) -> None:
+async def test_a_report_of_a_debate_without_a_network_gives_the_error_in_words(start_stub: StartStub) -> None:
     start_stub([])
     kind: Any = graph.context_schema
     settings = checked_settings(kind, {"model": "openai:stub", "sources": ["wikipedia"]})

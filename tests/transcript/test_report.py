@@ -1,4 +1,4 @@
-"""Reports of debates: the same lines as the command line, evidence with marked quotes, texts without active content."""
+"""Reports of debates: their lines, evidence with marked quotes, and texts without active content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Tags(HTMLParser):
-    """Names of all tags, all attributes, and the text of style sheets."""
+    """The names of all tags, all attributes, and the text of style sheets."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ async def test_a_report_ends_with_the_votes_a_question_the_verdict_and_its_accep
 IN_ORDER = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
 
 
-async def test_the_report_describes_its_evidence() -> None:
+async def test_the_report_marks_given_and_struck_evidence() -> None:
     document = await a_debate()
     given, other = document["evidence"][:2]
     given["retrievals"][0] |= {"retriever": "given", "agent": "given"}
@@ -253,7 +253,7 @@ async def test_the_heading_says_whether_the_evidence_was_quoted() -> None:
     for turn in answers:
         turn["citations"] = verified if turn["step"] == "judge" else []
     quoted = report(document, "html")
-    for turn in answers:  # a quote of a debater is not one of the verdict
+    for turn in answers:  # a debater's quote is not a quote of the verdict
         turn["citations"] = verified if turn["step"] == "respond" else []
     unquoted = report(document, "html")
     for turn in answers:

@@ -21,7 +21,7 @@ Output = tuple[dict[str, Any], list[Line]]
 
 
 async def run_debate(name: str, task: str | None = None, **given: Any) -> Output:
-    """A debate's document, and the live output."""
+    """Run a debate; return its document and the live output."""
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
     live, printed = Live(settings), list[Line]()
@@ -48,7 +48,7 @@ def check_reasons(output: Output, reasons: list[str], *words: str) -> None:
 
 
 async def tool_mad(start_stub: StartStub, **given: Any) -> Output:
-    """A debate that is disputed, then agreed but not stable, then stable."""
+    """Run a debate that is disputed in round 1, agreed but not stable in round 2, and stable in round 3."""
     scored = {"model": "stub-scorer", "match": "`statements`", "fields": {"statements": ["One.", "Two."]}}
     fails = {"index": 0, "reason": "not stated", "supported": False}
     low = {"fields": {"verdicts": [fails, {**fails, "index": 1}]}, "model": "stub-scorer", "match": "`verdicts`"}
@@ -141,7 +141,7 @@ async def test_reasons_of_tit_for_tat_until_the_moderator_prefers_an_answer(star
     assert [line.who for line in output[1] if line.text == "It holds."] == ["moderator"]
 
 
-async def test_a_document_of_0_1_0_gives_the_reasons_it_has(start_stub: StartStub) -> None:
+async def test_a_document_without_a_round_log_shows_its_last_findings_and_the_verdict(start_stub: StartStub) -> None:
     document, _ = await tool_mad(start_stub, scoring="on")
     rounds = [line.text for section in lines(document) for line in section.lines if line.tone == "finding"]
     del document["round_log"]
@@ -183,7 +183,7 @@ def test_records_of_one_round_are_merged_and_sorted_by_phase_and_round() -> None
     assert merge_rounds([second], [first, scored]) == [{**second, **scored}, first]
 
 
-async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub) -> None:
+async def test_rounds_are_reported_without_an_agent_that_failed(start_stub: StartStub) -> None:
     answer = {"answer": "SUPPORTS", "rationale": "So.", "citations": []}
     start_stub([{"model": "stub-3", "status": 500}, {"match": "your `answer`", "fields": answer}])
     agents = [{"model": f"openai:stub-{number}"} for number in (1, 2, 3)]
@@ -205,7 +205,7 @@ async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub
         (0.0, 1e-05, "0.00000 < 0.00001"),
     ],
 )
-def test_a_score_is_rounded_so_that_it_differs_from_its_threshold(
+def test_a_score_and_its_threshold_are_rounded_so_that_their_comparison_holds(
     value: float | None, threshold: float, text: str
 ) -> None:
     assert score_and_threshold(value, threshold) == text

@@ -34,7 +34,7 @@ async def quoted_document() -> dict[str, Any]:
     return document
 
 
-async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> None:
+async def test_sentences_without_a_checked_quote_or_with_an_unquoted_number_are_dropped_and_counted() -> None:
     document = await quoted_document()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
@@ -72,7 +72,7 @@ async def test_answers_in_one_group_of_votes_are_no_dissent() -> None:
     assert answers_against_verdict(document) == [second]
 
 
-async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub: StartStub) -> None:
+async def test_the_report_shows_the_graphs_summary_and_a_forged_summary_is_refused(start_stub: StartStub) -> None:
     start_stub([{"fields": SUMMARY}])
     document = await quoted_document()
     before = len(document["calls"])

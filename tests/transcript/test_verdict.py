@@ -33,7 +33,7 @@ GRAPHS: dict[str, dict[str, Any]] = {
 
 
 async def run_debate(name: str, **given: Any) -> tuple[dict[str, Any], list[Line]]:
-    """A debate's document, and its whole live output."""
+    """Run a debate; return its document and its whole live output."""
     system = load_graph(name)
     settings = system.settings.model_validate(given)
     live, printed = Live(settings), list[Line]()
@@ -141,7 +141,7 @@ async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> No
         assert document["warnings"] == []
 
 
-async def test_a_verdict_decided_without_seeing_the_evidence_says_so(start_stub: StartStub) -> None:
+async def test_a_verdict_has_a_warning_if_it_was_decided_without_seeing_the_evidence(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, _ = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     answer = document["turns"][-1]
@@ -173,7 +173,7 @@ async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: Start
         assert [w["kind"] for w in verdict_warnings({**document, "turns": turns, "evidence": pieces})] == kinds
 
 
-async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None:
+async def test_citations_of_a_verdict_are_counted_and_fabricated_ones_are_a_caveat(start_stub: StartStub) -> None:
     invented, wrong, right = (
         {"evidence_id": id, "quote": quote}
         for id, quote in (("ev-invented", "eggs"), (ID, "lay no eggs"), (ID, "lay leathery eggs"))

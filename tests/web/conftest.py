@@ -104,7 +104,7 @@ class Wire:
             writer.close()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Copy bytes in both directions until either side ends."""
+        """Copy bytes in both directions until both sides have ended."""
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
         ends = {writer, far_writer}
         self.open |= ends
@@ -122,7 +122,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests of a browser in the session's event loop, because the browser belongs to it."""
+    """Run tests of a browser in the session's event loop, because the browser belongs to that loop."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             # The first of several markers counts: append=False puts this one before the marker of the mode "auto".
@@ -143,7 +143,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def wire(served: Served) -> AsyncIterator[Wire]:
-    """A wire to the server."""
+    """A `Wire` to the server."""
     wire = Wire(int(served.url.rpartition(":")[2]))
     await wire.mend()
     yield wire
@@ -152,7 +152,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page of a browser; fails at the end if foreign code ran or was blocked in it, or a script had an error."""
+    """A browser's page. Fails at the end if foreign code ran or was blocked on it, or a script had an error."""
     faults: list[str] = []
     page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -1,4 +1,4 @@
-"""Result documents for the page: of debates on the fake model, and changed copies of them."""
+"""Result documents for the page: of debates on the fake model, and changed copies of these documents."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ ACTIONS = (
 )
 ENDS = ("", '">', "'>", "</p></style></title></script>-->")
 PAYLOADS = [end + action.format("top.ran=1") for end, action in itertools.product(ENDS, ACTIONS)]
-"""100 texts that set ``ran`` of the page if they are executed instead of shown as text."""
+"""100 texts that set the page's ``ran`` if they are executed, and not shown as text."""
 
 
 DEBATES: dict[str, Document] = {}
 
 
 async def a_debate(graph: str = "tool_mad") -> Document:
-    """Run a debate on the fake model, once per graph; return a copy of its document, with the output keys only."""
+    """Run a debate on the fake model, once per graph; return a copy of its document, with the output's keys only."""
     if graph not in DEBATES:
         system = load_graph(graph)
         context = system.settings(model="fake:3", **SETTINGS[graph])
@@ -69,7 +69,7 @@ async def a_debate(graph: str = "tool_mad") -> Document:
 
 
 def with_evidence(document: Document, count: int) -> Document:
-    """The debate with ``count`` more pieces of evidence; its first answer quotes the first piece word for word."""
+    """The debate with ``count`` more pieces of evidence. Its first answer quotes the first of these word for word."""
     document = copy.deepcopy(document)
     pieces = [
         piece(f"🦆 Platypuses lay eggs 🥚, as echidnas do. Piece {number}.", f"Title {number}")
@@ -105,7 +105,7 @@ def piece(text: str, title: str) -> Evidence:
 
 
 def full_of(document: Document, payloads: list[str]) -> Document:
-    """The debate with all texts of models, sources and people replaced by payloads; each payload occurs."""
+    """The debate with payloads in place of all texts of models, sources and people. Each payload occurs."""
     document = copy.deepcopy(document)
     texts = itertools.cycle(payloads)
     document["evidence"] = [

@@ -1,6 +1,6 @@
-"""Pictures of states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
+"""Pictures of the page in its states, for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
 
-Models are scripted, so it needs only Chromium. Run it again after a change of the page.
+The models are scripted, so the program needs only Chromium. Run it again if the page changes.
 """
 
 from __future__ import annotations

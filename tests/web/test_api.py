@@ -73,7 +73,7 @@ async def test_progress_names_the_nodes_of_subgraphs(client: LangGraphClient) ->
     assert {("respond", "one"), ("respond", "two"), ("judge", None), ("close", None)} <= nodes
 
 
-async def test_a_run_in_the_background_is_joined(client: LangGraphClient) -> None:
+async def test_a_background_run_is_joined_and_its_steps_are_in_the_history(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=FAKE)
     document: Any = await client.runs.join(thread, run["run_id"])
@@ -104,7 +104,7 @@ async def test_after_a_cancelled_run_the_thread_takes_another_run(server: Server
 
 
 @pytest.mark.parametrize(("strategy", "left"), [("interrupt", ["interrupted", "success"]), ("rollback", ["success"])])
-async def test_a_second_run_is_rejected_or_replaces_the_first(
+async def test_a_second_run_is_rejected_or_interrupts_or_rolls_back_the_first(
     client: LangGraphClient, strategy: Any, left: list[str]
 ) -> None:
     thread = (await client.threads.create())["thread_id"]
@@ -116,7 +116,7 @@ async def test_a_second_run_is_rejected_or_replaces_the_first(
     assert sorted(run["status"] for run in await client.runs.list(thread)) == left
 
 
-async def test_a_second_run_waits_for_the_first(client: LangGraphClient) -> None:
+async def test_an_enqueued_second_run_does_not_stop_the_first(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     first = await client.runs.create(thread, GRAPH, input={"claim": "A."}, context=FAKE)
     second: Any = await client.runs.wait(
@@ -148,7 +148,9 @@ async def test_a_remote_graph_works_as_a_client_and_as_a_node(server: Server, cl
     assert (report["claim"], report["status"], report["settings"]["model"]) == (CLAIM, "done", "fake:2")
 
 
-async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, client: LangGraphClient) -> None:
+async def test_an_mcp_client_calls_graphs_and_assistants_and_gets_errors_of_invalid_calls(
+    server: Server, client: LangGraphClient
+) -> None:
     await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
     async with Client(f"{server.url}/mcp?tools=rag,quick_check") as session:
         few = (await session.list_tools()).tools
@@ -198,7 +200,7 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         assert message in fault.content[0].text
 
 
-async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
+async def test_an_mcp_client_finds_the_claims_of_a_text_and_gets_errors_of_invalid_calls(server: Server) -> None:
     async with Client(f"{server.url}/mcp") as session:
         [tool] = [tool for tool in (await session.list_tools()).tools if tool.name == "find_claims"]
         found: Any = await session.call_tool("find_claims", {"text": CLAIM, "model": "fake:1"})

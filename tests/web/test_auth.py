@@ -1,4 +1,4 @@
-"""LangGraph's ``auth`` hook and the page, with the files of the documentation: users find only their own threads."""
+"""LangGraph's ``auth`` hook and the page, with the documentation's files: users find only their own threads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_without_a_token_only_the_health_check_answers(server_with_auth: Server)
     assert server_with_auth.refused("/threads/search", {}, studio)[0] == 401
 
 
-def test_only_the_owner_of_a_thread_finds_its_document(server_with_auth: Server) -> None:
+def test_only_the_owner_of_a_thread_finds_its_document_and_its_state(server_with_auth: Server) -> None:
     thread = thread_of(server_with_auth, ADA)
     id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
@@ -63,12 +63,14 @@ def test_only_the_owner_of_a_thread_finds_its_document(server_with_auth: Server)
         assert server_with_auth.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
     assert json.loads(server_with_auth.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
     resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
-    # The state to resume from is read with the caller's rights: Bob learns nothing about Ada's thread.
+    # The state is read with the caller's rights: Bob does not learn that there is nothing to resume.
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 
 
-async def test_a_browser_with_the_cookie_of_a_log_in_checks_a_claim(server_with_auth: Server, browser: Browser) -> None:
+async def test_a_logged_in_browser_checks_a_claim_that_another_user_cannot_see(
+    server_with_auth: Server, browser: Browser
+) -> None:
     settings = WAITING | {"ask_person": []}
     context = await browser.new_context(base_url=server_with_auth.url)
     page = await context.new_page()
@@ -116,6 +118,6 @@ WAITING: dict[str, Any] = {
 }
 
 
-def test_a_page_that_the_hook_does_not_guard_is_not_served(tmp_path: Path) -> None:
+def test_a_server_whose_hook_does_not_guard_the_page_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="enable_custom_route_auth"):
         next(run_server(tmp_path, CONFIG | {"http": {"app": CONFIG["http"]["app"]}}))

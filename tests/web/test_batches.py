@@ -1,4 +1,4 @@
-"""Batches on the server: each claim has a row and a debate, none is paid for twice, and none is lost."""
+"""Batches on the server: each claim has a row and a debate; no claim is paid for twice, and no claim is lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) 
 
 
 def batches(server: Server) -> dict[str, dict[str, Any]]:
-    """The batches that are listed, by their ids."""
+    """The listed batches, by their ids."""
     return {batch["id"]: batch for batch in server.json(ROUTE)["batches"]}
 
 
@@ -65,7 +65,7 @@ def wait_for_batch(server: Server, id: str) -> dict[str, Any]:
     return found
 
 
-def test_a_batch_from_its_start_to_its_table(shared_server: Server) -> None:
+def test_a_batch_from_its_start_to_its_deletion(shared_server: Server) -> None:
     rows = [
         {"claim": "One.", "id": "a", "label": "SUPPORTS", "speaker": "Ada", "date": "2020-10"},
         {"claim": "=Two.", "settings": {"max_rounds": 2}},
@@ -119,7 +119,7 @@ def test_the_time_of_the_remaining_rows_is_estimated(statuses: list[str], second
 
 
 def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint) -> None:
-    """The first server is killed in a batch; the second finishes it, and is stopped in the next one."""
+    """A server is killed during a batch. A second server finishes it, and is stopped during another batch."""
     claims = [f"Claim {number}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
@@ -134,7 +134,7 @@ def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint) -
 
 
 def stop_in_batch(server: Server, stub: StubEndpoint, claims: list[str], by: signal.Signals) -> tuple[str, int]:
-    """Stop the server after two claims of a batch; return the batch's id, and the number of calls before it."""
+    """Start a batch, and stop the server after two claims; return the batch's id, and the number of earlier calls."""
     before = len(stub.calls())
     id = start_batch(server, batch_of(claims, at_once=3))
     wait_for_result(lambda: batch_state(server, id)["statuses"].get("done", 0) >= 2)
@@ -146,10 +146,13 @@ def stop_in_batch(server: Server, stub: StubEndpoint, claims: list[str], by: sig
 def check_continued(server: Server, stub: StubEndpoint, stopped: tuple[str, int], a_batch: int) -> None:
     id, before = stopped
     assert wait_for_batch(server, id)["statuses"] == {"done": 6}
-    assert len(stub.calls()) - before <= a_batch + 3 * 2  # only the calls in flight: three claims, two debaters
+    # Only calls in flight are repeated: of three claims, each with two debaters.
+    assert len(stub.calls()) - before <= a_batch + 3 * 2
 
 
-def test_a_stopped_batch_makes_no_calls_and_resumes(shared_server: Server, stub: StubEndpoint) -> None:
+def test_a_running_batch_cannot_be_deleted_and_a_stopped_one_makes_no_calls_and_resumes(
+    shared_server: Server, stub: StubEndpoint
+) -> None:
     id = start_batch(shared_server, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
     wait_for_result(lambda: batch_state(shared_server, id)["statuses"].get("done"))
     assert shared_server.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
@@ -191,7 +194,7 @@ def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(shared_server: Se
         assert len(stub.calls()) == paid > before
 
 
-def test_invalid_batches_are_refused(shared_server: Server) -> None:
+def test_invalid_and_missing_batches_are_refused(shared_server: Server) -> None:
     before = batches(shared_server)
     refused: list[tuple[Any, str]] = [
         ({}, "The body is"),

@@ -65,7 +65,9 @@ def stored_document(served: Served, page: Page) -> dict[str, Any]:
     return document
 
 
-async def test_a_debate_runs_from_the_form_to_its_file(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_debate_runs_from_the_form_to_its_file_and_fills_the_form_again(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
@@ -121,7 +123,7 @@ async def test_past_checks_are_searched_and_deleted(
     await page.get_by_text("No claim contains these words.").wait_for()
 
 
-async def test_the_form_shows_what_a_choice_costs_and_why_it_is_impossible(page: Page) -> None:
+async def test_the_form_shows_the_cost_of_a_choice_and_why_a_choice_is_impossible(page: Page) -> None:
     await page.goto("/moot")
     assert await page.get_by_label("Web", exact=True).is_disabled()
     await page.get_by_text("Needs a search key").first.wait_for()
@@ -140,7 +142,9 @@ async def test_the_form_shows_what_a_choice_costs_and_why_it_is_impossible(page:
     await page.get_by_text("This method does not search").wait_for()
 
 
-async def test_a_person_is_asked(page: Page, served: Served) -> None:
+async def test_a_person_changes_a_query_and_adds_evidence_even_after_leaving_the_page(
+    page: Page, served: Served
+) -> None:
     asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
     await start(page, CLAIM, MODELS | asked)
     await page.get_by_label("Search of Debater A").wait_for()
@@ -284,7 +288,7 @@ async def test_presets_fill_in_the_form(page: Page) -> None:
         assert sent[-1]["input"].get("task") == preset.task
 
 
-async def test_a_lost_connection_comes_back(page: Page, wire: Wire) -> None:
+async def test_the_page_follows_a_debate_again_after_a_lost_connection(page: Page, wire: Wire) -> None:
     await start(page, CLAIM, SLOW, f"http://127.0.0.1:{wire.port}")
     await page.locator(".turn").first.wait_for()
     await wire.cut()
@@ -313,7 +317,7 @@ async def test_no_payload_is_executed(
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     debate = await a_debate()
     document = full_of(debate, PAYLOADS)
-    fields = [[*turn] for turn in debate["turns"]]  # uploaded steps have only the fields of their kind
+    fields = [[*turn] for turn in debate["turns"]]  # a turn has only its step's fields
     document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
@@ -357,7 +361,7 @@ async def test_a_debate_with_500_pieces_is_shown(
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_the_caveats_of_a_verdict_are_shown(page: Page, served: Served) -> None:
+async def test_a_caveat_is_shown_once_before_and_after_the_verdict(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}

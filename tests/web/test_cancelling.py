@@ -1,4 +1,4 @@
-"""Cancelling a run works even after the development server's own timeout."""
+"""A run can be cancelled even after the timeout of the development server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.web.cancelling import RUNTIME, patch_cancellation
 from langgraph_api.asyncio import ValueEvent
 from langgraph_runtime_inmem.inmem_stream import Message
 
-class Queue:  # two waits of the server end without a message; the third gets one
+class Queue:  # the server waits twice without getting a message, and gets one the third time
     messages = [None, None, Message(topic=b"run", data=b"interrupt")]
 
     async def get(self):
@@ -31,11 +31,11 @@ importlib.import_module(RUNTIME)
 patch_cancellation()
 print(asyncio.run(cancelled()))
 """
-"""A program for its own process, because importing the server's modules changes logging and more."""
+"""A program that needs its own process, because importing the server's modules changes logging and more."""
 
 
 def run_forked(program: str, *words: str) -> tuple[int, str, str]:
-    """Run a program in a new process that is forked as servers are; return its exit code and output."""
+    """Run a program in a new process that is forked as servers are; return its exit code, its output and its errors."""
     pipe = subprocess.PIPE
     with start([sys.executable, "-c", program, *words], server=True, stdout=pipe, stderr=pipe, text=True) as process:
         out, err = process.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""Invalid inputs and settings are refused with 422 and a clear sentence, on every route for runs and assistants."""
+"""On every route for runs and assistants, invalid inputs and settings are refused with 422 and a clear sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAKE: dict[str, Any] = {"model": "fake:1"}
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
-def test_invalid_settings_of_runs_are_refused(server: Server, path: str) -> None:
+def test_invalid_settings_and_inputs_of_runs_are_refused(server: Server, path: str) -> None:
     crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
     for context, message in (
         ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
@@ -45,12 +45,12 @@ def test_several_runs_and_runs_on_threads_are_checked(server: Server) -> None:
     assert server.json(f"/threads/{thread}/history", {"limit": 10}) == []
 
 
-def test_a_run_without_input_is_refused(server: Server) -> None:
+def test_a_run_without_an_input_and_without_a_thread_is_refused(server: Server) -> None:
     status, answer = server.refused("/runs/wait", RUN | {"input": None})
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
 
 
-def test_runs_without_input_and_replies_are_refused_on_an_empty_thread(server: Server) -> None:
+def test_runs_without_input_and_replies_are_refused_on_an_empty_or_missing_thread(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     new_run, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
@@ -159,7 +159,7 @@ def test_every_setting_that_may_name_a_folder_or_a_python_object_is_checked() ->
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
 @pytest.mark.parametrize("host", ["10.0.0.1", "100.64.0.1", "169.254.169.254", "127.0.0.1:1", "[::ffff:10.0.0.1]"])
-def test_no_webhook_posts_into_a_private_network(server: Server, path: str, host: str) -> None:
+def test_a_webhook_in_a_private_network_is_refused(server: Server, path: str, host: str) -> None:
     run = RUN | {"context": FAKE, "schedule": "0 0 * * *", "webhook": f"http://{host}/"}
     status, answer = server.refused(path, run)
     assert (status, answer["detail"].partition(":")[0]) == (422, "Webhook host blocked")

@@ -61,7 +61,7 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     await page.get_by_text("2 of 2 done").first.wait_for()
 
 
-async def test_a_user_adds_a_claim_to_a_list(page: Page, served: Served) -> None:
+async def test_a_user_adds_a_claim_to_a_list_and_checks_it(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
@@ -79,7 +79,7 @@ async def test_a_user_adds_a_claim_to_a_list(page: Page, served: Served) -> None
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
 
 
-async def test_the_claims_of_a_pasted_list_are_checked(page: Page, served: Served) -> None:
+async def test_a_pasted_list_is_recognised_and_its_claims_are_checked(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))

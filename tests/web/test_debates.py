@@ -30,7 +30,7 @@ def started_at(document: Document, second: int) -> Document:
 async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home: Path) -> None:
     document = await a_debate()
     ids = [debates.save(started_at(document, second)) for second in (1, 3, 2)]
-    assert debates.save(started_at(document, 3)) == ids[1]  # reloading a page stores no second copy
+    assert debates.save(started_at(document, 3)) == ids[1]  # no second copy is stored
     assert debates.save({**started_at(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
     entries = [debates.entry(id) for id in debates.all_document_ids()]
@@ -75,7 +75,7 @@ def test_an_invalid_id_reaches_no_file(own_home: Path, id: str) -> None:
 
 
 def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
-    """A function that encodes a document after a change."""
+    """A function that changes a document, and encodes it as JSON."""
 
     def content(document: Document) -> bytes:
         change(document)

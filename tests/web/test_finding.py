@@ -27,7 +27,9 @@ async def paste(page: Page, model: str) -> None:
     await page.get_by_label("Name of the model").fill(model)
 
 
-async def test_an_error_is_shown_and_the_text_stays(axe_page: Page, served: Served) -> None:
+async def test_after_a_failed_search_the_text_stays_and_the_search_can_be_resumed(
+    axe_page: Page, served: Served
+) -> None:
     await paste(axe_page, "openai:gone")
     await axe_page.get_by_role("button", name=FINDS).click()
     await axe_page.locator(".fault").wait_for()
@@ -39,12 +41,14 @@ async def test_an_error_is_shown_and_the_text_stays(axe_page: Page, served: Serv
     await axe_page.goto("/moot/debates")
     row = axe_page.locator(".checks li").first
     assert "A line" in await row.inner_text()
-    await row.get_by_role("button", name="Go on").click()  # the retry fails again, and the page shows it
+    await row.get_by_role("button", name="Go on").click()  # the resumed search fails again, and the page shows that
     await axe_page.get_by_role("heading", name="The claims are not found yet").wait_for()
     assert await faults_of_page(axe_page, "not-found") == []
 
 
-async def test_finding_is_stopped_and_resumed(axe_page: Page, served: Served) -> None:
+async def test_finding_is_stopped_and_started_again_with_another_model_and_a_date(
+    axe_page: Page, served: Served
+) -> None:
     await paste(axe_page, "openai:unhurried")
     await axe_page.get_by_role("button", name=FINDS).click()
     await axe_page.get_by_role("heading", name="A line").wait_for()
@@ -133,7 +137,7 @@ async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Se
     await page.get_by_role("button", name="Stop").wait_for(state="detached")
 
 
-async def test_settings_as_json_override_others(page: Page, served: Served) -> None:
+async def test_a_model_in_the_settings_as_json_overrides_the_chosen_model(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label("Built in").check()
     await page.get_by_text(EXPERT).click()

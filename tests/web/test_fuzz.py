@@ -82,7 +82,7 @@ CHECKED = {
 
 
 def operation(path: str, body: Schema | None) -> Schema:
-    """One method of a path, as OpenAPI describes it."""
+    """The OpenAPI description of one method of a path."""
     named = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"{(\w+)}", path)
@@ -106,7 +106,7 @@ def describe_api() -> Schema:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A separate server for this file, because accepted uploads stay on it."""
+    """A separate server for this file, because accepted uploads stay on the server."""
     folder = tmp_path_factory.mktemp("fuzzed")
     with running_stub(folder / "stub") as stub:
         yield from langgraph_dev(folder / "server", stub)

@@ -1,4 +1,4 @@
-"""Requests of other websites are refused on every route of a server; programs and the server's own pages are not."""
+"""Every route of a server refuses requests of other websites, but not of programs or of the server's own pages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def refusal_for(headers: dict[str, str], method: str = "GET", path: str = "/moot
         (LINK, "GET", "/moot/debates/1"),
     ],
 )
-def test_requests_of_programs_and_own_pages_are_answered(headers: dict[str, str], method: str, path: str) -> None:
+def test_requests_of_programs_own_pages_and_allowed_websites_are_not_refused(
+    headers: dict[str, str], method: str, path: str
+) -> None:
     assert refusal_for(headers, method, path) == ""
 
 

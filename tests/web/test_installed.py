@@ -1,4 +1,4 @@
-"""The debates of an installed package are served by the page, the API and MCP; broken ones are reported."""
+"""The page, the API and MCP serve the debates of an installed package; broken packages are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWERS: list[dict[str, Any]] = [{"fields": {"answer": "SUPPORTS", "rationale": 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The server, with the tutorial's package and one that cannot be imported."""
+    """The server, with the tutorial's package and a package that cannot be imported."""
     folder = tmp_path_factory.mktemp("installed")
     target = install_tutorial(folder)
     write_package(target, "torn", "import no_such_module", graph="torn = torn:graph")
@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def response_of(served: Served, path: str, body: Any = None) -> Any:
-    """The JSON of the server's response; if it refuses, a pair of its status and the JSON."""
+    """The JSON of the server's response; if the server refuses, a pair of the status and the JSON."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", "accept": "application/json"}
     try:

@@ -78,7 +78,7 @@ def test_a_program_sends_the_token(locked: Server, monkeypatch: pytest.MonkeyPat
     assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
 
 
-def test_health_checks_and_preflights_need_no_token(locked: Server) -> None:
+def test_health_checks_and_preflights_need_no_token_but_similar_requests_do(locked: Server) -> None:
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,
@@ -115,7 +115,9 @@ def test_another_website_cannot_log_a_user_in(locked: Server) -> None:
     assert ask(locked, "/moot/login", "POST", f"token={TOKEN}", **evil)[0] == 403
 
 
-async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server, browser: Browser) -> None:
+async def test_a_browser_logs_in_uses_the_page_and_logs_out_without_foreign_requests(
+    locked: Server, browser: Browser
+) -> None:
     asked: list[str] = []
     refused: list[str] = []
     page = await browser.new_page(base_url=locked.url)
@@ -146,7 +148,7 @@ async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server, browse
     assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {urlsplit(locked.url).netloc}
 
 
-def test_the_api_docs_load_no_other_origin(locked: Server) -> None:
+def test_the_api_docs_list_every_route_and_load_no_other_origin(locked: Server) -> None:
     _, response_headers, body = ask(locked, "/docs", **BEARER)
     assert "default-src 'none'" in response_headers["content-security-policy"]
     assert "https://" not in response_headers["content-security-policy"]
@@ -168,7 +170,7 @@ def test_a_server_that_other_machines_can_reach_needs_a_valid_token(monkeypatch:
     for unfit, message in (
         ("short", "has 5 characters"),
         ("a b" * 8, "contains a space"),
-        ("ü" * 16, "non-ASCII characters"),
+        ("ü" * 16, "not visible ASCII"),
     ):
         monkeypatch.setenv("MOOT_TOKEN", unfit)
         for anywhere in (host, "127.0.0.1"):
@@ -202,7 +204,7 @@ def test_too_many_different_wrong_tokens_block_an_address_for_a_minute(monkeypat
     assert attempts.are_too_many("10.0.0.2")
     for number in range(Attempts.MOST_ADDRESSES):
         attempts.add(f"10.1.{number // 256}.{number % 256}", b"guess")
-    assert attempts.are_too_many("10.0.0.3")  # after so many addresses, every new one is blocked
+    assert attempts.are_too_many("10.0.0.3")  # after so many addresses, every new address is blocked
     assert not attempts.are_too_many("10.0.0.1")
     now = 61.0
     assert not attempts.are_too_many("10.0.0.2")

@@ -36,7 +36,7 @@ def test_every_response_has_the_content_security_policy(client: TestClient) -> N
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_page_loads_nothing_from_elsewhere(client: TestClient) -> None:
+def test_the_page_loads_nothing_from_elsewhere_and_parses_no_markup(client: TestClient) -> None:
     for name, (content, _) in pages.STATIC.items():
         text = content.decode()
         assert "innerHTML" not in text
@@ -122,7 +122,7 @@ def test_invalid_bodies_are_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/added", content=body).status_code == 422
 
 
-def test_texts_that_a_person_adds_are_evidence(client: TestClient) -> None:
+def test_texts_that_a_person_adds_are_evidence_unless_they_are_empty(client: TestClient) -> None:
     [piece] = client.post("/moot/api/added", json=[{"text": "Eggs.", "title": "A note"}]).json()
     assert (piece["title"], piece["retrievals"][0]["agent"]) == ("A note", "person")
     refused = client.post("/moot/api/added", json=[{"text": "\u200b"}])
@@ -161,7 +161,7 @@ def test_only_documents_can_be_uploaded(client: TestClient, body: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["x", THREAD, "0" * 32, f"20260101T000000-{'0' * 32}"])
-def test_a_missing_debate_is_not_found(client: TestClient, id: str) -> None:
+def test_requests_for_a_missing_debate_are_refused(client: TestClient, id: str) -> None:
     for method, path in (("GET", id), ("DELETE", id), ("POST", f"{id}/resume")):
         assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)
 

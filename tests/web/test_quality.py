@@ -1,4 +1,4 @@
-"""The page in its states: no findings of axe-core, no wider than the screen, and usable by keyboard."""
+"""The page in its states: axe-core finds nothing, no state is wider than the screen, and a keyboard is enough."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNFOLD = "document.querySelectorAll('details:not(.menu)').forEach((one) => (one.
 WIDTH = "document.documentElement.scrollWidth"
 LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), (1440, "dark")]
 COLOURS_BY_WIDTH = ("home", "list", "batch")
-"""The states whose colours differ on a narrow screen: they are checked in all `LOOKS`, others in the first two."""
+"""States with other colours on a narrow screen. They are checked in all `LOOKS`, other states in the first two."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -133,7 +133,7 @@ async def test_states_of_many_claims_have_no_faults(axe_page: Page, served: Serv
     await axe_page.set_viewport_size({"width": 820, "height": 844})
     claim = await axe_page.locator(".batch tbody .claim").first.bounding_box()
     assert claim is not None
-    assert claim["width"] > 120  # a tablet, or A4 without margins
+    assert claim["width"] > 120  # on a tablet, or on A4 without margins
     await tab_to(axe_page, "Stop")
     await axe_page.keyboard.press("Enter")
     await axe_page.get_by_text("It was stopped.").wait_for()
@@ -153,7 +153,9 @@ IN_SIGHT = """() => {
 """Whether the current round is in the visible part of the table."""
 
 
-async def test_on_a_phone_the_current_round_is_visible(page: Page, served: Served) -> None:
+async def test_on_a_phone_summaries_are_wide_enough_and_the_current_round_is_visible(
+    page: Page, served: Served
+) -> None:
     await page.set_viewport_size({"width": 360, "height": 740})
     await page.goto("/moot")
     for about in await page.locator(".ask > .fold > summary .quiet").all():
@@ -174,7 +176,7 @@ async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -
     await start(page, CLAIM, agents, graph="society_of_minds")
     await page.locator(".holding td", has_text="agents").first.wait_for()
     await page.locator(".holding tbody tr", has_text="answer").first.wait_for()
-    assert await page.locator(".holding tbody tr").count() < 8  # not a row for each of the 12 debaters
+    assert await page.locator(".holding tbody tr").count() < 8  # there is no row for each of the 12 debaters
     await page.get_by_role("button", name="Stop").click()
     await page.locator(".verdict h2").wait_for()
 

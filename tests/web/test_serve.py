@@ -67,7 +67,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, recording_proxy: RecordingP
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_a_server_in_a_new_folder_contacts_no_other_host(served: Server, recording_proxy: RecordingProxy) -> None:
+def test_a_server_in_a_new_folder_unpickles_no_file_and_contacts_no_other_host(
+    served: Server, recording_proxy: RecordingProxy
+) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
@@ -163,11 +165,11 @@ def test_a_server_on_all_addresses_asks_for_its_allowed_hosts(monkeypatch: pytes
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "0.0.0.0")
 
 
-def test_webhooks_are_configured_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhooks_are_configured_by_a_valid_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert webhooks()["url"]["disable_private_ips"]
     monkeypatch.setenv("LANGGRAPH_WEBHOOKS", '{"url": {"allowed_domains": ["hooks.example.org"]}}')
     assert server_config()["webhooks"] == {"url": {"allowed_domains": ["hooks.example.org"]}}
     for wrong in ("{", "[]"):
         monkeypatch.setenv("LANGGRAPH_WEBHOOKS", wrong)
-        with pytest.raises(UserError, match="LANGGRAPH_WEBHOOKS is a JSON object"):
+        with pytest.raises(UserError, match="LANGGRAPH_WEBHOOKS must be a JSON object"):
             server_config()

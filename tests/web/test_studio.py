@@ -21,7 +21,7 @@ def assistants(server: Server) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_every_field_of_a_form_is_described(server: Server, assistants: dict[str, str], name: str) -> None:
+def test_every_field_of_a_form_is_described_and_bounded(server: Server, assistants: dict[str, str], name: str) -> None:
     schemas = server.json(f"/assistants/{assistants[name]}/schemas")
     for kind in ("input_schema", "output_schema", "context_schema"):
         assert schemas[kind]["title"]

@@ -1,4 +1,4 @@
-"""Debates without a client, or whose server is stopped or killed, are not lost; equal requests share one debate."""
+"""No debate is lost if its client leaves, or its server is stopped or killed; equal requests share one debate."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def run_of(claim: str, **settings: Any) -> dict[str, Any]:
 
 
 def documents(server: Server, claim: str = "") -> list[dict[str, Any]]:
-    """The stored documents of a server, or only those about a claim."""
+    """The stored documents of a server; if a claim is given, only the documents about it."""
     stored = [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
     return [one for one in stored if claim in ("", one["claim"])]
 
 
 def start_slow_debate(server: Server, claim: str, name: str) -> dict[str, Any]:
-    """Start an unwatched debate with a slow judge. The names of its models start with ``name``, for `calls_by`."""
+    """Start a debate with a slow judge that nobody watches. Its models' names start with ``name``, for `calls_by`."""
     models = {role: f"openai:{name}-{model.removeprefix('openai:')}" for role, model in MODELS.items()}
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(
@@ -124,7 +124,7 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[
 
 
 Scenario = Generator[None, Server, None]
-"""A debate across a restart: its steps before the server stops, while it is down, and after it has started again."""
+"""The steps of a debate: before the server stops, while it is down, after its restart, and after its second stop."""
 
 
 def debate_under_way(stub: StubEndpoint) -> Scenario:
@@ -206,7 +206,7 @@ def waiting_question(stub: StubEndpoint) -> Scenario:
     assert len(stub.calls()) == calls  # no call was made again
     [row] = listed_debates(server, claim=claim)
     assert (row["status"], row["answer"]) == ("done", ended["answer"])
-    assert [one["status"] for one in documents(server, claim)] == ["done"]  # it replaces the unfinished document
+    assert [one["status"] for one in documents(server, claim)] == ["done"]  # it replaced the unfinished document
 
 
 def pickled_threads(stub: StubEndpoint) -> Scenario:
@@ -252,7 +252,7 @@ def equal_requests(stub: StubEndpoint) -> Scenario:
     assert json.loads(ask(server)) == found[0]
     assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
     server.send(f"{ROUTE}/{row['id']}", method="DELETE")
-    assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
+    assert json.loads(ask(server))["id"] != found[0]["id"]  # a key is valid as long as its debate exists
 
 
 SCENARIOS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_to_click)

@@ -1,4 +1,4 @@
-"""The file of threads shrinks: by age, by size, and when debates are deleted."""
+"""The file of threads is pruned by age and by size, and shrinks when a debate is deleted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ READ = "import sqlite3, sys; file = sqlite3.connect(sys.argv[1]); file.execute('
 
 
 async def test_another_process_keeps_the_write_ahead_log_of_an_open_file(unlisted: list[str]) -> None:
-    """If this process had lost its locks, the other would remove the log, and later writes would be lost."""
+    """If this process lost its locks, the other process would remove the log, and later writes would be lost."""
     async with checkpointer() as saver:
         await fill_threads(saver, "first")
         await threads.delete("another")

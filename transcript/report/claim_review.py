@@ -18,10 +18,10 @@ RATINGS = {"ref": 1, "sup": 5}
 
 
 def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
-    """A ClaimReview in JSON-LD.
+    """A debate's ClaimReview in JSON-LD.
 
     Args:
-        document: a debate on a claim with an answer.
+        document: the result document of a debate on a claim, with an answer.
         publisher: the publisher of the review.
         url: the address of the page that shows the review.
 
@@ -32,14 +32,14 @@ def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
     check_publisher(publisher, url)
     with checked_parts():
         text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
-    return text.replace("<", "\\u003c") + "\n"  # it is embedded in pages, where a tag would end it
+    return text.replace("<", "\\u003c") + "\n"  # pages embed the JSON, and a closing tag in it would end it
 
 
 def check_publisher(publisher: str, url: str) -> None:
-    """Raises an error for an invalid publisher or address.
+    """Checks the publisher and the address of a ClaimReview.
 
     Raises:
-        UserError: the publisher or the address is invalid.
+        UserError: the publisher is empty, or the address is not a web address.
     """
     if not publisher.strip():
         raise UserError("A ClaimReview needs a `publisher` (as an option: --publisher NAME).", kind="bad_request")

@@ -1,4 +1,4 @@
-"""Words for codes: the one table of the texts that readers see instead of a document's codes.
+"""Words for codes: the only table of the texts that readers see instead of a document's codes.
 
 A code without an entry is shown with spaces for underscores; a test ensures that every code has one.
 """
@@ -15,8 +15,10 @@ __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "
 
 
 class AnswerWords(NamedTuple):
-    """Words for a kind of answer: for its chip, and for a verdict with and without a verified quote, and without
-    evidence."""
+    """The texts for a kind of answer: ``word`` for its chip, the others for a verdict.
+
+    ``verdict`` is for a verdict with a verified quote, ``unquoted`` without one, and ``closed_book`` without evidence.
+    """
 
     word: str
     verdict: str
@@ -60,9 +62,9 @@ SPELLINGS = {
 
 
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
-    """The kind of an answer: a key of `ANSWERS`, or ``text`` for any other.
+    """The kind of an answer: a key of `ANSWERS`, or ``text`` for any other answer.
 
-    Only labels of a task on claims have a kind: "supported" as an answer to a question is text.
+    Only labels of a task on claims have a kind of their own: "supported" as an answer to a question is ``text``.
 
     Args:
         task: the task of the debate.
@@ -76,7 +78,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
 
 def answer_word(kind: str, answer: str | None) -> str:
-    """The text of a chip: the kind's word, else the answer itself (``MOSTLY_TRUE`` as ``MOSTLY TRUE``)."""
+    """The text of a chip: the kind's word; for ``text``, the answer itself (``MOSTLY_TRUE`` as ``MOSTLY TRUE``)."""
     if kind != "text":
         return ANSWERS[kind].word
     return (answer or "").replace("_", " ") if re.fullmatch(r"[A-Z_]+", answer or "") else answer or ""
@@ -109,7 +111,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "no_preference": "The moderator preferred no answer yet",
         "every_round": "Every round is run in any case",
         "single_pass": "One pass",
-        "min_rounds": "It may not end before the fewest rounds",
+        "min_rounds": "The minimum number of rounds was not reached",
         "unresolved": "No reason to end it was found",
     },
     "warning": {
@@ -118,7 +120,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "burden_of_refutation": "The judges found it inconclusive.",
         "calibration_aged": "The calibration may no longer hold.",
         "call_failed": "A call to a model failed.",
-        "check_failed": "Not all tests of what the verdict depends on were made.",
+        "check_failed": "Not all tests of the verdict's robustness were made.",
         "cross_encoder_missing": "A score was computed in another way.",
         "cut": "A reply was cut off.",
         "demo_model": "A demonstration model took part.",
@@ -290,7 +292,7 @@ def words_for(group: str, code: str | None) -> str:
 
 
 CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[a-z]+)+)(?![\w`=])|^(\w+)(?=: )")
-"""A code in an error or a warning: between backticks, a name of several words, or the source at the beginning."""
+"""A code in an error or a warning: a name between backticks, a name with underscores, or a source at the beginning."""
 
 
 def in_words(detail: str) -> str:
@@ -336,14 +338,15 @@ STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
-"""The warnings that a source replaced another one (`moot.nodes._steps.retrieving.fallback_warnings`).
+"""The warnings that a source replaced another source (`moot.nodes._steps.retrieving.fallback_warnings`).
 
-Each has the pattern of its text, and its words in a report: bold words, and a sentence with places for the sources.
+Each has the pattern of the warning's text, and its text in a report: bold words, and a sentence with placeholders for
+the sources.
 """
 
 
 def replaced_source_words(detail: str) -> tuple[str, str]:
-    """The warning that a source replaced another one, as bold words and a sentence.
+    """The warning that a source replaced another source, as bold words and a sentence.
 
     Args:
         detail: the ``detail`` of the warning.

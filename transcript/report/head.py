@@ -29,7 +29,7 @@ from moot.transcript.report.names import Names
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
-"""Systems that tell an agent to argue against the claim; in others, all agents may give the same answer."""
+"""Systems that tell an agent to argue against the claim. In other systems, all agents may give the same answer."""
 NO_EDITOR = "No editor has reviewed it."
 NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
@@ -45,7 +45,7 @@ SIDES = {"plaintiff": "sup", "defense": "ref"}
 
 @dataclass
 class Chip:
-    """An answer as a chip."""
+    """An answer as a chip, a small coloured label: its kind, which sets the colour, and its text."""
 
     kind: str
     word: str
@@ -53,7 +53,7 @@ class Chip:
 
 @dataclass
 class Verdict:
-    """A debate's verdict: its kind, its words, its support, and a note, for example on its calibration."""
+    """A debate's verdict: its kind, its text, how it was reached, and a note, for example on its calibration."""
 
     kind: str
     words: str
@@ -93,7 +93,7 @@ def finding_chip(verdict: str | None) -> Chip:
 
 
 def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
-    """The verdict in plain words, and its support.
+    """The verdict in plain words, and how it was reached.
 
     The kind is ``non`` if the debate came to no verdict, and ``nee`` if it found that the evidence gives no answer.
     """
@@ -127,7 +127,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
 
 
 def accuracy_in_words(document: Mapping[str, Any]) -> str:
-    """How often such a verdict is right, if that was measured."""
+    """How often such a verdict is right, or a note that this was not measured."""
     if not (found := document.get("calibration")):
         return NOT_MEASURED
     decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
@@ -264,7 +264,7 @@ def failed_source(warning: Mapping[str, Any]) -> str:
 
 
 def is_one_sided(document: Mapping[str, Any]) -> bool:
-    """Whether several debaters always gave one answer, for or against the claim, and none was told to oppose it."""
+    """Whether all debaters always gave the same answer, for or against the claim, and none was told to oppose it."""
     if document["graph"] in OPPOSED or document["status"] != "done":
         return False
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
@@ -285,7 +285,7 @@ def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
 
 
 def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes by the answer of the agents who gave them; for a trial, by the side."""
+    """Quotes, grouped by the answer of the agents who gave them; in a trial, by their side."""
     found: dict[tuple[str, str], Group] = {}
     for one in sources.quotes:
         chips: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -312,7 +312,7 @@ def _quotes_heading(kind: str, word: str) -> str:
 
 
 def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes by the stance that the summary for readers assigned; for and against always have a heading."""
+    """Quotes, grouped by the stance that the summary assigned to them. The groups for and against always exist."""
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
     left = Group("Quoted, not sorted")
@@ -333,9 +333,9 @@ def quoted_by(one: SourceQuote, names: Names) -> str:
 
 
 def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
-    """Dissents: a text, and the chip, the agent and the reason of each.
+    """The dissents: a text, and a list with the chip, the agent and the reason of each dissent.
 
-    The text tells how answers changed, or that there are no dissents; it may be empty.
+    The text says how answers changed, or that there are no dissents; it may be empty.
     """
     panel = (document["metrics"] or {}).get("panel")
     if panel:
@@ -368,7 +368,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
 
 
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
-    """The changes of answers: agent, both answers, round, who had given the new answer before, and new quotes."""
+    """A sentence for each change of an answer: see `moot.transcript.end.change_in_words`."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
     sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:

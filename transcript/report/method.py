@@ -22,7 +22,7 @@ from moot.transcript.report.sources import plain
 
 
 def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and text of each fact on how a debate was made, without the command."""
+    """The facts on how a debate was made, except the command: the name and the text of each."""
     about = load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
     name = graph_title(document["graph"])
@@ -82,7 +82,7 @@ def cost_in_words(document: Mapping[str, Any]) -> str:
 
 
 def cost(document: Mapping[str, Any]) -> str:
-    """The cost of the debate by today's list prices, or why it is unknown."""
+    """The cost of a document's paid calls by today's list prices, or why it is unknown."""
     calls = paid_calls(document["calls"])
     spent = cost_of(calls, read_prices())
     if spent is None:
@@ -91,7 +91,7 @@ def cost(document: Mapping[str, Any]) -> str:
 
 
 def command(document: Mapping[str, Any]) -> str:
-    """The command that repeats the debate, without the texts that were given with the claim."""
+    """The command that repeats the debate, without the inputs that `not_in_command` names."""
     settings, task = settings_of(document), document["task"]
     words = ["moot", "verify", document["claim"], "--graph", document["graph"]]
     if task:
@@ -125,7 +125,7 @@ def _is_plain_text(value: Any) -> bool:
 
 
 def not_in_command(document: Mapping[str, Any]) -> str:
-    """The inputs that the command does not repeat; empty if there are none."""
+    """A sentence on the inputs that the command does not repeat; empty if there are none."""
     given = len(given_evidence(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
     found = [f"the {count_with_noun(given, 'text')} given with the claim"] if given else []

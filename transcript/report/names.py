@@ -1,4 +1,4 @@
-"""Names of the speakers for readers: Debater A and B, with the source of each."""
+"""The speakers' names in reports, such as Debater A, and the sources that they searched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the cla
 
 
 class Names:
-    """The names of the speakers.
+    """The names of the speakers in reports.
 
     Args:
         document: the result document.
@@ -46,7 +46,7 @@ class Names:
         self.read = {agent: ", ".join(found) for agent, found in read.items()}
 
     def __call__(self, agent: str) -> str:
-        """The name of a speaker."""
+        """The name of a speaker for readers."""
         if agent in self.given:
             return self.given[agent]
         if agent == "agent-1" and self.single:
@@ -57,7 +57,7 @@ class Names:
         return agent[:1].upper() + agent[1:]
 
     def speaker_facts(self, agent: str) -> str:
-        """Facts about a speaker: its source, and its name in the debate's texts."""
+        """Facts about a speaker: its sources, its side, and its name in the debate's texts."""
         found = [f"searched {self.read[agent]}"] if agent in self.read else []
         found += [ABOUT[agent]] if agent in ABOUT else []
         found += [f"called “{agent}” in the debate"] if agent in self.given else []

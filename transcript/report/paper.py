@@ -1,4 +1,4 @@
-"""Computes how many quotes fit on the first page of A4, which must make sense without the other pages."""
+"""Computes how many quotes fit on the first page of A4, which readers must understand without the other pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Line = tuple[int, float]
 HEIGHT = 261.0
 """Height between the margins of A4, in millimetres, as set in `look/report.html`."""
 MOST_QUOTES = 4
-"""Maximum number of quotes of a group on the first printed page, and on a screen before the others are unfolded."""
+"""Maximum number of a group's quotes on the first printed page, and on a screen before the rest is unfolded."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
 """Characters of a line and its height in millimetres, as the style sheet prints them; slightly more than measured."""
 FRAME, HEADING, GAP = 72.0, 18.0, 9.6
@@ -42,10 +42,10 @@ def fill_first_page(
     Args:
         claim: the report's headline.
         verdict: the report's verdict.
-        warned: warnings at the verdict: bold words and a sentence each.
+        warned: the warnings at the verdict, each as bold words and a sentence.
         reasons: the paragraphs with the reasons.
         beside: groups that are placed side by side.
-        below: groups below them, each on its own.
+        below: the other groups, each in its own row.
     """
     room = HEIGHT - FRAME - _height(claim, CLAIM) - _height(f"{verdict.backing} {verdict.note}", BACKING)
     room -= sum(_height(" ".join(one), WARNING) + 2 for one in warned)

@@ -19,7 +19,7 @@ from moot.transcript.report.sources import Sources, plain, title_of
 from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
-"""If more agents answer, the table has a row for each answer, with its count."""
+"""If there are more agents, the table has a row for each answer in place of a row for each agent."""
 
 TextParts = list[tuple[str, int | None]]
 """A text in parts: each is a text and None, or an empty text and the number of a source."""
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass
 class Row:
-    """An agent with facts about it, or an answer if there are many agents; and a cell for each column."""
+    """A row of the timeline: an agent with facts about it, or an answer if there are many agents; a cell per column."""
 
     who: str
     about: str
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass
 class Timeline:
-    """The answers by round; ``why`` says for each column why the debate continued or ended (empty for the decision)."""
+    """The answers by round. ``why`` has for each column why the debate continued or ended; empty for the decision."""
 
     columns: list[str]
     rows: list[Row]
@@ -54,7 +54,7 @@ class Timeline:
 
 @dataclass
 class Item:
-    """An action of a speaker with its label: a text, or a list of sources by number and title."""
+    """An action of a speaker: a label, and a text or a list of sources by number and title."""
 
     label: str
     said: TextParts = field(default_factory=list)
@@ -64,7 +64,7 @@ class Item:
 
 @dataclass
 class Card:
-    """The actions of one speaker, and its answers."""
+    """The actions and the answers of one speaker."""
 
     who: str
     chips: list[Chip] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Card:
 
 @dataclass
 class Part:
-    """A round, or another part of a debate: its heading, a one-line summary, its cards, and its result."""
+    """A round, or another part of a debate: its heading, a one-line summary, its cards, and moot's remarks on it."""
 
     heading: str
     summary_line: str
@@ -189,7 +189,7 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
 
 
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
-    """The texts of a debate by parts; the same as on the command line, in words for readers."""
+    """The texts of a debate by parts. The command line shows the same texts, but with codes."""
     found = []
     for number, section in enumerate(lines(document)):
         lines_of = [one for one in section.lines if one.tone != "aside"]
@@ -210,7 +210,7 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
 
 
 def _answers_line(cards: Iterable[Card]) -> str:
-    """A part's contents in one line: the agents and their answers."""
+    """The summary of a part in one line: the agents and their answers."""
     given: dict[str, dict[str, None]] = {}
     for card in cards:
         for chip in card.chips:
@@ -324,7 +324,7 @@ def _score_items(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[I
 
 
 def _outcome_in_words(text: str) -> str:
-    """A line with a reply's outcome in words."""
+    """A line's text, in which words replace the code of an unusable reply's outcome."""
     known = "|".join(CODES["outcome"])
     return re.sub(
         rf"\(?no usable reply(?: \(|: )({known})\)",

@@ -54,12 +54,12 @@ SHOWN_ELSEWHERE = (
     "single_origin",
 )
 LONGEST_TITLE = 120
-"""Maximum length of a claim in the page's title, and of the words of a search for past debates, in characters."""
+"""Maximum length in characters of a claim in the page's title, and of the query of a search for past debates."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A search, a gap, or a failure: a label, and sentences."""
+    """A label and sentences on searches, gaps or failures; ``bad`` marks a failure."""
 
     name: str
     sentences: list[str]
@@ -72,10 +72,10 @@ def report(document: Document, kind: str) -> str:
     Args:
         document: the result document, also of a debate that failed or was interrupted. If it has a key
             ``reader_summary``, the report contains its sentences and stances.
-        kind: ``html`` or ``md``; ``part`` is the body of ``html``, for a page that has `styles`.
+        kind: ``html``, ``md``, or ``part`` for only the body of the HTML, for a page with `styles` and `icons`.
 
     Raises:
-        UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
+        UserError: this version does not know the debate's graph or settings, or the document's parts are inconsistent.
     """
     with checked_parts():
         values = _template_values(document)
@@ -169,7 +169,7 @@ def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
 
 
 def _omitted_sentences(summary: Mapping[str, Any]) -> str:
-    """How many sentences of the summary are not shown; empty if none."""
+    """A sentence on how many sentences of the summary are not shown; empty if all are."""
     if not (count := summary["dropped"]):
         return ""
     more = "1 more sentence was" if count == 1 else f"{count} more sentences were"
@@ -194,7 +194,7 @@ def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, boo
 
 
 def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
-    """A source as an entry of a report's list."""
+    """The values of a source's entry in the report's list of sources."""
     piece = sources.pieces[id]
     whole = quoted_parts(piece, document)
     meta = [plain(piece.get("publisher") or piece["source"]) if piece["source"] != GIVEN else "given with the claim"]
@@ -232,7 +232,7 @@ def format_time(text: str) -> str:
 
 
 def clean_part(text: str) -> str:
-    """A part of a text for display; spaces at its ends stay."""
+    """A part of a text for display; white space at its ends becomes a single space."""
     found = html.unescape(text)
     cleaned = clean(found)
     before = " " if found[:1].isspace() and cleaned else ""
@@ -319,7 +319,7 @@ def _quoted_count(count: int) -> str:
 
 
 def _citation_check(sources: Sources) -> str:
-    """The results of checking the quotes: how many are in their sources, differ in typography, or are missing."""
+    """How many quotes were found in their sources, differ in typography, are not in their sources, or are invented."""
     cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
     if not cited:
         return "Nobody quoted anything."
@@ -339,7 +339,7 @@ def _citation_check(sources: Sources) -> str:
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
-    """Warnings not shown at the verdict, or on replaced or failed sources, each once: its words, details, and count."""
+    """Warnings not shown with the verdict, and all warnings on replaced or failed sources: words, details, count."""
     beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)

@@ -24,7 +24,11 @@ Parts = list[tuple[str, bool]]
 
 @dataclass
 class SourceQuote:
-    """A quote that its source contains; ``who`` are the agents who quoted it, ``turns`` their turns."""
+    """A quote that its source contains.
+
+    ``who`` are the agents (in a trial, the sides) who quoted it, and ``turns`` their turns. ``differs`` is true if a
+    writer's quote differs in typography from the source.
+    """
 
     id: str
     start: int
@@ -38,7 +42,7 @@ class SourceQuote:
 
 @dataclass(frozen=True)
 class FaultyQuote:
-    """A quote that its source does not contain; ``number`` is None if its writer was not shown such a source."""
+    """A quote that its source does not contain. ``number`` is None if its writer was not shown the named source."""
 
     text: str
     who: str
@@ -67,7 +71,7 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[SourceQuote]:
-        """The quotes that their sources contain, by source; a quote inside a longer quote is merged into it."""
+        """The quotes that their sources contain, by source. A quote inside a longer quote is merged into that."""
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
@@ -105,7 +109,10 @@ class Sources:
         ]
 
     def numbered(self, text: str) -> list[tuple[str, int | None]]:
-        """A text in parts; each id of a source is replaced by the source's number."""
+        """Splits a text at the ids of sources.
+
+        Returns pairs: a text and None or, in place of an id, an empty text and the source's number.
+        """
         if not self.pieces:
             return [(text, None)]
         parts: list[tuple[str, int | None]] = []
@@ -125,7 +132,7 @@ class Sources:
 
 
 def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
-    """A piece's text in parts, each with whether it is quoted."""
+    """A piece's whole text in parts, each with whether it is quoted."""
     cited = [c for turn in document["turns"] for c in turn.get("citations") or [] if c["verified"]]
     spans = sorted((c["start"], c["end"]) for c in cited if c["evidence_id"] == piece["id"])
     parts, at = [], 0
@@ -138,7 +145,7 @@ def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts
 
 
 def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
-    """The parts of a piece that debaters were shown, with `GAP` for omissions; all parts if nothing was omitted."""
+    """The parts that debaters were shown, with `GAP` for omissions; all of ``parts`` if nothing was omitted."""
     spans, found = piece.get("shown") or [], Parts()
     for start, end in spans:
         at, gap = 0, [(f" {GAP} ", False)]
@@ -152,7 +159,7 @@ def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
-    """Notes on a piece: who gave it, and whether it was struck, left out, shortened or summarised."""
+    """Notes on a piece: whether it was given, added, struck, left out, shortened or summarised."""
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
         "given with the claim": GIVEN in agents,

@@ -16,7 +16,7 @@ from moot.nodes._runtime.document import models_used, usage
 from moot.nodes._runtime.settings import REPORTER, Settings, checked_settings
 
 SHARED = tuple(name for name in Settings.model_fields if name not in ("models", "reader_summary", "embedder", "corpus"))
-"""Settings of a debate that its summary has, too."""
+"""Settings that a summary takes from its debate."""
 
 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
@@ -54,7 +54,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
 async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
     """The ledger for the summary of a debate; None if it is not used.
 
-    Except in the mode ``replay``, a ledger without a row of the debate is not used.
+    Except in the mode ``replay``, a ledger without a row for the debate is not used.
 
     Raises:
         UserError: the ledger cannot be used.
@@ -69,9 +69,10 @@ async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
 
 
 async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:
-    """A debate's document with the summary that its setting ``reader_summary`` asks for, within its remaining ceilings.
+    """A debate's document with the summary that its setting ``reader_summary`` asks for.
 
-    If the summary fails, the verdict does not change, and a warning gives the cause.
+    The summary may use what is left of the debate's ceilings. If it fails, the verdict does not change, and a warning
+    gives the cause.
 
     Args:
         document: the document at the end of the debate.
@@ -88,7 +89,7 @@ async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, 
 
 
 def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a debate's summary: the debate's own, with the rest of its ceilings.
+    """The settings of a debate's summary: the debate's own settings, with what is left of its ceilings.
 
     Args:
         document: the result document.

@@ -29,19 +29,20 @@ class Outcome:
     """The outcome of a claim's debate so far.
 
     Args:
-        status: ``none`` if it has not started; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
-        document: the id of its document, if it has one.
+        status: ``running``, ``waiting``, ``interrupted``, ``failed`` or ``done``; ``none`` if it has not started.
+        document: the id of the debate's document; None if it has none, or still runs.
         answer: the document's answer.
         chip: the kind and the word of the answer, as its chip shows them.
         backing: the basis of the verdict, in a sentence.
         divided: whether an agent's last answer differs from the verdict.
-        quotes: four counts: quoted pieces, all pieces, quotes found in their source, quotes not found there.
-        confidence: the confidence before calibration.
-        confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
-        decision: act or escalate, if there is a calibration.
-        error: why it failed; ``kind`` is the error's kind.
-        seconds: its duration in all its runs.
-        usd: its cost; None if a price is not known.
+        quotes: four counts: quoted pieces of evidence, all pieces, quotes found in their source, quotes not found.
+        confidence: the document's confidence.
+        confidence_rests_on: the votes or answers behind the confidence, and its calibration, in words.
+        decision: act or escalate; None without a calibration.
+        error: why the debate failed; empty if it did not.
+        kind: the error's kind; empty if there is none.
+        usd: the cost so far; None if a price is not known.
+        seconds: the debate's duration in all its runs.
     """
 
     status: str
@@ -88,7 +89,7 @@ def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
     path = debates.debates_folder() / f"{stem}.json"
     try:
         return _read_outcome(path, path.stat().st_mtime_ns)
-    except FileNotFoundError:  # deleted just now
+    except FileNotFoundError:  # it was just deleted
         return Outcome("none")
 
 

@@ -23,13 +23,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
-"""Maximum size of a request's body, such as a batch's claims with their texts, in bytes."""
+"""Maximum size of a request's body in bytes; a body may contain a batch's claims with their texts."""
 MOST_LISTED = 20
 """Maximum number of batches in the list."""
 
 
 async def start_batch(request: Request) -> Any:
-    """Starts a batch. If a batch with this id exists, it is returned, so that a double click starts only one.
+    """Starts a batch, unless a batch with this id exists, so that a double click starts only one; returns the id.
 
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
     reads, and optionally ``at_once`` and ``max_cost``.
@@ -46,7 +46,7 @@ async def start_batch(request: Request) -> Any:
     rows = await run_in_threadpool(storage.begin, batch, claims)
     try:
         await _check_settings([storage.job_of(batch, row) for row in rows], client)
-        if has_users():  # the owner of the thread with this id owns the batch
+        if has_users():  # the owner of the thread with the batch's id owns the batch
             await client.threads.create(thread_id=batch.id)
         await BATCHES.start(batch, _client(request))
     except BaseException:
@@ -59,7 +59,7 @@ async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
     """Checks each claim's settings, as the server checks a run.
 
     Raises:
-        UserError: an unknown graph or setting, or a value out of its range.
+        UserError: a graph or a setting is unknown, or a setting is out of its range.
     """
     seen: set[str] = set()
     for job in jobs:
@@ -82,10 +82,10 @@ def _client(request: Request) -> LangGraphClient:
 
 
 async def _find_batch(id: str, request: Request) -> Batch:
-    """A batch that the caller may see.
+    """A batch by its id.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such batch that the caller may see, or its file is damaged.
     """
     if has_users() and not await thread_exists(id, caller_client(request.scope)):
         raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
@@ -100,7 +100,7 @@ async def _rows_with_outcomes(batch: Batch) -> list[tuple[Job, Outcome]]:
 
 
 async def show_batch(request: Request) -> Any:
-    """A batch with one ``page`` of its rows, filtered by ``show`` and by the words ``q`` in the claim."""
+    """A batch with one ``page`` of its rows. ``show`` filters the rows by outcome, ``q`` by words in the claim."""
     batch = await _find_batch(request.path_params["id"], request)
     query = request.query_params
     page, show = query.get("page", "1"), query.get("show", "all")
@@ -136,7 +136,7 @@ async def stop_batch(request: Request) -> Any:
 
 
 async def resume_batch(request: Request) -> Any:
-    """Resumes a batch, and retries failed rows: those in the body's ``rows``, or all if its ``failed`` is true."""
+    """Resumes a batch. Retries the rows in the body's ``rows``, and all failed rows if its ``failed`` is true."""
     batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
     body = parse_json(content) if content else {}
@@ -154,7 +154,7 @@ async def resume_batch(request: Request) -> Any:
 
 
 async def delete_batch(request: Request) -> Any:
-    """Deletes a batch that is not running; its debates stay among the past checks."""
+    """Deletes a batch that is not running; its debates stay stored."""
     batch = await _find_batch(request.path_params["id"], request)
     if BATCHES.running_batch(batch.id):
         raise UserError("This batch is still running: stop it first.", kind="bad_request")
@@ -163,7 +163,7 @@ async def delete_batch(request: Request) -> Any:
 
 
 async def download_table(request: Request) -> Response:
-    """A batch as a table (CSV)."""
+    """A batch as a CSV table."""
     batch = await _find_batch(request.path_params["id"], request)
     text = table(
         batch, await _rows_with_outcomes(batch), BATCHES.running_batch(batch.id), str(request.base_url).rstrip("/")

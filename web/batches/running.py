@@ -1,6 +1,7 @@
-"""Runs batches in the server, several claims at once; after a restart of the server, they continue.
+"""Runs batches in the server, several claims at once. After a restart of the server, unfinished batches continue.
 
-A server with users runs a batch with the rights of its user, so it continues only at that user's request.
+A server with users runs a batch with the rights of its user. There, only the user's request continues a batch after a
+restart.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 LOCK = ".lock"
 STOPPED = "It was stopped."
-"""The reason if a person stopped the batch."""
+"""The reason in `Batch.stopped` if a person stopped the batch."""
 
 
 class RunningBatch:
@@ -41,7 +42,7 @@ class RunningBatch:
         batch: the batch.
         jobs: all its debates.
         client: sends requests as the user who started the batch.
-        lock: keeps other servers with the same ``MOOT_HOME`` from running the batch.
+        lock: a lock that keeps other servers with the same ``MOOT_HOME`` from running the batch.
     """
 
     def __init__(self, batch: Batch, jobs: Iterable[Job], client: LangGraphClient, lock: FileLock) -> None:
@@ -51,9 +52,9 @@ class RunningBatch:
         self.lock = lock
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
         self.active: dict[int, str] = {}
-        """Maps the number of each row in progress to the run of its debate; an empty text until the run has started."""
+        """Maps the number of each row in progress to the id of its debate's run; empty until the run has started."""
         self.retries: set[int] = set()
-        """Failed rows to retry."""
+        """The numbers of failed rows to retry."""
         self.writing = asyncio.Lock()
 
     async def work(self) -> None:
@@ -92,9 +93,9 @@ class RunningBatch:
                 self.retries.discard(number)
 
     async def _run_debate(self, job: Job) -> None:
-        """Runs a claim's debate if it was not started, was interrupted, or failed and is to be retried.
+        """Runs a claim's debate if it has not started, was interrupted, or failed and is in `retries`.
 
-        It is not run if the batch has reached its ``max_cost``.
+        If the batch has reached its ``max_cost``, the batch is stopped instead.
         """
         before = (await outcomes_of([job]))[0]
         startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
@@ -131,7 +132,7 @@ class RunningBatch:
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        if failed and await open_ledger().debate(job.debate) is None:  # a debate with a row has the reason in its row
+        if failed and await open_ledger().debate(job.debate) is None:  # otherwise, the debate's row has the reason
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
     async def _check_outcome(self, outcome: Outcome) -> None:
@@ -141,7 +142,7 @@ class RunningBatch:
             await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
 
     async def stop(self) -> None:
-        """Starts no further claim, and stops running debates."""
+        """Stops the batch: no further claim is started, and running debates are interrupted."""
         await self.change(stopped=STOPPED)
         by_number = {job.row.number: job for job in self.jobs}
         for number, run in list(self.active.items()):
@@ -149,7 +150,7 @@ class RunningBatch:
                 await self._cancel(by_number[number], run)
 
     async def _cancel(self, job: Job, run: str) -> None:
-        with suppress(NotFoundError):  # it has just ended
+        with suppress(NotFoundError):  # the run has just ended
             await self.client.runs.cancel(job.thread, run, action="interrupt")
 
 
@@ -160,20 +161,21 @@ class Batches:
         self.running: dict[str, tuple[RunningBatch, asyncio.Task[None]]] = {}
 
     def running_batch(self, id: str) -> RunningBatch | None:
-        """A batch that this server is running now; None if it is not."""
+        """The batch with this id, if this server is running it; otherwise None."""
         found = self.running.get(id)
         return found[0] if found and not found[1].done() else None
 
     async def start(self, batch: Batch, client: LangGraphClient, retries: Iterable[int] = ()) -> None:
-        """Starts or resumes a batch.
+        """Starts or resumes a batch. If this server is running the batch already, only adds the rows to retry.
 
         Args:
             batch: the batch.
             client: sends requests as the caller.
-            retries: rows to retry.
+            retries: the numbers of rows to retry.
 
         Raises:
-            UserError: another server is running it.
+            UserError: another server is running the batch, the batch was deleted, or it cannot be read or written.
+            WorldError: the disk is full or fails.
         """
         running = self.running_batch(batch.id)
         if running is None:
@@ -196,10 +198,10 @@ class Batches:
                 running.left.append(job)
 
     async def stop(self, id: str) -> None:
-        """Stops a batch; it can be resumed without loss.
+        """Stops a batch, and waits until its debates have ended. It can be resumed without loss.
 
         Raises:
-            UserError: this server is not running it.
+            UserError: this server is not running the batch.
         """
         found = self.running.get(id)
         if found is None or found[1].done():
@@ -208,7 +210,7 @@ class Batches:
         await found[1]
 
     async def resume(self) -> None:
-        """Resumes the batches that a stop of the server interrupted; none if the server has users."""
+        """Resumes the batches that the end of a server interrupted; does nothing if the server has users."""
         if has_users():
             return
         for id in await run_in_threadpool(storage.ids):
@@ -220,7 +222,7 @@ class Batches:
                 log.error("The batch %s cannot continue: %s", id, error.detail)
 
     async def close(self) -> None:
-        """Interrupts running batches when the server ends; `resume` continues them at its next start."""
+        """Interrupts running batches when the server ends; `resume` continues them when it starts again."""
         tasks = [task for _, task in self.running.values()]
         for task in tasks:
             task.cancel()

@@ -1,6 +1,7 @@
 """Storage of batches, each in a folder under ``$MOOT_HOME/batches``: its claims and its settings.
 
-The outcome of a claim is not stored here: its debate is in the server's table, under an id derived from the batch's id.
+The outcome of a claim is not stored here. The claim's debate is in the server's table, under an id that is derived from
+the batch's id.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CLAIMS, BATCH_FILE = "claims.jsonl", "batch.json"
 MOST_ROWS = 5000
 AT_ONCE = 4
-"""Default number of debates of a batch in flight."""
+"""Default of the maximum number of concurrent debates of a batch."""
 MOST_AT_ONCE = 64
 LONGEST_NAME = 300
 
@@ -41,16 +42,16 @@ class Batch:
 
     Args:
         id: a UUID.
-        name: the name of the claims' file or article.
-        began: its start time, in UTC.
-        graph: the debate system of claims that name none.
+        name: the name of the file or the article that the claims are from.
+        began: its start time in UTC, in ISO format.
+        graph: the debate system for claims that name no system.
         input: the debates' input without the claim.
         context: the debates' settings.
-        at_once: debates in flight.
+        at_once: the maximum number of concurrent debates.
         max_cost: USD after which no further claim is started; None for no limit.
-        stopped: why no further claim is started; empty if it is not stopped.
+        stopped: why no further claim is started; empty if the batch was not stopped.
         ended: whether every claim was processed.
-        faults: maps each row whose debate could not be run to the reason.
+        faults: by row number, the reason why the row's debate could not be run.
     """
 
     id: str
@@ -68,7 +69,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Job:
-    """The debate of a row. Its id and thread are the same on every run, so that no claim is debated twice."""
+    """The debate of a row. Its id and its thread are the same in every run, so that no claim is debated twice."""
 
     row: ClaimRow
     debate: str
@@ -87,7 +88,7 @@ def folder_of(id: str) -> Path:
     """The folder of a batch.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such batch.
     """
     folder = batches_folder() / id
     if not ID.fullmatch(id) or not (folder / BATCH_FILE).is_file():
@@ -122,10 +123,10 @@ def _batch_adapter() -> TypeAdapter[Batch]:
 
 
 def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
-    """Stores a new batch with its claims, which are read like those of a file; returns the claims.
+    """Stores a new batch, and its claims as a file of claims; returns the claims.
 
     Raises:
-        UserError: a claim is not valid, there are none or too many, or the folder cannot be written.
+        UserError: a claim is not valid, there are no claims or too many, or the folder cannot be written.
         WorldError: the disk is full or fails.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
@@ -158,7 +159,7 @@ def store_batch(batch: Batch) -> None:
     """Stores a changed batch.
 
     Raises:
-        UserError: it was deleted, or it cannot be written.
+        UserError: the batch was deleted, or cannot be written.
         WorldError: the disk is full or fails.
     """
     folder = folder_of(batch.id)
@@ -173,25 +174,23 @@ def _write(folder: Path, batch: Batch) -> None:
 
 
 def load(id: str) -> Batch:
-    """A batch.
+    """A batch by its id.
 
     Raises:
-        UserError: there is none, or its file is damaged.
+        UserError: there is no such batch, or its file is damaged.
     """
     file = folder_of(id) / BATCH_FILE
     try:
         return _batch_adapter().validate_json(file.read_bytes())
     except ValueError as error:
-        raise UserError(
-            f"{file} is damaged. Delete its folder, and start the batch again.", kind="invalid_file"
-        ) from error
+        raise UserError(f"{file} is damaged. Delete its folder, and start a new batch.", kind="invalid_file") from error
 
 
 def jobs(batch: Batch) -> list[Job]:
     """The debates of a batch, in the order of its claims.
 
     Raises:
-        UserError: the batch was deleted, or its file of claims was changed and has a row that is not valid.
+        UserError: the batch was deleted, or its file of claims was changed and is not valid.
     """
     return [job_of(batch, row) for row in _rows(folder_of(batch.id) / CLAIMS)]
 
@@ -204,7 +203,7 @@ def _rows(file: Path) -> Iterator[ClaimRow]:
 
 
 def job_of(batch: Batch, row: ClaimRow) -> Job:
-    """The debate of a row; the row's own values override those of the batch."""
+    """The debate of a row. The row's values override the batch's values; its texts are added to the batch's texts."""
     debate = hashlib.sha256(f"{batch.id}:{row.number}".encode()).hexdigest()[:32]
     own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
     given = [*(batch.input.get("given") or []), *({"title": title, "text": text} for title, text in row.given)]
@@ -215,7 +214,7 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
     }
     graph = row.graph or batch.graph
     context = batch.context
-    if graph != batch.graph and graph in graph_names():  # another system has other settings
+    if graph != batch.graph and graph in graph_names():  # leaves out settings that the other system does not have
         context = {key: value for key, value in context.items() if key in load_graph(graph).settings.model_fields}
     context = {**context, **row.settings}
     return Job(row, debate, str(uuid5(THREADS, debate)), graph, input, context)
@@ -231,6 +230,6 @@ def delete(id: str) -> None:
     """Deletes a batch; its debates stay.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such batch.
     """
     shutil.rmtree(folder_of(id))

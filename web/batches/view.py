@@ -1,4 +1,4 @@
-"""A batch as the page shows it: its progress, one page of its claims, and a table of all."""
+"""A batch as the page shows it: its progress, one page of its claims, and a table of all claims."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from moot.web.batches.storage import Batch, Job
 PAGE_SIZE = 50
 """Number of claims on one page."""
 SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
-"""Filters: all, unfinished, failed and divided claims, and each answer."""
+"""Filters: all, unfinished, failed and divided claims, and each kind of answer."""
 COLUMNS = (*ROW_COLUMNS, *DEBATE_COLUMNS, "backing", "disagreement", "report")
-"""The columns of ``moot batch``, then the verdict's backing, whether a last answer differed, and the report."""
+"""The columns of ``moot batch``, then the verdict's basis, whether a last answer differed, and the report."""
 IN_MEMORY = 16 * 2**20
 """Size in bytes above which a ZIP file is written to the disk."""
 MARK = "\ufeff"
-"""The byte order mark; without it, spreadsheets do not read the file as UTF-8."""
+"""The byte order mark; without it, some spreadsheets do not read the file as UTF-8."""
 Rows = Sequence[tuple[Job, Outcome]]
 
 
 def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> str:
-    """A row's status: its debate's, ``failed`` if the debate could not be run, ``next`` if it waits for its turn."""
+    """A row's status: its debate's; ``failed`` if the debate could not be run; ``next`` if it waits for its turn."""
     number = job.row.number
     if outcome.status == "done":
         return "done"
@@ -50,7 +50,7 @@ def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | 
 def describe_batch(
     batch: Batch, rows: Rows, running: RunningBatch | None, *, page: int = 1, show: str = "all", words: str = ""
 ) -> dict[str, Any]:
-    """A batch in words and figures, with one page of the requested rows.
+    """A batch's state for the page, with one page of the requested rows.
 
     Args:
         batch: the batch.
@@ -58,7 +58,7 @@ def describe_batch(
         running: its state if this server is running it.
         page: the page's number, from 1.
         show: one of `SHOWN`.
-        words: only claims that contain all of them.
+        words: only claims that contain all these words; empty for all claims.
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
     kinds = Counter(kind for one in entries for kind in _filters_for(one))
@@ -93,10 +93,10 @@ def describe_batch(
 
 
 def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
-    """An estimate of the time for the remaining rows, from finished ones; empty if none is left or none is finished."""
+    """An estimate of the time for the remaining rows, from finished rows; empty if no row is left or finished."""
     took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
     statuses = Counter(one["status"] for one in entries)
-    rows = statuses["next"] + statuses["running"] / 2  # on average, half of a running row is done
+    rows = statuses["next"] + statuses["running"] / 2  # on average, a running row is half done
     if not (took and rows):
         return ""
     at_once = min(batch.at_once, statuses["next"] + statuses["running"])
@@ -132,7 +132,7 @@ def _filters_for(entry: Mapping[str, Any]) -> list[str]:
 
 
 def table(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -> str:
-    """All rows as CSV.
+    """All rows as a CSV table.
 
     Args:
         batch: the batch.
@@ -164,11 +164,14 @@ def table(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -
 
 
 def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
-    """A ZIP file, open at its beginning, with a batch's table and a report per row, named by its number. Blocking.
+    """A ZIP file, open at its beginning, with a batch's table and the reports of its rows. Blocking.
 
     Args:
-        rows: its debates with their outcomes; rows without a document are left out.
-        csv_text: the table as CSV.
+        rows: its debates with their outcomes; rows without a document have no report.
+        csv_text: the table.
+
+    Returns:
+        The file; a report is named after its row's number.
     """
     file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed after it was sent
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:

@@ -22,20 +22,20 @@ REDIS = "REDIS_URL"
 FILE = "aegra.json"
 IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, others=True).graph\n"
 MINUTES = 30 * 24 * 60
-"""Minutes until a thread is removed after its last change."""
+"""A thread is removed this many minutes after its last change."""
 DEFAULTS = {
-    "CRON_ENABLED": "false",  # because quotas would not count runs of schedules
-    "FF_V2_EVENT_STREAMING": "false",  # because quotas would not count runs of its commands
+    "CRON_ENABLED": "false",  # quotas would not count the runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # quotas would not count the runs that its commands start
     "LEASE_DURATION_SECONDS": "12",
-    "HEARTBEAT_INTERVAL_SECONDS": "3",  # a few seconds without Postgres lose no lease
+    "HEARTBEAT_INTERVAL_SECONDS": "3",  # no lease is lost if Postgres is away for a few seconds
     "REAPER_INTERVAL_SECONDS": "5",
-    "STUCK_PENDING_THRESHOLD_SECONDS": "15",  # runs that Redis did not take or has lost
+    "STUCK_PENDING_THRESHOLD_SECONDS": "15",  # for runs that Redis did not accept or has lost
     "WORKER_DRAIN_TIMEOUT": "3",
     "LOG_LEVEL": "WARNING",
     "LOG_VERBOSITY": "standard",
 }
-"""Defaults of Aegra's settings: a killed worker's debates continue elsewhere after 12 to 17 seconds, and runs that
-Redis lost before their start are found after 15 to 20."""
+"""Defaults of Aegra's settings. The debates of a killed worker continue elsewhere after 12 to 17 seconds. Runs that
+Redis lost before their start are found after 15 to 20 seconds."""
 
 
 def write_config(folder: Path) -> Path:
@@ -76,8 +76,8 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
     """Aegra's settings, as environment variables.
 
     Args:
-        config: as `write_config` returns it.
-        at_once: concurrent debates of this process; 0 for none.
+        config: the path that `write_config` returned.
+        at_once: the maximum number of concurrent debates of this process; 0 to run none.
 
     Raises:
         UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
@@ -97,7 +97,7 @@ def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
     """The address in an environment variable.
 
     Raises:
-        UserError: it is not set, or has another scheme.
+        UserError: the variable is not set, or its scheme is not one of ``schemes``.
     """
     url = os.environ.get(variable, "").strip()
     if urlsplit(url).scheme not in schemes:

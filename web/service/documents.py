@@ -1,6 +1,6 @@
 """Past debates in the service's Postgres, as `moot.web.debates` stores them in a folder. Everything here blocks.
 
-A user (`moot.web.caller.current_user`) finds only their own documents; without users, all are found.
+A user (`moot.web.caller.current_user`) finds only their own documents. On a server without users, everybody finds all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moot.web.caller import current_user
 
 USER_FILTER = "(%(person)s::text IS NULL OR person = %(person)s)"
 DEBATE_FILTER = f"debate = %(debate)s AND id LIKE '%%' || debate AND {USER_FILTER}"
-"""Without imported documents and further branches, whose ids do not end with the debate's id."""
+"""Selects a debate's documents whose ids end with the debate's id; see `debates.ID`."""
 PUT = (
     "INSERT INTO moot.documents (id, debate, person, run, status, entry, document) VALUES "
     "(%(id)s, %(debate)s, %(person)s, %(run)s, %(status)s, %(entry)s, %(document)s) "
@@ -32,7 +32,7 @@ SPEND = (
     "INSERT INTO moot.spent (id, person, tokens, usd) VALUES (%(id)s, %(person)s, %(tokens)s, %(usd)s) "
     "ON CONFLICT (id) DO UPDATE SET tokens = excluded.tokens, usd = excluded.usd, at = now()"
 )
-"""The cost stays when its document is deleted."""
+"""The row of a cost stays if the document is deleted."""
 
 
 class Documents:

@@ -14,7 +14,7 @@ from moot.core.postgres.connection import Postgres
 from moot.web.caller import DATABASE
 
 ABANDONED = "at < now() - interval '60 seconds'"
-"""After this time, a key without a run is free: the process that should have started its run is taken as lost."""
+"""A key without a run is free after this time, because the process that should have started the run counts as lost."""
 TAKE = (
     "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
     "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "
@@ -23,7 +23,7 @@ TAKE = (
 
 
 def database() -> Postgres:
-    """This process's connection for queries before a run starts."""
+    """This process's connection for idempotency keys and quotas."""
     return _connection(os.environ[DATABASE])
 
 
@@ -39,7 +39,7 @@ class KeyState:
     Args:
         fingerprint: the fingerprint of its first request.
         thread: the thread of its debate.
-        run: the run of its debate; None if it has not started yet.
+        run: the run of its debate; None if the run has not started yet.
         is_ours: whether this request starts the debate.
     """
 
@@ -56,8 +56,8 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
         key: the key, as in the table of debates.
         fingerprint: the request's fingerprint.
         thread: the thread for the request's debate.
-        stopped_run: the key's run, if it stopped before its end and the server does not restart it; the new run
-            replaces it.
+        stopped_run: the key's run, if it stopped early and the server does not restart it. Then the key is free for a
+            new run. None otherwise.
 
     Raises:
         UserError, WorldError: the database cannot be used.
@@ -74,7 +74,7 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
 
 
 def store_run(key: str, thread: str, run: str) -> None:
-    """Stores the run of a key."""
+    """Stores the run that was started for a key."""
     query = "UPDATE moot.keys SET run = %s WHERE key = %s AND thread = %s"
     database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)
 

@@ -32,9 +32,9 @@ MISSING_ROUTES = {
     r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
     r"/moot/api/batches(/.*)?": "This server takes no batches here: use `moot batch FILE --queue` and `moot worker`.",
 }
-"""Routes of the page and LangGraph's server that this server does not have; quotas would not count their runs."""
+"""Routes that a service does not have, because quotas would not count their runs; each with the message to callers."""
 CORPUS_FIELDS = ("context", "config", "values")
-"""Parts of a request that may name a corpus; for commands see `command_values`."""
+"""Parts of a request that may name a corpus. Commands may name one, too: see `command_values`."""
 STATE = re.compile(r"/threads/[^/]+/state")
 SUMMARY = re.compile(r"/moot/api/debates/[^/]+/summary")
 SEARCHES = ("chroma", "bm25", "hybrid")
@@ -43,7 +43,7 @@ DAY = "now() - interval '1 day'"
 
 @dataclass(frozen=True)
 class Spending:
-    """A user's usage in the last 24 hours: requested debates, tokens, USD, and the number of unknown costs."""
+    """A user's usage in the last 24 hours: started debates, tokens, USD, and the number of costs that are not known."""
 
     debates: int
     tokens: int
@@ -73,15 +73,15 @@ def _query_spending(cursor: Any, person: str) -> Spending:
 
 
 def count_debate(person: str, user: User) -> int:
-    """Counts a requested debate against the user's quota; returns the id of the count. Blocking.
+    """Counts a debate that is about to start against the user's quota; returns the count's id. Blocking.
 
     Raises:
-        UserError: the user's quota is used up.
+        UserError: as for `check_spent`, or the quota of debates is used up.
         WorldError: the database cannot be reached.
     """
 
     def transaction(cursor: Any) -> int:
-        # Serialises concurrent requests of a user, so that each counts the ones before it, in all processes.
+        # Serialises the user's requests in all processes, so that each request sees the counts of those before it.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
         used = _query_spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
@@ -98,7 +98,7 @@ def check_spent(used: Spending, user: User) -> None:
     """Checks that a user may spend more.
 
     Raises:
-        UserError: the user's quota is used up, or the cost so far is not known.
+        UserError: the quota of tokens or USD is used up, or the user has a quota in USD and a cost is not known.
     """
     if user.usd_a_day is not None and used.unpriced:
         raise UserError(
@@ -148,7 +148,7 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
 
 
 def models_in(settings: Any) -> Iterator[str]:
-    """The models in settings: for all roles, for single roles, for single debaters."""
+    """The models that settings name: for all roles, for single roles and for single debaters."""
     if isinstance(settings, Mapping):
         roles = settings.get("models")
         named = [settings.get("model"), *(roles.values() if isinstance(roles, Mapping) else ())]
@@ -165,19 +165,20 @@ def command_values(body: Mapping[str, Any]) -> list[Any]:
 
 
 def uncount_debate(number: int) -> None:
-    """Removes the count of a debate that did not start. Blocking."""
+    """Removes the count of a debate that was not started. Blocking."""
     query = "DELETE FROM moot.asked WHERE id = %s"
     database().do(lambda cursor: cursor.execute(query, (number,)), 10)
 
 
-def _quota_error(what: str) -> UserError:
-    return UserError(f"You {what}. Ask the administrator of this server for more.", kind="quota")
+def _quota_error(usage: str) -> UserError:
+    return UserError(f"You {usage}. Ask the administrator of this server for more.", kind="quota")
 
 
 def check_corpora(body: Any, user: User) -> None:
-    """Refuses a request whose settings, or values for a state, name a corpus that the user may not read.
+    """Refuses a request whose settings or values for a state name a corpus that the user may not read.
 
-    Values for a state are checked because a resumed debate reads its settings there, and a `Send` can carry a source.
+    Values for a state are checked, because a resumed debate reads its settings from its state, and because a `Send` can
+    name a source.
 
     Raises:
         UserError: it names such a corpus.
@@ -192,7 +193,7 @@ def check_corpora(body: Any, user: User) -> None:
 
 
 def corpora_in(settings: Any) -> Iterator[str]:
-    """The corpora in settings."""
+    """The corpora that settings name."""
     if isinstance(settings, list):
         for one in settings:
             yield from corpora_in(one)
@@ -217,16 +218,16 @@ def readable_corpora(corpora: list[str]) -> list[str]:
 def describe_usage(person: str) -> str:
     """A user's usage, in a sentence. Blocking."""
     used = spending(person)
-    more = f", and {used.unpriced} of unknown price" * bool(used.unpriced)
+    more = f", without {count_with_noun(used.unpriced, 'unknown cost')}" * bool(used.unpriced)
     counts = f"{count_with_noun(used.debates, 'debate')}, {count_with_noun(used.tokens, 'token')}"
     return f"In the last 24 hours: {counts}, ${used.usd:,.2f}{more}."
 
 
 class Quotas:
-    """Middleware that refuses requests beyond a quota, for a forbidden corpus, or to a route that a service lacks.
+    """Middleware of a service: refuses requests beyond a quota, for a forbidden corpus, or to `MISSING_ROUTES`.
 
-    A user with a quota in USD may not use a model without a price. Without ``MOOT_DATABASE``, every request is passed
-    on.
+    It also refuses models without a price if the user has a quota in USD. Without ``MOOT_DATABASE``, it passes every
+    request on.
     """
 
     def __init__(self, app: ASGIApp) -> None:

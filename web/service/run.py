@@ -31,10 +31,11 @@ def run_service(host: str, port: int, at_once: int) -> None:
     Args:
         host: the address to listen on.
         port: the port to listen on.
-        at_once: concurrent debates; 0 to answer requests only and leave debates to other processes.
+        at_once: the maximum number of concurrent debates; 0 if this process only answers requests.
 
     Raises:
-        UserError: the extra ``service`` is not installed, the port is in use, or the environment is incomplete.
+        UserError: the extra ``service`` is not installed, the server cannot listen at the address, or an environment
+            variable is missing or not valid.
         WorldError: the database cannot be reached.
     """
     check_packages()
@@ -43,7 +44,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
     os.environ.setdefault("LOG_LEVEL", DEFAULTS["LOG_LEVEL"])
     check_installed()
     prepare(host, studio=False)
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # the pool warns of each attempt to connect
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # otherwise, the pool logs each failed attempt to connect
     with own_folder("moot-service-") as folder:
         os.environ |= environment(write_config(folder), at_once)
         app = imported("aegra_api.main").app  # reads its settings from the environment
@@ -71,7 +72,7 @@ def check_packages() -> None:
 
 
 def check_auth_is_ours() -> None:
-    """Checks that Aegra uses moot's authentication. If Aegra cannot load it, it treats all users as one.
+    """Checks that Aegra uses moot's authentication. Without authentication, Aegra treats all users as one.
 
     Raises:
         UserError: Aegra uses another authentication.
@@ -85,9 +86,9 @@ def check_auth_is_ours() -> None:
 
 
 def take_runs_without_redis() -> None:
-    """Makes Aegra accept runs while Redis is unreachable. They are stored in Postgres, where Aegra's workers find them.
+    """Makes Aegra accept runs while Redis is unreachable. Aegra's workers find these runs in Postgres.
 
-    Without this function, Aegra would report a failure, but still run them.
+    Without this function, Aegra would report a failure, but run them later.
     """
     failed = imported("redis").RedisError
     executor = imported("aegra_api.services.executor").executor
@@ -107,9 +108,9 @@ def take_runs_without_redis() -> None:
 def release_runs_without_database() -> None:
     """Makes Aegra restart a run that failed because Postgres was unreachable; any worker may restart it.
 
-    Without this function, Aegra would record an error as soon as Postgres is back, even if the debate's verdict is
-    stored, or if the debate has not started and is in no list. Aegra finds a run without a recorded end by its lease,
-    up to ``BG_JOB_MAX_RETRIES`` times; the run's debate replays its stored calls.
+    Without this function, Aegra would record an error as soon as Postgres is back, even for a debate whose verdict is
+    stored, or that has not started and is in no list. Aegra restarts a run without a recorded end when its lease
+    expires, up to ``BG_JOB_MAX_RETRIES`` times. The debate of a restarted run replays its stored calls.
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):
@@ -132,7 +133,7 @@ def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str])
             if not is_postgres_unreachable(error):
                 raise
             run = run_of(*values)
-            log.warning("Postgres is unreachable (%s): the run %s is restarted.", type(error).__name__, run)
+            log.warning("Postgres is unreachable (%s): run %s will be restarted.", type(error).__name__, run)
             release_run(run)
 
     return run_step
@@ -142,7 +143,7 @@ def is_postgres_unreachable(error: BaseException | None) -> bool:
     """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
     unreachable: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
-    # These are raised at shutdown, at startup, or if the connection was closed in a query.
+    # asyncpg raises these while Postgres stops or starts, or if the connection is closed during a query.
     unreachable += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)
     while error is not None and not (isinstance(error, unreachable) or getattr(error, "connection_invalidated", False)):
         error = error.__cause__  # SQLAlchemy's errors wrap asyncpg's
@@ -155,8 +156,8 @@ def keep_leases() -> None:
     Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a run:
 
     - The end of the run could not be recorded.
-    - A frozen worker claimed a lost run again, and the end of its first claim released the lease of the second. So each
-      claim has its own name.
+    - A worker froze, lost a run, and claimed the run again. The end of its first claim released the lease of its second
+      claim. So each claim gets its own name.
     - A claim was lost while Postgres was unreachable, before the run was marked as started.
     """
     workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")

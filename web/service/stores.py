@@ -25,7 +25,7 @@ START_LOCK_NUMBER = 1836019574
 
 
 class StartLock:
-    """Makes processes of a service start one by one, because Aegra's setup is not safe for concurrent starts."""
+    """Makes the processes of a service start one after the other, because Aegra's setup is not safe otherwise."""
 
     def __init__(self) -> None:
         self._connection: Any = None
@@ -34,12 +34,13 @@ class StartLock:
         """Waits until no other process is starting. Blocking.
 
         Raises:
+            UserError: the package ``psycopg`` is not installed.
             WorldError: the database cannot be reached.
         """
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
-            # Polls, because a transaction that waits for the lock would block the indexes that Aegra builds.
+            # It polls, because a transaction that waits for the lock would block Aegra's building of indexes.
             while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (START_LOCK_NUMBER,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:
@@ -60,13 +61,13 @@ START_LOCK = StartLock()
 
 @asynccontextmanager
 async def shared_stores(url: str) -> AsyncIterator[None]:
-    """Context in which the server stores its debates in a database.
+    """Context manager: inside it, the server stores its debates in a database.
 
     Args:
         url: the database's address.
 
     Raises:
-        UserError, WorldError: it cannot be used, or its tables are from a later version.
+        UserError, WorldError: the database cannot be used, or its tables are from a later version.
     """
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)

@@ -4,13 +4,13 @@
 
     [ann]
     token_sha256 = "..."       # printf %s "$TOKEN" | sha256sum
-    corpora = ["press"]        # corpora that she may read; default: all
+    corpora = ["press"]        # corpora that the user may read; default: all
     debates_a_day = 100
     tokens_a_day = 2_000_000
     usd_a_day = 5.0
 
-A session's cookie contains the user's name and its expiry, signed with the hash of the user's token. Every process can
-check it, and it becomes invalid if the token changes.
+A session's cookie contains the user's name and the time when the session expires, signed with the hash of the user's
+token. Every process can check a cookie. If a user's token changes, the user's cookies become invalid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 RESERVED = (EVERYBODY, "system")
-"""Names that no user may have, because Aegra uses them for the owner of shared data."""
+"""Names that no user may have, because they stand for the owners of shared data."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -66,7 +66,7 @@ class Users:
         object.__setattr__(self, "_by_digest", {user.token_sha256: name for name, user in self.by_name.items()})
 
     def user_of_token(self, token: bytes) -> str | None:
-        """The name of the user with this token; None if there is none."""
+        """The name of the user with this token; None if no user has it."""
         return self._by_digest.get(hashlib.sha256(token).hexdigest())
 
     def session_cookie(self, name: str, seconds: int) -> str:
@@ -75,7 +75,7 @@ class Users:
         return f"{name}.{until}.{self._signature(name, until)}"
 
     def user_of_session(self, cookie: str) -> str | None:
-        """The name of the user of a session's cookie; None if it is not valid or has expired."""
+        """The name of the user of a session's cookie; None if the cookie is not valid or has expired."""
         name, _, rest = cookie.partition(".")
         until, _, signature = rest.partition(".")
         if name not in self.by_name or not re.fullmatch(r"[0-9]{1,12}", until) or int(until) < time.time():
@@ -88,10 +88,11 @@ class Users:
 
 
 def read_users() -> Users | None:
-    """The users that ``MOOT_USERS`` names; None if it is not set. Blocking.
+    """The users in the file that ``MOOT_USERS`` names; None if the variable is not set. Blocking.
 
     Raises:
-        UserError: the file cannot be read, or a table is not valid for a user.
+        UserError: the file cannot be read, is not valid TOML, names no user, or has a table that is not valid; or two
+            users have the same token.
     """
     if not (named := os.environ.get(USERS, "").strip()):
         return None

@@ -8,7 +8,7 @@ export class RequestError extends Error {
   }
 }
 
-/** The JSON of a route; `body`, if given, is sent as JSON, `raw` unchanged. */
+/** The JSON that a route returns. `body`, if given, is sent as JSON; `raw` is sent unchanged. */
 export async function ask(path, { method, body, raw } = {}) {
   const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
   const response = await request(path, {
@@ -43,7 +43,7 @@ async function reason(response) {
 }
 
 /**
- * The events of a run: of a new run if `body` is given, else of an existing one after the event `last`. Requests with
+ * The events of a run: of a new run if `body` is given, else of an existing run after the event `last`. Requests with
  * the same `key` start only one run.
  */
 export async function* events(path, { body, last, key } = {}) {
@@ -72,7 +72,7 @@ export async function* events(path, { body, last, key } = {}) {
   }
 }
 
-/** One event of a stream: {id, event, place, data}; null if the block is not an event. */
+/** Parses an event of a stream: {id, event, place, data}; null if the block is not an event. */
 function parsed(block) {
   const fields = { data: [] };
   for (const line of block.split("\n")) {

@@ -9,10 +9,10 @@ const ROUTE = "/moot/api/batches";
 /** Milliseconds between two updates. */
 const EVERY = 1500;
 const SHOWN = { all: "All", open: "Not done", sup: "Supported", ref: "Refuted", nee: "Not enough evidence", con: "Conflicting", text: "Other answers", non: "No verdict", divided: "Disagreement", failed: "Failed" };
-/** Filters that are always shown; the others only if a claim matches. */
+/** Filters that are always shown; the others are shown only if a claim matches. */
 const ALWAYS = ["all", "open", "sup", "ref", "nee", "divided", "failed"];
 
-/** One batch, updated while it runs. */
+/** Shows a batch, and updates the page while the batch runs. */
 export async function batchPage(main, id, asked) {
   const page = new BatchPage(id, asked);
   await page.update();
@@ -52,7 +52,7 @@ class BatchPage {
     return asked.size ? `?${asked}` : "";
   }
 
-  /** Updates now, and again after a while if the batch is running. */
+  /** Updates the page now; if the page is hidden or the update fails, tries again later. */
   async #again() {
     clearTimeout(this.due);
     if (document.hidden) return (this.due = setTimeout(() => this.#again(), EVERY));
@@ -68,7 +68,7 @@ class BatchPage {
   async update() {
     const wanted = (this.turn = this.#query());
     const batch = await ask(`${ROUTE}/${this.id}${wanted}`);
-    if (wanted !== this.turn) return; // the filter has changed meanwhile
+    if (wanted !== this.turn) return; // the filter has changed in the meantime
     const open = (batch.statuses.running ?? 0) + (batch.statuses.waiting ?? 0);
     clearTimeout(this.due);
     if (batch.going || open) this.due = setTimeout(() => this.#again(), EVERY);
@@ -103,7 +103,7 @@ class BatchPage {
     this.said = over;
     const left = all - done - counts.failed - (statuses.waiting ?? 0) - running;
     const why = !batch.going && (batch.stopped || (left > 0 && !batch.ended ? "The server was stopped before every claim was processed." : ""));
-    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It has stopped."), ` ${why} Finished checks stay stored.`) }] : []);
+    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "This batch has stopped."), ` ${why} Finished checks stay stored.`) }] : []);
     const act = (name, path, body, kind = "") => ({ key: name, state: 0, make: () => h("button", { type: "button", class: `btn slim ${kind}`, onclick: (event) => this.#do(event, path, body) }, name) });
     sync(
       this.acts,

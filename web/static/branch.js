@@ -1,4 +1,4 @@
-// Continues a finished debate from an earlier step with other evidence, as another branch of its thread's history.
+// Continues a finished debate from an earlier step with other evidence: a new branch of its thread's history.
 
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
@@ -35,9 +35,9 @@ export async function branchForm(thread, go) {
   return h("form", { class: "question", "aria-labelledby": "branch", onsubmit: send }, h("h2", { id: "branch", tabindex: -1 }, "Repeat a step with other evidence"), h("div", { class: "field" }, h("label", { for: "step" }, "Repeat the debate from this step"), step), pieces, problem, h("div", { class: "bar" }, button));
 }
 
-/** Writes the branch's state. The change is recorded as a turn of the person, as in a debate that asks the person. */
+/** Writes the branch's state. Records the change as a person's turn, as in a debate that asks a person. */
 async function branched(thread, { values, checkpoint }, { strike, add }) {
-  if (!strike.length && !add.length) throw new Error("Strike a piece, or add a text.");
+  if (!strike.length && !add.length) throw new Error("Strike a piece of evidence, or add a text.");
   const added = add.length ? await ask("/moot/api/added", { body: add }) : [];
   const struck = values.evidence.map((piece) => (strike.includes(piece.id) ? { ...piece, struck: true } : piece));
   const { round, phase } = values.turns.at(-1) ?? { round: 0, phase: "primary" };

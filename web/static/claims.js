@@ -23,7 +23,7 @@ export async function claimsPage(main, thread) {
   main.replaceChildren(startForm(main, home), earlier ?? "");
 }
 
-/** For the start page: shows the claims of a list at once, and those of an article or an address after a search. */
+/** For the start page: shows the claims of a list at once, and the claims of an article or an address after a search. */
 export async function fromHome(main, kind, text, request) {
   if (kind === "list") fromLines(main, text, request);
   else await fromText(main, kind, text, request);
@@ -58,7 +58,7 @@ function startForm(main, home) {
     }
   });
   const choices = h("div", { class: "three" }, home.thorough.node, home.evidence.node, home.model.node);
-  return h("div", { class: "many" }, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: the claims in it are found, and you tick those to check. From a list: each row is a claim."), choices, home.byName, home.documents, home.node.querySelector("#expert"), lists(home.choices), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
+  return h("div", { class: "many" }, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: its claims are found, and you tick the ones to check. From a list: each row is a claim."), choices, home.byName, home.documents, home.node.querySelector("#expert"), lists(home.choices), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
 }
 
 async function fromRows(main, file, request) {

@@ -1,6 +1,6 @@
 // DOM elements. Texts become text nodes only: texts from models, evidence and people are never parsed as markup.
 
-/** An element with attributes (event handlers such as `onclick` are functions) and children; null and false are skipped. */
+/** An element with attributes and children; null and false are skipped. A function such as `onclick` is an event handler. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -32,12 +32,12 @@ export function link(address, text = address) {
   return h("span", {}, text);
 }
 
-/** The icon of a kind of answer (sup, ref, nee, con, non), of a warning or of work; a text is always beside it. */
+/** The icon of a kind of answer (sup, ref, nee, con, non), of a warning (warn) or of work (run); always with a text. */
 export function icon(kind) {
   return svg("svg", { class: kind === "run" ? "i spins" : "i", "aria-hidden": "true" }, svg("use", { href: `#i-${kind}` }));
 }
 
-/** An answer as icon, colour and word. */
+/** An answer as an icon, a colour and a word. */
 export function chip({ kind, word }) {
   return h("span", { class: `chip ${kind}`, dir: "auto" }, kind !== "text" && icon(kind), word);
 }
@@ -73,7 +73,7 @@ export function sync(parent, items) {
   CHILDREN.set(parent, next);
 }
 
-/** Milliseconds of long work before the browser gets a turn. */
+/** Milliseconds of work after which the browser gets a turn. */
 const A_SLICE = 10;
 
 /** For long work: a function to await between steps, so that the browser can handle clicks, keys and frames. */
@@ -86,7 +86,7 @@ export function slices() {
   };
 }
 
-/** Puts a new node in the place of an old one, if there is one; open folds and the focus are kept. */
+/** Puts a new node in the place of the old one, if there is one, with the same open folds and the same focus. */
 function replaced(old, node) {
   if (!old) return node;
   const foldable = (of) => [of, ...of.querySelectorAll("details")];

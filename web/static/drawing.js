@@ -10,7 +10,7 @@ const DOT = 17;
 export function graphOf(entry) {
   const readers = Object.keys(entry.kept ?? {});
   if (!readers.length) return null;
-  const caption = `Who hears whom in round ${entry.round}: weights, and the edges that were kept`;
+  const caption = `Who hears whom in round ${entry.round}: the weights, and the kept edges`;
   return h("figure", { class: "graph" }, picture(entry, readers), h("details", { open: true }, h("summary", {}, "Weights as a table"), table(entry, readers)), h("figcaption", {}, caption));
 }
 

@@ -78,7 +78,7 @@ const NAMES = {
   exhaustion: "Novelty below which the debate ends",
   exhibits: "How exhibits are shown",
   panel_tokens: "How much of the record a judge reads (tokens)",
-  inconclusive: "If the judges find it inconclusive",
+  inconclusive: "If the judges come to no conclusion",
   consensus_weight: "Weight of the judges' agreement",
   quality_weight: "Weight of the judges' scores",
   verdict_labels: "Names of the judges' findings (JSON)",
@@ -99,7 +99,7 @@ const NAMES = {
   max_origins: "Most origins that are read",
 };
 
-/** Groups of settings. All other settings are in a further group, and prompts in the last one. */
+/** Groups of settings. All other settings are in a further group, and prompts in the last group. */
 const GROUPS = [
   ["Limits", ["max_calls", "max_seconds", "budget", "timeout", "attempts", "max_concurrency", "requests_per_minute", "max_wait"]],
   ["Models", ["model", "models", "temperature", "max_tokens", "context_tokens", "seed", "structured_output", "embedder"]],

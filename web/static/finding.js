@@ -9,7 +9,7 @@ const STREAM = { stream_mode: ["custom", "updates"], stream_resumable: true, on_
 const KEPT = "moot-finding";
 /** Milliseconds before each attempt to rejoin a run; the last one repeats. */
 const WAITS = [500, 1000, 2000, 4000, 8000];
-/** Words for times relative to a text's publication. */
+/** Words for times that depend on a text's date of publication. */
 const RELATIVE = /\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b/i;
 const UNDATED = "The text's date of publication is not known, so words like “last year” are left unchanged. Give it under More options, and find the claims again.";
 
@@ -26,8 +26,8 @@ export async function begin(main, read, request) {
 }
 
 /**
- * Joins a search that was started before; returns its claims. If it has stopped, shows the actions and returns null.
- * `fresh(model)` makes the request for later checks if this tab has stored none.
+ * Joins a search that was started before; returns its list of claims. If the search has failed or was stopped, shows
+ * what the user can do, and returns null. `fresh(model)` makes the request for later checks if this tab has none.
  */
 export async function join(main, thread, fresh) {
   const place = `/threads/${encodeURIComponent(thread)}`;
@@ -48,7 +48,7 @@ export async function join(main, thread, fresh) {
 
 function explainMissing(error) {
   if (error.status !== 404) throw error;
-  throw new Error("The server no longer has this search. Paste the same text again to continue it: answered calls are not paid again.");
+  throw new Error("The server no longer has this search. Paste the same text again to continue it: you do not pay again for answered calls.");
 }
 
 class Finding {
@@ -107,7 +107,7 @@ class Finding {
     this.ended += 1;
     this.calls += data.calls ?? 0;
     this.view.spent.textContent = String(this.calls);
-    const percent = Math.min(100, Math.round((100 * this.ended) / (3 * this.parts + 3))); // a part has three steps, and there are three others
+    const percent = Math.min(100, Math.round((100 * this.ended) / (3 * this.parts + 3))); // each part has three steps, and the text has three more
     this.bar.setAttribute("aria-valuenow", percent);
     this.bar.firstChild.style.flex = `0 0 ${percent}%`;
     if (!this.stopped) this.say(`Finding claims: ${percent}% of ${this.parts === 1 ? "the text" : `${this.parts} parts`}.`);
@@ -124,10 +124,10 @@ class Finding {
     await ask(`${this.path}/cancel?wait=true&action=interrupt`, { body: {} }).catch((error) => this.say(error.message));
   }
 
-  /** The list of claims, after the search has ended. */
+  /** The list of claims of a finished search; throws an error if the search has not finished. */
   claimList(request, values) {
     if (values?.status !== "done") {
-      throw new Error(this.stopped ? "Stopped. Paste the same text again to continue it: answered calls are not paid again." : (this.error ?? values?.error?.detail ?? "The search was stopped before its end."));
+      throw new Error(this.stopped ? "Stopped. Paste the same text again to continue it: you do not pay again for answered calls." : (this.error ?? values?.error?.detail ?? "The search was stopped before its end."));
     }
     sessionStorage.removeItem(KEPT);
     history.replaceState(null, "", "/moot/claims");
@@ -144,7 +144,7 @@ class Finding {
   offer(why) {
     this.view.status.remove();
     this.view.slot.replaceChildren(
-      h("section", { class: "msg" }, h("h2", {}, "The claims are not found yet"), h("p", { role: "alert" }, why), h("p", {}, "Answered calls are stored and are not paid again."), h("div", { class: "acts" }, resumer(this.thread, nameOf(this.read)), h("a", { class: "btn", href: "/moot" }, "New check"))),
+      h("section", { class: "msg" }, h("h2", {}, "The claims are not found yet"), h("p", { role: "alert" }, why), h("p", {}, "Answered calls are stored, and you do not pay for them again."), h("div", { class: "acts" }, resumer(this.thread, nameOf(this.read)), h("a", { class: "btn", href: "/moot" }, "New check"))),
     );
   }
 }

@@ -6,7 +6,7 @@ import { fault, h } from "./dom.js";
 const KINDS = ".pdf,.html,.docx,.csv,.txt,.md,.jsonl";
 let count = 0;
 
-/** A field for several texts; `read` returns the non-empty ones in the form of the input `given`. */
+/** A field for several texts; `read` returns the non-empty texts in the form of the input `given`. */
 export class TextsField {
   constructor(changed = () => {}) {
     this.changed = changed;
@@ -21,7 +21,7 @@ export class TextsField {
     this.node = h("div", { class: "texts", oninput: () => this.changed() }, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, "or choose files", h("span", { class: "quiet tiny" }, ` (${KINDS.replaceAll(",", ", ")})`)), files));
   }
 
-  /** Adds a row for a text; the text's other fields are kept. */
+  /** Adds a row for a text; fields without an input, such as `url`, are kept. */
   add(given) {
     const number = (count += 1);
     const title = h("input", { id: `title-${number}`, type: "text", dir: "auto", maxlength: 4000, autocomplete: "off" });

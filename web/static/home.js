@@ -10,10 +10,10 @@ import { begin } from "./live.js";
 const EXAMPLE = "The platypus is a mammal that lays eggs.";
 const FIRST = ["max_rounds", "rounds", "max_cost", "published_before", "ask_person"];
 const LONGEST = 4000;
-/** Most words of a line that counts as a claim of a list. */
+/** The maximum number of words in a line that counts as a claim of a list. */
 const LONGEST_LINE = 40;
 const BULLET = /^(?:[-*•–]|\d{1,3}[.)])\s+/;
-/** Tokens of a call's prompt and reply, measured over debates, for estimates of the cost. */
+/** Tokens of a call's prompt and of its reply, measured in debates; for estimates of the cost. */
 const A_CALL = [1000, 100];
 
 const THOROUGH = [
@@ -22,7 +22,7 @@ const THOROUGH = [
   { key: "trial", graph: "proclaim", name: "Trial", about: "Both sides argued, sides switched, three judges. Several minutes" },
 ];
 
-/** Asks for a claim, and starts its check. `again` is the id of a past debate to fill in, or null. */
+/** Shows the form for a new check. `again` is the id of a past debate that fills in the form, or null. */
 export async function newCheck(main, again) {
   document.title = "New check - moot";
   const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
@@ -105,7 +105,7 @@ export class Home {
       "form",
       { class: "ask", onsubmit: (event) => this.send(event) },
       h("h1", {}, "Check a claim"),
-      h("p", { class: "lede" }, "Language models search for evidence, argue over it, and quote what supports their verdict."),
+      h("p", { class: "lede" }, "Language models search for evidence, argue over it, and quote the passages that support their verdict."),
       h("div", { class: "box" }, h("label", { for: "claim" }, "A claim, an article or a web address"), this.claim, h("div", { class: "under" }, h("span", {}, "Try: ", example), files)),
       h("div", { class: "three" }, this.thorough.node, this.evidence.node, this.model.node),
       this.byName,
@@ -133,7 +133,7 @@ export class Home {
       ),
       lists(this.choices),
     );
-    this.node.addEventListener("invalid", ({ target }) => this.#open(target.closest("details")), true); // else the invalid field is hidden
+    this.node.addEventListener("invalid", ({ target }) => this.#open(target.closest("details")), true); // otherwise, the invalid field would be hidden
     this.node.addEventListener("change", () => this.update());
   }
 
@@ -170,7 +170,7 @@ export class Home {
     return Boolean(this.collection?.value || this.given?.count);
   }
 
-  /** Shows the settings of the chosen method; values typed into fields that it shares are kept. */
+  /** Shows the settings of the chosen method; typed values of settings that both methods have are kept. */
   choose(graph) {
     const { about, settings } = this.choices.graphs.find(({ name }) => name === graph);
     this.graph.value = graph;
@@ -195,7 +195,7 @@ export class Home {
     this.update();
   }
 
-  /** Fills in values that have fields; the others go into the JSON field. */
+  /** Fills in the values of settings that have a field; the other values go into the JSON field. */
   #fillIn(settings) {
     const rest = {};
     for (const [name, value] of Object.entries(settings)) {
@@ -226,7 +226,7 @@ export class Home {
     this.node.querySelector("#expert").open = set.length > 0;
   }
 
-  /** Updates the button, hints and estimate to the kind of the pasted text and the choices. */
+  /** Updates the button, the hints and the estimate, for the kind of the pasted text and the choices. */
   update() {
     const text = this.claim.value.trim();
     this.kind = this.forced ?? kindOf(text);
@@ -249,7 +249,7 @@ export class Home {
     return `At most about ${inWords({ calls, cost })}${this.model.key === "embedded" ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
   }
 
-  /** An estimate of the most that one check takes: {calls, cost}; the cost in USD, null if no price is known. */
+  /** The estimated maximum of one check, {calls, cost}; the cost is in USD, or null if no price is known. */
   estimate() {
     const setting = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
     const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
@@ -288,7 +288,7 @@ export class Home {
     }
   }
 
-  /** The request for a debate: {graph, input without a claim, context}. */
+  /** A request for a debate, {graph, input without a claim, context}; `each` is the estimate, `builtIn` says if its model is built in. */
   request() {
     const context = { ...this.#chosenSettings(), ...this.#typedSettings() };
     return { graph: this.graph.value, input: this.#input(), context, each: this.estimate(), builtIn: context.model === this.choices.embedded };
@@ -350,7 +350,7 @@ export function inWords({ calls, cost }) {
 export function kindOf(text) {
   if (/^https?:\/\/\S+$/i.test(text)) return "url";
   const lines = linesOf(text);
-  const apart = !/\n\s*\n/.test(text) || !isLong(text) || lines.every((line) => BULLET.test(line)); // else the lines are paragraphs
+  const apart = !/\n\s*\n/.test(text) || !isLong(text) || lines.every((line) => BULLET.test(line)); // otherwise, the lines are paragraphs
   if (lines.length > 1 && apart && lines.every((line) => !/^\p{Ll}/u.test(line) && line.split(/\s+/).length <= LONGEST_LINE)) return "list";
   return isLong(text) ? "article" : "claim";
 }
@@ -368,7 +368,7 @@ function kept(of) {
   return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== ""));
 }
 
-/** One of three choices: radio buttons with a description each; on a narrow screen, segments with one hint. */
+/** One of the three choices: radio buttons, each with a description; on a narrow screen, segments with one hint. */
 class Choice {
   constructor(name, legend, options, chosen, changed) {
     this.options = options;

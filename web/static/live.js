@@ -9,13 +9,13 @@ import { question } from "./question.js";
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 /** Milliseconds before each attempt to rejoin a run; the last one repeats. */
 const WAITS = [500, 1000, 2000, 4000, 8000];
-/** Maximum number of characters that are sent of a text in a folded turn. */
+/** Maximum number of characters that are sent of each text of a folded turn. */
 const LONGEST = 200;
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * Starts a debate on a new thread. Errors of the request are thrown; later ones are shown. Repeated requests with the
- * same `key` (a UUID) are the same debate.
+ * Starts a debate on a new thread. Throws errors of the request; shows later errors. Requests with the same `key`
+ * (a UUID) are one debate.
  */
 export async function begin(main, key, graph, input, context) {
   const { thread_id: thread } = await ask("/threads", { body: { thread_id: key, if_exists: "do_nothing" } });
@@ -39,7 +39,7 @@ export async function watch(main, thread) {
   const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? system, system, context, opened });
   live.debate.claim = input?.claim;
   live.updates.push({ written: state.values ?? {} });
-  return last ? live.follow(null) : live.end(state); // runs from before the server's start cannot be followed
+  return last ? live.follow(null) : live.end(state); // the server has no runs from before its start
 }
 
 function explainMissing(error) {
@@ -59,7 +59,7 @@ class Live {
     this.reset();
   }
 
-  /** Sets the address of this live view, and resets the view for a new run. */
+  /** Sets the page's address, and resets the view for a new run. */
   reset() {
     history.replaceState(null, "", `/moot?thread=${this.thread}`);
     document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
@@ -115,7 +115,7 @@ class Live {
     if (event === "error") this.error = data?.message ?? data?.error ?? "The run failed.";
     if (event !== "updates") return;
     for (const [node, written] of Object.entries(data ?? {})) {
-      const within = place.length > 0 && (node === "open" || node === "close"); // of an inner debate
+      const within = place.length > 0 && (node === "open" || node === "close"); // a node of an inner debate
       if (node !== "__interrupt__" && written && !within) this.updates.push({ written, inner: place.length > 0 });
     }
     this.show();
@@ -154,7 +154,7 @@ class Live {
     this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}${loading}`);
   }
 
-  /** A note on models that may be loading on this machine, for which there is no progress. */
+  /** A note on models that this machine may have to load first; loading reports no progress. */
   loading() {
     const { model, embedder } = this.context ?? {};
     const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|vllm):/.test(embedder) && embedder].filter(Boolean);
@@ -187,7 +187,7 @@ class Live {
     mergeUpdates(this.debate, this.updates.splice(0));
   }
 
-  /** The server's description of the debate so far; null if nothing new is known, e.g. without a connection. */
+  /** The server's description of the debate so far; null if there is none, for example without a connection. */
   async tell(debate) {
     if (!(debate.graph ?? this.system)) return null; // there is no state yet
     const { turns = [], ...others } = debate;
@@ -229,7 +229,7 @@ class Live {
   /** Handles the end of a run: the debate asks something, or is over. */
   async end({ values, tasks }) {
     const asked = (tasks ?? []).flatMap((task) => task.interrupts ?? []);
-    this.updates.push({ written: values ?? {} }); // merged, because updates of subgraphs are not in these values yet
+    this.updates.push({ written: values ?? {} }); // merged, because these values lack the updates of unfinished subgraphs
     this.join();
     if (!asked.length || this.stopped) return this.finish();
     this.show();
@@ -294,7 +294,7 @@ class Live {
 const SENT = new WeakMap();
 const placeOf = ({ phase, round }) => `${phase} ${round}`;
 
-/** Turns as JSON. Folded rounds show only the answers, so their texts are cut, and only verified quotes are sent. */
+/** Turns as JSON. Folded rounds show only answers, so their other texts are cut and unverified quotes are left out. */
 function sent(turns, whole) {
   const last = [...new Set(turns.map(placeOf))].slice(-2);
   return turns.map((turn) => {
@@ -313,10 +313,10 @@ function listed(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-/** The next step in words, by the kind of the current one; `on` is the next round, null if rounds are not counted. */
+/** The next step in words, by the kind of the current step. `on` is the next round, or null if rounds are not counted. */
 const NEXT = {
   prepare: () => "the first answers are written.",
-  search: () => "answers are written from what is found.",
+  search: () => "answers are written from the evidence.",
   answer: (last, on) => (on === null ? "the answer is checked and stored." : `the answers are compared. If they agree, the debate may end here; if not, ${last ? "a decision is made" : `round ${on} follows`}.`),
   check: (last, on) => (on === null || last ? "the decision." : `the decision if the answers agree; else round ${on}.`),
   decide: () => "the report is written.",
@@ -324,7 +324,7 @@ const NEXT = {
   person: () => "the check waits for your answer.",
 };
 
-/** The step after the current ones, in words. */
+/** The step that follows the current steps, in words. */
 function nextOf(all, round, most) {
   const order = Object.keys(NEXT);
   const kind = order.filter((one) => all.some((of) => of.kind === one)).at(-1) ?? "answer";

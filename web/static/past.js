@@ -9,7 +9,7 @@ const ROUTE = "/moot/api/debates";
 const EVERY = 2000;
 const OPEN = ["running", "waiting"];
 
-/** One page of the list. It is updated while debates on it are running. */
+/** Shows a page of the list, and updates the page while listed debates run or wait. */
 export async function pastChecks(main, asked) {
   document.title = "Past checks - moot";
   const [page, words] = [Number(asked.get("page") ?? 1), asked.get("q") ?? ""];
@@ -59,14 +59,14 @@ const WORDS = { running: "under way", waiting: "waits for your answer", interrup
 /** Display names of systems. */
 export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial", find_claims: "Claims of a text" };
 
-/** A model without its provider; a fake model's whole name, because it is only a number otherwise. */
+/** A model's name without its provider. A fake model's name is whole, because the rest is only a number. */
 export function modelName(model) {
   return model.startsWith("fake:") ? model : model.split(":").slice(1).join(":");
 }
 
 function rowOf(one) {
   if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
-  const documented = one.id !== one.debate; // else it has no document yet
+  const documented = one.id !== one.debate; // otherwise, the debate has no document yet
   const href = one.thread ? `/moot?thread=${one.thread}` : documented ? `/moot/debates/${one.id}` : null;
   const claim = one.claim || "(no claim)";
   const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} stored`;

@@ -1,10 +1,10 @@
-// The questions of a debate to a person (LangGraph's interrupts): a proposal to accept, change or answer.
+// A debate's questions to a person (LangGraph's interrupts): each is a proposal to accept, to change or to answer.
 
 import { fault, h, link } from "./dom.js";
 import { TextsField } from "./given.js";
 
 /**
- * A form for interrupts. `answer` is called with the value to resume with; `names` are the display names of agents.
+ * A form for interrupts. `answer` is called with the value that resumes the debate; `names` are agents' display names.
  */
 export function question(asked, answer, names = {}) {
   const forms = asked.map((one) => formOf(one.value, (agent) => names[agent]?.[0] ?? agent));
@@ -32,7 +32,7 @@ export function question(asked, answer, names = {}) {
   return box;
 }
 
-/** One question: its form, and a function that reads the reply. An unchanged proposal is accepted. */
+/** The form of a question, and a function that reads the reply. An unchanged proposal counts as accepted. */
 function formOf(value, named) {
   const asked = value !== null && typeof value === "object" ? value : { about: String(value) };
   const { node, read } = (KINDS[asked.kind] ?? anything)(asked.proposed ?? {}, asked, named);
@@ -83,7 +83,7 @@ function verdict(proposed, _, named) {
   return { node: [draft, h("ul", {}, reasons), field.node], read: () => ({ question: field.area.value.trim() }) };
 }
 
-/** A question of another package's graph: shown as JSON, answered with JSON or text. */
+/** A question of an unknown kind: it is shown as JSON, and answered with JSON or text. */
 function anything(_, asked) {
   const field = area("Your answer (JSON, or text)", "");
   const read = () => {

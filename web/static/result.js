@@ -8,7 +8,7 @@ import { graphOf } from "./drawing.js";
 const ROUTE = "/moot/api/debates";
 const KINDS = { html: "Report (HTML)", md: "Markdown", json: "Everything (JSON)" };
 
-/** Shows the actions, and adds the drawings that need a script. */
+/** Shows the actions, adds drawings that need a script, and requests a missing summary. */
 export function showActions() {
   const bar = document.getElementById("tools");
   if (!bar) return;
@@ -37,9 +37,9 @@ async function draw(id) {
   }
 }
 
-/** Requests the summary of a debate, if its settings ask for one. */
+/** Requests the summary of a debate, and shows it. */
 async function requestSummary(id, problem) {
-  announce("Summing the debate up for readers of its report.");
+  announce("A summary of the debate is being written.");
   try {
     await ask(`${ROUTE}/${id}/summary`, { method: "POST" });
     if ((await ask(`${ROUTE}/${id}`)).document.reader_summary) location.reload();

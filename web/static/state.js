@@ -1,17 +1,17 @@
-// The state of a running debate. Updates of nodes are merged here as the server's reducers do, so that a debate can be
-// watched between two states of the server. At the end, the server's document replaces it.
+// The state of a running debate. Updates of nodes are merged here as the server's reducers merge them, so that a debate
+// can be watched between two states of the server. At the end, the server's document replaces this state.
 
 const STANDINGS = ["seed", "discarded", "disputed", "discovered", "admitted"];
 const PHASES = ["negotiation", "primary", "switched", "panel"];
 
-/** A value that replaces the server's value instead of being merged by the reducer: LangGraph's Overwrite as JSON. */
+/** LangGraph's Overwrite as JSON: the server's reducer replaces its value with this value, without merging them. */
 export const overwrite = (value) => ({ __overwrite__: value });
 
 const JOINED = { turns: joinTurns, evidence: joinEvidence, round_log: joinRounds, warnings: joinList, debates: joinList, corpora: joinList };
 
 /**
- * Merges updates of nodes ({written, inner}[], in order) at once, so that each list is merged only once. Subgraphs
- * (`inner`) return most values when they end; only their lists, such as turns, are merged now.
+ * Merges updates of nodes ({written, inner}[], in order) together, so that each list is merged only once. A subgraph
+ * (`inner`) returns most values when it ends; only its lists, such as turns, are merged now.
  */
 export function mergeUpdates(debate, updates) {
   const more = {};
@@ -29,7 +29,7 @@ export function mergeUpdates(debate, updates) {
 
 const KEYS = new WeakMap();
 
-/** A turn's key; it is cached, because turns are replaced and never changed. */
+/** A turn's key, cached because a turn object never changes: an update replaces it. */
 function keyOf(turn) {
   if (!KEYS.has(turn)) KEYS.set(turn, JSON.stringify([turn.phase, turn.round, turn.agent, turn.step, turn.number ?? null]));
   return KEYS.get(turn);

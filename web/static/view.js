@@ -2,11 +2,11 @@
 
 import { chip, h, icon, slices, spoken, sync } from "./dom.js";
 
-/** With more debaters than this, the table has a row for each answer instead of each debater. */
+/** With more debaters than this, the table has a row for each answer, not for each debater. */
 const MANY = 8;
-/** Turns drawn between two checks of the elapsed time. */
+/** The number of turns that are drawn between two checks of the elapsed time. */
 const A_FEW = 10;
-/** Future rounds have columns only if the debate has at most this many rounds. */
+/** Rounds that have not begun have columns only if the debate has at most this many rounds. */
 const MOST_COLUMNS = 6;
 
 /** Shows a debate in an element, and updates it while the debate runs. */
@@ -39,7 +39,7 @@ export class DebateView {
     this.next.textContent = next;
   }
 
-  /** Sets the running steps, {agent, round, doing}[]; only the table of answers is drawn again. */
+  /** Sets the running steps, {agent, round, doing}[]. Draws only the table of answers again. */
   working(all) {
     this.busy = all;
     if (this.told) this.#drawAnswers();

@@ -6,7 +6,7 @@ from moot.evals import Benchmark, Item
 
 
 def item(record: Any) -> Item:
-    """Converts a record to a claim, and its right answer to a label of moot's task."""
+    """Converts a record to an item: the motion becomes the claim, and ``carried`` becomes a label of the task."""
     carried = record.fields["carried"]
     return Item(claim=record.fields["motion"], gold=("SUPPORTS" if carried else "REFUTES",))
 
