@@ -1,4 +1,4 @@
-"""CortexDebate (Sun et al., Findings of ACL 2025; S3, algorithm 1): a sparse debate, in which trust decides who hears
+"""CortexDebate (Sun et al., Findings of ACL 2025, algorithm 1): a sparse debate, in which trust decides who hears
 whom.
 
 every agent answers independently and states its confidence

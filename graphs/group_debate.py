@@ -34,7 +34,7 @@ from pydantic import Field
 
 
 class GroupSettings(RoundsSettings):
-    """Settings of GroupDebate. The default numbers of rounds and agents are those of S3's experiments with it."""
+    """Settings of GroupDebate. The default numbers of rounds and agents are from CortexDebate's experiments."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
     agents: Agents = Field(

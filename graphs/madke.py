@@ -1,4 +1,4 @@
-"""Multi-agent debate with knowledge enhancement (MADKE; Wang et al.; S4, algorithm 1).
+"""Multi-agent debate with knowledge enhancement (MADKE; Wang et al., algorithm 1).
 
 fill a pool of evidence from every source, once
 repeat, for every debater at the same time (with `sequential_talk`, one after the other from the second round on):
@@ -8,7 +8,7 @@ until the debaters agree, or the rounds are used up
     debaters agree if their answers are the same; if answers in words differ in their texts, the judge decides
 the summariser states which of the last answers is the result of the debate
 
-S4 asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, whose
+MADKE asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, whose
 reply could not change the result.
 """
 
@@ -53,7 +53,7 @@ class MadkeSettings(PoolDebateSettings):
     )
     selection: bool = Field(default=True, description="Off: every debater is given the whole pool.")
     web_titles: bool = Field(
-        default=True, description="Off: only the snippets of a web search's results are shown, as in S4."
+        default=True, description="Off: only the snippets of a web search's results are shown, as in MADKE."
     )
     sequential_talk: bool = Field(
         default=False,

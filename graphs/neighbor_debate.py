@@ -17,7 +17,7 @@ from pydantic import Field
 
 
 class NeighborSettings(RoundsSettings):
-    """Settings of neighbor debate. The default numbers of rounds and agents are those of S3's experiments with it."""
+    """Settings of neighbor debate. The default numbers of rounds and agents are from CortexDebate's experiments."""
 
     agents: Agents = Field(
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."

@@ -34,7 +34,7 @@ MADKE = {
     "web_titles": False,
     **WHOLE,
 }
-"""Settings that all of MADKE's experiments share (S4 4.4)."""
+"""Settings that all of MADKE's experiments share (MADKE, 4.4)."""
 
 PRESETS = {
     "fast": Preset(
@@ -94,7 +94,8 @@ PRESETS = {
         settings={**MADKE, "sources": ["wikipedia", "chroma:textbooks"]},
     ),
 }
-"""Every preset by name. Presets with a task are Tool-MAD's settings for special domains (S0 4.4, C.2; S1 IV-D)."""
+"""Every preset by name. Presets with a task are Tool-MAD's settings for special domains (first version:
+4.4, C.2; second version: IV-D)."""
 
 
 def load_preset(name: str | None) -> Preset:

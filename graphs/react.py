@@ -22,7 +22,7 @@ from pydantic import Field
 
 
 class ReactSettings(SingleReaderSettings):
-    """Settings of ReAct. The default source is a vector store, as in S1; the default limit of tool calls is ours."""
+    """Settings of ReAct. The default source is a vector store, as in Tool-MAD; the limit of tool calls is ours."""
 
     sources: tuple[Source, ...] = Field(
         default=("chroma",),

@@ -26,7 +26,7 @@ class ReconcileSettings(RoundsSettings):
 
     voting: Literal["confidence", "majority"] = Field(
         default="confidence",
-        description="confidence: votes count by their confidence; majority: each counts one, as in S3.",
+        description="confidence: votes count by their confidence; majority: each counts one, as in CortexDebate.",
     )
 
 

@@ -1,4 +1,6 @@
-"""Multi-agent debate (Du et al., ICML 2024, arXiv:2305.14325; "MLD" in S3, "MAD" in S4): all agents hear all others.
+"""Multi-agent debate (Du et al., ICML 2024, arXiv:2305.14325): all agents hear all others.
+
+CortexDebate's paper calls it "MLD", MADKE's paper "MAD".
 
 every agent answers independently
 repeat until the rounds are used up:

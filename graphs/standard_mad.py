@@ -1,4 +1,4 @@
-"""Standard multi-agent debate, the baseline of PROClaim (S2, section 4): one retrieval, two debaters, a judge.
+"""Standard multi-agent debate, the baseline in PROClaim's paper (section 4): one retrieval, two debaters, a judge.
 
 search every source for the claim, once
 repeat, for one debater after the other:

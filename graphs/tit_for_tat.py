@@ -1,4 +1,6 @@
-"""Debate in tit for tat (Liang et al., EMNLP 2024, arXiv:2305.19118; "MAD" in S0 and S1): two sides and a moderator.
+"""Debate in tit for tat (Liang et al., EMNLP 2024, arXiv:2305.19118): two sides and a moderator.
+
+Tool-MAD's papers call it "MAD".
 
 repeat:
     the affirmative debater answers and argues, then the negative debater contradicts

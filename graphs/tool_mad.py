@@ -1,4 +1,4 @@
-"""Tool-MAD with the stability score (Jeong et al., second version; S1).
+"""Tool-MAD with the stability score (Jeong et al., second version).
 
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence

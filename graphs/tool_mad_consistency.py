@@ -1,4 +1,4 @@
-"""Tool-MAD with the consistency score (Jeong et al., first version; S0).
+"""Tool-MAD with the consistency score (Jeong et al., first version).
 
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence

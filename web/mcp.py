@@ -38,9 +38,7 @@ SETTINGS = (
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
 """Settings that are arguments of their own if a system has them; other settings go into the argument ``settings``."""
-DEFAULT_TOOL = (
-    " Use this tool to check a claim unless the user names another; it makes some 20 to 30 calls to the model."
-)
+DEFAULT_TOOL = " Use this tool to check a claim, unless the user names another; it makes 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 INVALID_PARAMS = -32602
 """JSON-RPC's code for parameters that are not valid."""
@@ -72,7 +70,7 @@ COST = {
         "completion_tokens": {"type": "integer"},
         "usd": {
             "type": ["number", "null"],
-            "description": "By list prices; null if the price of a model is not known.",
+            "description": "By list prices; null if a model's price is not known.",
         },
         "seconds": {"type": "number"},
     },

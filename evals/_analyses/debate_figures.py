@@ -2,9 +2,10 @@
 
 They are computed as soon as a result document is read, so that no document stays in memory.
 
-S1 (figures 10 and 11) and S0 (figure 4): the scores of right and wrong answers, and whether the judge takes the answer
-with the higher score. S3 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, number of opponents
-and prompt length.
+- Tool-MAD, second version, figures 10 and 11: the scores of right and wrong answers.
+- Tool-MAD, first version, figure 4: whether the judge takes the answer with the higher score.
+- CortexDebate, tables 3, 4, 7 and 8: consensus after each round, each agent's accuracy, number of opponents and prompt
+  length.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class DebateFigures(NamedTuple):
 
     ``agreed``: for each round in which several agents voted, whether all gave the same answer. ``judge_choices``: the
     judge's choice by each kind of score, as from `judge_follows`. ``debates``, ``collisions`` and ``revisions``: a
-    CortexDebate's measures, which S3 calls DN, DVC and CVR (`moot.evals._stats.debate_measures`); empty or None for
+    CortexDebate's measures DN, DVC and CVR (`moot.evals._stats.debate_measures`); empty or None for
     other systems. ``context``: each agent's mean prompt length in a round, in tokens; None if it is unknown.
     """
 
@@ -107,7 +108,7 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 
 
 def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """For each kind of score, whether the judge took the answer with the higher average (S0, figure 4).
+    """Whether the judge took the answer with the higher average, by kind of score (Tool-MAD, first version, figure 4).
 
     The result is empty unless a single judge decided between two debaters with different last answers. A score is left
     out if a debater's average is unknown, or if both averages are equal.
@@ -132,7 +133,7 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
 
 
 def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
-    """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
+    """The share of debates in consensus after each round, in [0, 1] (CortexDebate, table 8).
 
     A debate that has ended keeps its last state in later rounds. Debates without a vote of several agents do not count;
     the result is empty if no debate counts.

@@ -1,4 +1,4 @@
-"""Graders of free-text answers (S4): refuse models that also debate, ask models, and read people's grades."""
+"""Graders of free-text answers (MADKE): refuse models that also debate, ask models, and read people's grades."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-validated grid search for the weight of votes in PROClaim's confidence (S2 2.8, app. M.1, table 11)."""
+"""Cross-validated grid search for the weight of votes in PROClaim's confidence (PROClaim, 2.8, app. M.1, table 11)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read_panel(document: Mapping[str, Any], right: bool) -> Panel | None:
 
 
 def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
-    """The confidence of a trial, recomputed with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
+    """The confidence of a trial, recomputed with other weights, in [0, 1] (PROClaim, Eq. 4 and 5)."""
     base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
     winning = round(panel.sigma * panel.votes)
     return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)

@@ -28,7 +28,10 @@ def debate_figures(system: System) -> list[DebateFigures]:
 
 
 def score_gaps_table(study: Study) -> Table | None:
-    """Mean scores of right and wrong answers, in the last round and in all rounds (S1, figures 3, 10 and 11)."""
+    """Mean scores of right and wrong answers, in the last round and in all rounds.
+
+    Source: Tool-MAD, second version, figures 3, 10 and 11.
+    """
     heads = [SYSTEM, *columns("text", score="", rounds="answers of"), *columns("count", right="right answers")]
     heads += [*columns("share", right_mean="their mean score"), *columns("count", wrong="wrong answers")]
     heads += columns("share", wrong_mean="their mean score")
@@ -64,7 +67,10 @@ def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
 
 
 def judge_follows_table(study: Study) -> Table | None:
-    """Whether the judge takes the answer with the higher score, and whether that answer is right (S0, figure 4)."""
+    """Whether the judge takes the answer with the higher score, and whether that answer is right.
+
+    Source: Tool-MAD, first version, figure 4.
+    """
     heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates counted")]
     heads += columns(
         "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
@@ -91,7 +97,7 @@ def judge_follows_table(study: Study) -> Table | None:
 
 
 def consensus_rounds_table(study: Study) -> Table | None:
-    """The share of debates in consensus after each round (S3, table 8)."""
+    """The share of debates in consensus after each round (CortexDebate, table 8)."""
     heads = [SYSTEM, Column("round", "after round"), *columns("count", held="debates in the round")]
     heads += columns("share", consensus="in consensus", consensus_held="in consensus, of the debates in the round")
     rows: list[list[Cell]] = []
@@ -105,7 +111,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
     return make_table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: the "
+        "Rounds are numbered as in documents: if first answers are round 0, the paper's first round is 1. In consensus: the "
         "share of all debates in which several agents voted; debates that have ended keep their last state. The score "
         f"by round is in the table of rounds. {POOLED}",
         heads,
@@ -114,7 +120,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's accuracy in its first and last answers, Avg-DN, and prompt length (S3, tables 3, 4, 7)."""
+    """Each agent's accuracy in its first and last answers, Avg-DN, and prompt length (CortexDebate, tables 3, 4, 7)."""
     title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
@@ -144,7 +150,7 @@ def agents_table(study: Study) -> Table | None:
 
 
 def viewpoints_table(study: Study) -> Table | None:
-    """Colliding viewpoints (DVC), correct revisions (CVR) and prompt lengths per item (S3, tables 3, 6 and 7)."""
+    """DVC (colliding viewpoints), CVR (correct revisions), prompt lengths per item (CortexDebate, tables 3, 6, 7)."""
     heads = [SYSTEM, *columns("count", items="", debates="sparse debates"), *columns("number", dvc="DVC", cvr="CVR")]
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
@@ -173,7 +179,7 @@ def viewpoints_table(study: Study) -> Table | None:
 
 
 def weights_table(study: Study) -> Table | None:
-    """The calibration error of trials by the weight of votes, and with a weight chosen on other items (S2, table 11).
+    """The calibration error of trials by the weight of votes, and with a cross-validated weight (PROClaim, table 11).
 
     Items without a verdict have no confidence, and are left out.
     """

@@ -1,8 +1,11 @@
 """Figures that the papers published for the same systems on the same benchmarks, next to ours.
 
 The figures are printed in the papers' tables; ``published.jsonl`` names each table. A figure is left out if its measure
-or its items are not those of the benchmark here: S3's figures on GPQA, LongBench and SQuAD; all figures on MedQA,
-because the papers do not state the number of options; and PROClaim's on FEVEROUS, because they are for two labels.
+or its items are not those of the benchmark here:
+
+- CortexDebate's figures on GPQA, LongBench and SQuAD,
+- all figures on MedQA, because the papers do not state the number of options,
+- PROClaim's figures on FEVEROUS, because they are for two labels.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ logs:
 The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose in these cases:
 
 - Without statements, RAGAS returns NaN; without evidence or answer, it raises a `ValueError`. Moot's score is null.
-- If RAGAS's model calls the answer noncommittal in every call, RAGAS returns 0. Moot's score is the mean, because S1
-  has no such rule.
+- If RAGAS's model calls the answer noncommittal in every call, RAGAS returns 0. Moot's score is the mean, because
+  Tool-MAD has no such rule.
 - If the model writes no question, RAGAS returns 0. Moot's score is null.
 
 `moot eval ragas` counts these cases as missing data, except for noncommittal answers, which have RAGAS's 0. RAGAS
@@ -69,7 +69,7 @@ MOST_FAILURES = 10
 async def ragas_faithfulness(
     claim: str, rationale: str, evidence_texts: Sequence[str], llm: InstructorBaseRagasLLM
 ) -> float:
-    """F = supported statements / statements, computed by RAGAS with two calls (S1, section III, takes F from RAGAS).
+    """F = supported statements / statements, computed by RAGAS with two calls (Tool-MAD, second version, section III).
 
     Args:
         claim: the claim that the rationale is about.
@@ -96,7 +96,7 @@ async def ragas_faithfulness(
 async def ragas_answer_relevance(
     claim: str, answer: str, llm: InstructorBaseRagasLLM, encoder: Encoder, n: int = 3
 ) -> float:
-    """AR = mean over n questions q_i of cos(e(c), e(q_i)), computed by RAGAS with n successive calls (S1, section III).
+    """AR = mean over n questions q_i of cos(e(c), e(q_i)), by RAGAS with n successive calls (Tool-MAD, section III).
 
     Args:
         claim: the claim or question.

@@ -204,7 +204,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
     earlier have no influence. If the round is the last one of all these debates, the distance is 0. There is no
     p-value, because a p-value needs independent samples.
 
-    S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible, so its figure is not reproduced here.
+    PROClaim (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible, so they are not reproduced.
 
     Args:
         trajectories: for each item a figure (such as a reflection score) in each round of its debate; None if the

@@ -1,7 +1,7 @@
-"""Measures of debates, from result documents: MADKE's consistency (S4), and CortexDebate's measures of rounds (S3).
+"""Measures of debates, from result documents: MADKE's consistency, and CortexDebate's measures of rounds.
 
-A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports means per
-question, so the measure of several documents is the mean over them.
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). CortexDebate's paper
+reports means per question, so the measure of several documents is the mean over them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def consistent(document: Document) -> bool:
 
 
 def consistent_share(documents: Sequence[Document]) -> float:
-    """Cons = consistent debates / N (S4, Eq. 8), in [0, 1]. Failed debates count in N.
+    """Cons = consistent debates / N (MADKE, Eq. 8), in [0, 1]. Failed debates count in N.
 
     Args:
         documents: result documents.
@@ -51,7 +51,7 @@ def consistent_share(documents: Sequence[Document]) -> float:
 
 
 def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool]) -> float:
-    """Co2 = consistent debates with a correct answer / N (S4, Eq. 7), in [0, 1]. Failed debates count in N.
+    """Co2 = consistent debates with a correct answer / N (MADKE, Eq. 7), in [0, 1]. Failed debates count in N.
 
     Args:
         documents: a result document for each question.
@@ -72,7 +72,7 @@ def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool
 
 
 def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
-    """Avg-DN: each agent's mean number of `debates` per question (S3, Table 4).
+    """Avg-DN: each agent's mean number of `debates` per question (CortexDebate, Table 4).
 
     In a full graph of n agents, it is rounds x (n - 1). A document without a round of debate counts with 0 debates for
     each agent.
@@ -91,7 +91,7 @@ def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: the number of `collisions` in its debate, counted in each round (S3, Table 3).
+    """DVC of one question: the number of `collisions` in its debate, counted in each round (CortexDebate, Table 3).
 
     Args:
         document: a result document of `cortex_debate`.
@@ -100,7 +100,7 @@ def viewpoint_collisions(document: Document) -> int:
 
 
 def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
-    """CVR of one question: the number of `collisions` that correct the agent who reads the answer (S3, Table 3).
+    """CVR of one question: the number of `collisions` that correct the reading agent (CortexDebate, Table 3).
 
     A collision of round d counts if the reader was wrong in round d - 1, is right in round d, and now gives the answer
     that the other agent gave in round d - 1. If two opponents gave that answer, both collisions count.
@@ -127,7 +127,7 @@ ANSWERING = ("respond", "answer", "argue")
 
 
 def context_tokens(document: Document) -> dict[str, float | None]:
-    """The mean length of each agent's prompts for an answer, over the rounds, in tokens (S3, Table 7).
+    """The mean length of each agent's prompts for an answer, over the rounds, in tokens (CortexDebate, Table 7).
 
     In each round, only the agent's first call with a known number of tokens counts, so retries after an unusable reply
     add nothing.

@@ -318,8 +318,8 @@ def under_policies(
     Returns:
         The score for each policy. ``wrong``: an abstention is not right. ``left_out``: an abstention is not counted;
         the score's ``coverage`` is the share of counted items. ``open_label``: an abstention counts as `open_label`.
-        ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not refuted (S2, appendix
-        C). The last two scores are None if the task has no such label.
+        ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not refuted (PROClaim,
+        appendix C). The last two scores are None if the task has no such label.
     """
     answered = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome != ABSTAINED]
     left = score([right for right, _ in answered], [outcome for _, outcome in answered])

@@ -110,7 +110,7 @@ def is_model_fault(document: Document) -> bool:
 
 
 def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None]:
-    """Best-of-runs: for each item whether any run was right, as if an oracle picked the run (S2, table 3).
+    """Best-of-runs: for each item whether any run was right, as if an oracle picked the run (PROClaim, table 3).
 
     Args:
         correct: for each run whether each item was right, in the same order; None if the item is missing.

@@ -1,4 +1,4 @@
-"""Measures of PROClaim's trials besides their verdicts, from result documents (S2 4.2, 4.7, app. O).
+"""Measures of PROClaim's trials besides their verdicts, from result documents (PROClaim, 4.2, 4.7, app. O).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
 count with the data that they have: a trial that failed before the panel has no verdicts, but may have turns and rounds.
@@ -57,7 +57,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
     """Cohen's kappa of two judges = (agreement - agreement by chance) / (1 - agreement by chance), in [-1, 1].
 
     A case counts only if both judges gave a verdict: a missing verdict is not a category. A judge can also be compared
-    with the gold verdicts (S2 app. D).
+    with the gold verdicts (PROClaim, app. D).
 
     Args:
         first: one judge's verdict of each case; None if it gave none.
@@ -80,7 +80,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
-    """`cohen_kappa` of each pair of judges, over the documents with both verdicts (S2 4.1); {} for a single judge.
+    """`cohen_kappa` of each pair of judges, over documents with both verdicts (PROClaim, 4.1); {} for a single judge.
 
     Args:
         documents: result documents of trials.
@@ -94,7 +94,7 @@ def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float |
 
 
 def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
-    """The mean of `cohen_kappas` over the pairs for which it is known (S2 table 3); None if it is known for no pair.
+    """The mean of the known `cohen_kappas` (PROClaim, table 3); None if none is known.
 
     Args:
         documents: result documents of trials.
@@ -132,7 +132,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
 
 
 def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
-    """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
+    """`fleiss_kappa` of the panels: PROClaim's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
 
     A panel counts only if it has a verdict from every judge that appears in any of the documents.
 
@@ -146,7 +146,7 @@ def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
-    """The shares of unanimous and of split panels (S2 table 3), over the panels that `panel_fleiss_kappa` counts.
+    """The shares of unanimous and of split panels (PROClaim, table 3), of those that `panel_fleiss_kappa` counts.
 
     Args:
         documents: result documents of trials.
@@ -165,7 +165,7 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 
 
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
-    """Mean scores from the role-switch analysis, in [0, 10] (S2 app. O.1).
+    """Mean scores from the role-switch analysis, in [0, 10] (PROClaim, app. O.1).
 
     The keys are ``plaintiff_counsel``, ``defense_counsel`` and ``overall``. Each mean is over the documents in which
     the score is known; it is None if there is no such document, for example because no trial had a role switch.
@@ -245,7 +245,7 @@ def _count_words(text: str) -> int:
 
 
 def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
-    """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
+    """Each counsel's `concessions` per 1,000 words of all its arguments (PROClaim, app. O.2, with three markers).
 
     A turn without an argument adds no words. The rate is None if a counsel wrote no words.
 
@@ -289,7 +289,7 @@ def changes(trajectory: Sequence[float | None]) -> list[float]:
 
 
 def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primary") -> float | None:
-    """The mean absolute change of the `reflection_trajectory` from round to round, in [0, 2] (S2 app. O.3).
+    """The mean absolute change of the `reflection_trajectory` from round to round, in [0, 2] (PROClaim, app. O.3).
 
     Every change in every debate has the same weight, so longer debates weigh more. None if no debate has two known
     values in a row.
@@ -304,7 +304,7 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 def instability(trajectory: Sequence[float | None]) -> float | None:
     """The instability of a trajectory: the population standard deviation of its `changes`, in the values' unit.
 
-    The formula is ours. S2 (4.2, app. P) finds that the reflection scores of wrong predictions oscillate, but defines
+    The formula is ours. PROClaim (4.2, app. P) finds that reflection scores of wrong predictions oscillate, but defines
     no measure of oscillation. Ours is 0 if the values are constant or change by the same amount in each round, and
     about d if they go up and down by d. The standard deviation of the values themselves could not distinguish a trend
     from an oscillation.
@@ -321,7 +321,7 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
 
 
 def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
-    """The mean novelty of the evidence that debates retrieved in each round, from round 1 (S2 figure 3).
+    """The mean novelty of the evidence that debates retrieved in each round, from round 1 (PROClaim, figure 3).
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
 

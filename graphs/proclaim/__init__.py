@@ -1,4 +1,4 @@
-"""Trial with progressive retrieval and switched sides (PROClaim; Chowdhury et al.; S2, algorithm 1).
+"""Trial with progressive retrieval and switched sides (PROClaim; Chowdhury et al., algorithm 1).
 
 negotiate the evidence:
     find the premises of the claim, and at the same time a supporting and a challenging query

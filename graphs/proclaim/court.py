@@ -1,4 +1,4 @@
-"""A debate in court (PROClaim; S2, sections 2.4 to 2.7), and the subgraphs of its rounds."""
+"""A debate in court (PROClaim, sections 2.4 to 2.7), and the subgraphs of its rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps before the debates of a trial: search, challenges and admission of evidence (PROClaim; S2, sections 2.1 to
+"""The steps before the debates of a trial: search, challenges and admission of evidence (PROClaim, sections 2.1 to
 2.3).
 """
 

@@ -1,4 +1,4 @@
-"""The steps after the debates of a trial: the analysis of consistency, and the judges (PROClaim; S2, section 2.8)."""
+"""The steps after the debates of a trial: the analysis of consistency, and the judges (PROClaim, section 2.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CortexDebate's debating graph: decides from the last round's answers who hears whom (S3, section 4.2)."""
+"""CortexDebate's debating graph: decides from the last round's answers who hears whom (CortexDebate, section 4.2)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pair(one: str, other: str) -> str:
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """For each agent, the mean of the scores that others gave its answer (S3, appendix E); None without scores.
+    """The mean of the scores that others gave each agent's answer (CortexDebate, appendix E); None without scores.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -107,7 +107,7 @@ def edge_weights(
     peer_scores: Mapping[str, float | None] | None = None,
     n: int | None = None,
 ) -> Weights:
-    """The weight of every edge i -> j in round d: MDM's W (S3, Eq. 9), or that of an ablation (S3, 5.3).
+    """The weight of every edge i -> j in round d: MDM's W (CortexDebate, Eq. 9), or an ablation's weight (5.3).
 
     Args:
         known: the history from `extend_history`.
@@ -148,7 +148,7 @@ def next_round(
     seed: int = 0,
     n: int | None = None,
 ) -> Round:
-    """The edges of round d, from the answers of round d - 1 (S3, section 4.2, steps 1 and 2).
+    """The edges of round d, from the answers of round d - 1 (CortexDebate, section 4.2, steps 1 and 2).
 
     In the returned history, ``confidence`` has the H of round d - 1.
 

@@ -29,7 +29,7 @@ def kept_edges(document: Document) -> list[Edge]:
 
 
 def debates(document: Document) -> dict[str, int]:
-    """Each agent's number of debates (S3, Table 4): how often others heard it as an opponent, in all rounds."""
+    """Each agent's number of debates (CortexDebate, Table 4): how often others heard it, in all rounds."""
     edges = kept_edges(document)
     agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
     return {agent: sum(edge.source == agent for edge in edges) for agent in agents}

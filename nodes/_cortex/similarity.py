@@ -1,4 +1,4 @@
-"""The similarity of two agents' outputs, by cosine, cross-encoder or prompt (S3, Eq. 6; D.2, table 10)."""
+"""The similarity of two agents' outputs, by cosine, cross-encoder or prompt (CortexDebate, Eq. 6; D.2, table 10)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROLE = "similarity"
 
 
 def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
-    """The outputs of the agents with a valid answer: answer and reasons, without the confidence (S3, Eq. 6)."""
+    """The outputs of agents with a valid answer: answer and reasons, not the confidence (CortexDebate, Eq. 6)."""
     given = [turn for turn in answers if turn.get("answer") is not None]
     return {turn["agent"]: f"{turn['answer']}\n{turn.get('rationale')}" for turn in given}
 
@@ -87,7 +87,7 @@ async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossS
 async def rate_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
-    """A model's rating of the similarity of two outputs, from 0 to 1, in one call (S3, D.2).
+    """A model's rating of the similarity of two outputs, from 0 to 1, in one call (CortexDebate, D.2).
 
     Args:
         claim: the claim of the debate.

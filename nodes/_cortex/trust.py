@@ -1,4 +1,4 @@
-"""CortexDebate's trust formula, and the rules that prune its debating graph (S3, section 4.2).
+"""CortexDebate's trust formula, and the rules that prune its debating graph (CortexDebate, section 4.2).
 
 Pure functions of plain values. An edge i -> j means that j reads i's last answer: i is the source of the edge, j its
 target. Weights have the form ``{target: {source: weight}}``, opponents the form ``{target: [source, ...]}``. Every
@@ -20,7 +20,7 @@ Weights = dict[str, dict[str, float]]
 Opponents = dict[str, list[str]]
 
 THRESHOLDS = (0.3, 0.6, 0.8)
-"""The thresholds low, middle and high of recalibrated confidences (S3, Eq. 2)."""
+"""The thresholds low, middle and high of recalibrated confidences (CortexDebate, Eq. 2)."""
 TOLERANCE = 1e-9
 """Values count as equal up to this relative difference, because rounding may make equal values differ."""
 
@@ -28,7 +28,7 @@ TOLERANCE = 1e-9
 
 
 def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
-    """Recalibrated confidence (S3, Eq. 2): high if h >= high, middle if h >= middle, else the larger of h and low.
+    """Recalibrated confidence: high if h >= high, middle if h >= middle, else max(h, low) (CortexDebate, Eq. 2).
 
     Args:
         h: the confidence that an agent states, in [0, 1].
@@ -48,7 +48,7 @@ def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | No
 
 
 def loss(parameters: float, tokens: float) -> float:
-    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the expected loss of a model of this size (S3, Eq. 3).
+    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the expected loss of a model of this size (CortexDebate, Eq. 3).
 
     Args:
         parameters: N, the number of the model's parameters, such as 70e9.
@@ -63,7 +63,7 @@ def loss(parameters: float, tokens: float) -> float:
 
 
 def credibility(parameters: float, tokens: float) -> float:
-    """C = 1 / L(N, M), below 1 / 1.69 (S3, Eq. 4).
+    """C = 1 / L(N, M), below 1 / 1.69 (CortexDebate, Eq. 4).
 
     Args:
         parameters: N, as for `loss`.
@@ -98,7 +98,7 @@ def credibilities(
 
 
 def reliability(previous: float, d: int, confidence: float) -> float:
-    """R_d = (R_{d-1} (d - 1) + H) / d: the mean of an agent's confidences in rounds 0 to d - 1 (S3, Eq. 5).
+    """R_d = (R_{d-1} (d - 1) + H) / d: the mean of an agent's confidences in rounds 0 to d - 1 (CortexDebate, Eq. 5).
 
     Args:
         previous: R_{d-1}; ignored at d = 1.
@@ -114,7 +114,7 @@ def reliability(previous: float, d: int, confidence: float) -> float:
 
 
 def mean_similarity(previous: float, d: int, cosine: float) -> float:
-    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (S3, Eq. 6).
+    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (CortexDebate, Eq. 6).
 
     Args:
         previous: Sim_{d-1}; ignored at d = 1.
@@ -130,12 +130,12 @@ def mean_similarity(previous: float, d: int, cosine: float) -> float:
 
 
 def intimacy(similarity: float) -> float:
-    """I = 1 - Sim (S3, Eq. 7), in [0, 2]: the mean distance between the outputs of two agents."""
+    """I = 1 - Sim (CortexDebate, Eq. 7), in [0, 2]: the mean distance between the outputs of two agents."""
     return 1 - similarity
 
 
 def self_orientation(d: int, n: int, kept_before: int) -> int:
-    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): how often others did not keep an agent as an opponent before round d.
+    """S_d = (d - 1)(n - 1) - P_d (CortexDebate, Eq. 8): how often others did not keep an agent before round d.
 
     Args:
         d: the round of debate, from 1.
@@ -152,7 +152,10 @@ def self_orientation(d: int, n: int, kept_before: int) -> int:
 
 
 def weight(c: float, r: float, i: float, s: float) -> float:
-    """W = C R I / (S + 1) (S3, Eq. 9). The + 1 is ours: S3 divides by S, and S is 0 for all agents at d = 1."""
+    """W = C R I / (S + 1) (CortexDebate, Eq. 9).
+
+    The + 1 is ours: the paper divides by S, and S is 0 for all agents at d = 1.
+    """
     return c * r * i / (s + 1)
 
 
@@ -183,9 +186,9 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
 }
 """The pruning rules by name; each takes the weights of the edges into one target and returns the sources to keep.
 
-S3's own rule is the average: it keeps edges with at least the mean weight (S3, Eq. 10, 11). The other rules are
-variants (S3, D.1). In S3 each agent has four opponents, so bottom-3-removed keeps one. With three or fewer opponents,
-it also keeps one (our choice), because otherwise none would be left.
+CortexDebate's own rule is ``average``: it keeps edges with at least the mean weight (Eq. 10, 11). The other rules are
+variants (appendix D.1). The paper's agents have four opponents each, so ``bottom-3-removed`` keeps one. With three or
+fewer opponents, it also keeps one (our choice), because otherwise none would be left.
 """
 
 
@@ -198,10 +201,11 @@ def agents_heard(
     d: int = 1,
     seed: int = 0,
 ) -> Opponents:
-    """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
+    """The agents whose last answers each agent reads (CortexDebate, Eq. 12; 5.3 and appendix E).
 
-    In a full graph, an agent reads all opponents, by descending weight (our choice; S3 names no order). In a sparse
-    graph, it reads some opponents, in the order of the agents. ``evaluation`` decides which:
+    In a full graph, an agent reads all opponents, by descending weight (our choice; the paper names no order).
+
+    In a sparse graph, it reads some opponents, in the order of the agents. ``evaluation`` decides which:
 
     - ``mdm`` and ``mdm_without_i_and_s``: those that ``pruning`` keeps.
     - ``self`` and ``peer``: those whose confidence or score is above the mean of all agents, possibly none.

@@ -211,6 +211,6 @@ def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, f
 def graph_report(state: DebateState) -> dict[str, Any]:
     """Entries for ``metrics``: how often each agent was heard, and the number of edges between different answers.
 
-    These are the numbers of S3's tables 3 and 4.
+    These are the numbers of CortexDebate's tables 3 and 4.
     """
     return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

@@ -1,4 +1,4 @@
-"""The admissibility of evidence (PROClaim; S2, section 2.3, Eq. 6): its weight, and the ruling on it."""
+"""The admissibility of evidence (PROClaim, section 2.3, Eq. 6): its weight, and the ruling on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_above(value: float, threshold: float) -> bool:
 
 
 def admissibility(relevance: float, credibility: float) -> float:
-    """w = relevance x credibility (S2, Eq. 6), all in [0, 1].
+    """w = relevance x credibility (PROClaim, Eq. 6), all in [0, 1].
 
     Args:
         relevance: how relevant the piece is for the claim, in [0, 1].
@@ -32,7 +32,7 @@ def admissibility(relevance: float, credibility: float) -> float:
 
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
-    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (S2, section 2.3).
+    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (PROClaim, section 2.3).
 
     Args:
         weight: the weight of the piece, from `admissibility`.

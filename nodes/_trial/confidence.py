@@ -1,4 +1,4 @@
-"""The panel's verdict and the confidence in it (PROClaim; S2, section 2.8, appendices M and N)."""
+"""The panel's verdict and the confidence in it (PROClaim, section 2.8, appendices M and N)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class PanelVerdict:
 
 
 def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
-    """The verdict with most votes (S2, section 2.8); None if no judge gave a verdict.
+    """The verdict with most votes (PROClaim, section 2.8); None if no judge gave a verdict.
 
-    In a tie for most votes, the chief judge's verdict wins, if it is among the tied verdicts (S2, appendix N);
+    In a tie for most votes, the chief judge's verdict wins, if it is among the tied verdicts (PROClaim, appendix N);
     otherwise, the first of them in the order of the judges. The first judge with a verdict counts as the chief judge.
 
     Args:
@@ -45,7 +45,7 @@ def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
 
 
 def consensus_strength(winning: int, votes: int) -> float:
-    """sigma = winning votes / votes (S2, Eq. 4), in (0, 1].
+    """sigma = winning votes / votes (PROClaim, Eq. 4), in (0, 1].
 
     Raises:
         ValueError: ``winning`` is not from 1 to ``votes``.
@@ -56,7 +56,7 @@ def consensus_strength(winning: int, votes: int) -> float:
 
 
 def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
-    """q = (mean evidence strength + mean argument validity + mean scientific reliability) / 30 (S2, Eq. 4), in [0, 1].
+    """q = (mean evidence strength + mean argument validity + mean reliability) / 30, in [0, 1] (PROClaim, Eq. 4).
 
     Args:
         scores: the scores of `QUALITIES` by each judge with a verdict, from 0 to 10.
@@ -70,13 +70,13 @@ def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
 
 
 CONSENSUS_WEIGHT, QUALITY_WEIGHT = 0.8, 0.3
-"""S2's weights of votes and of the judges' scores (Eq. 4)."""
+"""PROClaim's weights of votes and of the judges' scores (Eq. 4)."""
 
 
 def base_confidence(
     sigma: float, quality: float, consensus_weight: float = CONSENSUS_WEIGHT, quality_weight: float = QUALITY_WEIGHT
 ) -> float:
-    """W sigma + V q (S2, Eq. 4: 0.8 sigma + 0.3 q), in [0, W + V].
+    """W sigma + V q (PROClaim, Eq. 4: 0.8 sigma + 0.3 q), in [0, W + V].
 
     Args:
         sigma: from `consensus_strength`.
@@ -88,7 +88,7 @@ def base_confidence(
 
 
 def role_switch_adjustment(consistency: float | None) -> float:
-    """delta_rs = 0.10 if gamma >= 7, 0 if 5 <= gamma < 7, else -0.05 (S2, Eq. 10); 0 without gamma.
+    """delta_rs = 0.10 if gamma >= 7, 0 if 5 <= gamma < 7, else -0.05 (PROClaim, Eq. 10); 0 without gamma.
 
     Args:
         consistency: gamma, the overall consistency of the counsel, from 0 to 10; None if unknown.
@@ -99,7 +99,7 @@ def role_switch_adjustment(consistency: float | None) -> float:
 
 
 def reflection_adjustment(score: float | None) -> float:
-    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (S2, Eq. 3 and 11); 0 without s_ref.
+    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (PROClaim, Eq. 3 and 11); 0 without s_ref.
 
     Args:
         score: s_ref, the winning side's last reflection score, in [0, 1]; None if there is none.
@@ -108,7 +108,7 @@ def reflection_adjustment(score: float | None) -> float:
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum of the parts, clamped to [0, 1]; at least 0.10 if two thirds of the judges or more agree (S2, Eq. 5).
+    """The sum of the parts, clamped to [0, 1]; at least 0.10 if at least two thirds of the judges agree (PROClaim, Eq. 5).
 
     Args:
         base: from `base_confidence`.

@@ -1,4 +1,4 @@
-"""The counsel of a trial, their turns, and the texts that participants are shown (PROClaim; S2).
+"""The counsel of a trial, their turns, and the texts that participants are shown (PROClaim).
 
 Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
 debate each counsel speaks for the side with its own name, in the switched debate for the other side.
@@ -27,7 +27,7 @@ SIDES: tuple[Side, Side] = ("plaintiff", "defense")
 OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
 
 RECENT_STATEMENTS = 4
-"""The number of last arguments and testimonies that `show_recent` shows (S2, section 2.4)."""
+"""The number of last arguments and testimonies that `show_recent` shows (PROClaim, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of words from the beginning of an exhibit that stand for a missing title."""

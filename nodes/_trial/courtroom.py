@@ -1,4 +1,4 @@
-"""A trial's settings, and the edges and the end of a round of a debate in court (PROClaim; S2, section 2.5)."""
+"""A trial's settings, and the edges and the end of a round of a debate in court (PROClaim, section 2.5)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reas
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 ROUNDS_WITHOUT_RETRIEVAL = 3
-"""Number of rounds of each debate if `progressive_retrieval` is off (S2, Table 6)."""
+"""Number of rounds of each debate if `progressive_retrieval` is off (PROClaim, Table 6)."""
 TEMPERATURES: dict[str, float | None] = {
     **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
     **dict.fromkeys(("court", "arbiter"), 0.2),
     **dict.fromkeys(("critic", "miner", "analyser", "negotiator", "retrieval", "judges"), 0.3),
 }
-"""The default sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all judges."""
+"""The default sampling temperatures of roles (PROClaim, appendix B.3); ``judges`` stands for all judges."""
 ROLES = frozenset(TEMPERATURES) - {"judges"}
 
 

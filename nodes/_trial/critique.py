@@ -1,4 +1,4 @@
-"""The evaluation of a round: reflections, the critic, and the court (PROClaim; S2, sections 2.5 and 2.6)."""
+"""The evaluation of a round: reflections, the critic, and the court (PROClaim, sections 2.5 and 2.6)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def reflect(
     max_rounds: int | None = None,
     prompt: str = REFLECT.prompt,
 ) -> ReflectionReply:
-    """A counsel's assessment of its own side's last arguments (S2, section 2.6)."""
+    """A counsel's assessment of its own side's last arguments (PROClaim, section 2.6)."""
     both = statements([*own, *others])
     shown = {
         "exhibits": show_record(exhibits, history or both, whole=whole),
@@ -90,7 +90,7 @@ async def critique(
     max_rounds: int | None = None,
     prompt: str = CRITIQUE.prompt,
 ) -> CritiqueReply:
-    """A critic's scores of both sides in a round, advice for them, and the unresolved premises (S2, section 2.6)."""
+    """A critic's scores of both sides in a round, its advice, and the unresolved premises (PROClaim, section 2.6)."""
     shown = {
         "exhibits": show_record(exhibits, history, whole=whole),
         "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
@@ -111,7 +111,7 @@ async def whether_to_close(
     max_rounds: int | None = None,
     prompt: str = CLOSE.prompt,
 ) -> ClosingReply:
-    """The court's decision whether to close the debate after a round (S2, section 2.5, iv)."""
+    """The court's decision whether to close the debate after a round (PROClaim, section 2.5, iv)."""
     shown = {"statements": show_recent(history, "Nothing was said yet."), "round": show_round(round, max_rounds)}
     return await CLOSE.ask(model, common_values(claim, task, premises) | shown, prompt)
 

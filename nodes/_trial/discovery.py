@@ -1,4 +1,4 @@
-"""Progressive retrieval in a trial: gap, query, search, admission of results (PROClaim; S2, 2.4, appendix I)."""
+"""Progressive retrieval in a trial: gap, query, search, admission of results (PROClaim, 2.4, appendix I)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def state_gap(
     max_rounds: int | None = None,
     prompt: str = GAP.prompt,
 ) -> GapReply:
-    """The piece of evidence that a side needs most (S2, appendix I, step 1)."""
+    """The piece of evidence that a side needs most (PROClaim, appendix I, step 1)."""
     shown = {"exhibits": show_record(exhibits, history, whole=whole, titles=True), "statements": show_recent(history)}
     values = common_values(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
     return await GAP.ask(model, values, prompt, side=side)
@@ -94,7 +94,7 @@ async def query_for(
     *,
     prompt: str = QUERY.prompt,
 ) -> QueryReply:
-    """A query from the claim, the last statements and a side's request (S2, appendix I, step 2)."""
+    """A query from the claim, the last statements and a side's request (PROClaim, appendix I, step 2)."""
     wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
     values = common_values(claim, task) | {"statements": show_recent(history), "request": wanted}
     return await QUERY.ask(model, values, prompt)
@@ -112,7 +112,7 @@ async def refine_query(
     max_rounds: int | None = None,
     prompt: str = REFINE.prompt,
 ) -> QueryReply:
-    """A side's query as refined by the court (S2, appendix I, step 3)."""
+    """A side's query as refined by the court (PROClaim, appendix I, step 3)."""
     shown = {"query": as_data("query", query), "round": show_round(round, max_rounds)}
     return await REFINE.ask(model, common_values(claim, task, premises) | shown, prompt)
 

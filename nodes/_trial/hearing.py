@@ -1,4 +1,4 @@
-"""The statements in a round in court: arguments and testimonies of experts (PROClaim; S2, section 2.5)."""
+"""The statements in a round in court: arguments and testimonies of experts (PROClaim, section 2.5)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def argue(
     verified_quotes: bool = False,
     prompt: str = ARGUE.prompt,
 ) -> ArgumentReply:
-    """A side's argument for a round (S2, section 2.5, step 2)."""
+    """A side's argument for a round (PROClaim, section 2.5, step 2)."""
     shown = {"exhibits": show_record(exhibits), "statements": show_recent(history), "advice": show_advice(advice)}
     shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
     ids = {piece["id"] for piece in exhibits}
@@ -92,7 +92,7 @@ async def request_expert(
     max_rounds: int | None = None,
     prompt: str = REQUEST.prompt,
 ) -> ExpertRequestReply:
-    """A side's decision whether to request an expert, with the field and the reason (S2, section 2.5, step 3)."""
+    """A side's decision whether to request an expert, with the field and the reason (PROClaim, section 2.5, step 3)."""
     shown = {"statements": show_recent(history), "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
     return await REQUEST.ask(model, values, prompt, side=side)
@@ -116,7 +116,7 @@ async def rule_on_expert(
     max_rounds: int | None = None,
     prompt: str = RULE.prompt,
 ) -> ExpertRulingReply:
-    """The court's decision whether to hear the expert that a side requests (S2, section 2.5, step 3)."""
+    """The court's decision whether to hear the expert that a side requests (PROClaim, section 2.5, step 3)."""
     request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
     shown = {"statements": show_recent(history), "request": request, "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
@@ -139,7 +139,7 @@ async def give_testimony(
     whole: bool = False,
     prompt: str = TESTIFY.prompt,
 ) -> TestimonyReply:
-    """An expert's testimony from the record (S2, section 2.5, step 3)."""
+    """An expert's testimony from the record (PROClaim, section 2.5, step 3)."""
     shown = {"exhibits": show_record(exhibits, history, whole=whole), "statements": show_recent(history)}
     shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
     ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, history, whole=whole))

@@ -1,4 +1,4 @@
-"""The negotiation of evidence before the debates of a trial (PROClaim; S2, sections 2.1 to 2.3)."""
+"""The negotiation of evidence before the debates of a trial (PROClaim, sections 2.1 to 2.3)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WEIGH = Step("proclaim/weigh", AdmissibilityReply, "arbiter")
 async def mine_premises(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = PREMISES.prompt
 ) -> PremisesReply:
-    """The premises of a claim, each of which can be checked alone (S2, section 2.1)."""
+    """The premises of a claim, each of which can be checked alone (PROClaim, section 2.1)."""
     return await PREMISES.ask(model, common_values(claim, task), prompt)
 
 
@@ -57,7 +57,7 @@ async def mine_premises(
 async def stance_queries(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = QUERIES.prompt
 ) -> StanceQueriesReply:
-    """A query for evidence that supports a claim, and one for evidence that challenges it (S2, section 2.3)."""
+    """A query for evidence that supports a claim, and one for evidence that challenges it (PROClaim, section 2.3)."""
     return await QUERIES.ask(model, common_values(claim, task), prompt)
 
 
@@ -72,7 +72,7 @@ async def challenge(
     side: str,
     prompt: str = CHALLENGE.prompt,
 ) -> ChallengesReply:
-    """One side's challenges to evidence that it did not find itself (S2, section 2.3)."""
+    """One side's challenges to evidence that it did not find itself (PROClaim, section 2.3)."""
     ids = [piece["id"] for piece in evidence]
     return await CHALLENGE.ask(
         model, common_values(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids
@@ -90,7 +90,7 @@ async def weigh_evidence(
     challenges: Sequence[str] = (),
     prompt: str = WEIGH.prompt,
 ) -> AdmissibilityReply:
-    """The relevance and credibility of one piece of evidence, each from 0 to 1 (S2, section 2.3)."""
+    """The relevance and credibility of one piece of evidence, each from 0 to 1 (PROClaim, section 2.3)."""
     against = "\n".join(as_data("challenge", reason) for reason in challenges)
     shown = {
         "evidence": show_evidence([piece]),

@@ -1,4 +1,4 @@
-"""The novelty of retrieved evidence, and the end of a side's search (PROClaim; S2, Eq. 1, Table 1, appendix I)."""
+"""The novelty of retrieved evidence, and the end of a side's search (PROClaim, Eq. 1, Table 1, appendix I)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
 
 
 def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
-    """novelty(d) = 1 - max cos(e_d, e_p) over the pool (S2, Eq. 1), in [0, 2]; 1 if the pool is empty.
+    """novelty(d) = 1 - max cos(e_d, e_p) over the pool (PROClaim, Eq. 1), in [0, 2]; 1 if the pool is empty.
 
     Args:
         vector: the vector of the candidate, d.
@@ -43,7 +43,7 @@ def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
 
 
 def is_new(novelty: float, least: float) -> bool:
-    """Whether a piece of this novelty joins the pool: its novelty is at least ``least`` (S2, section 2.4)."""
+    """Whether a piece of this novelty joins the pool: its novelty is at least ``least`` (PROClaim, section 2.4)."""
     return not is_above(least, novelty)
 
 
@@ -94,7 +94,7 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """The reason why a side's search ends after its last retrieval; None if the search continues (S2, Table 1).
+    """The reason why a side's search ends after its last retrieval; None if the search continues (PROClaim, Table 1).
 
     Args:
         share: the share of redundant results in the last retrieval; None if it found nothing.

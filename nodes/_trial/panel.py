@@ -1,4 +1,4 @@
-"""The end of a trial: analysis of consistency, judges, verdict and confidence (PROClaim; S2, sections 2.7 and 2.8)."""
+"""The end of a trial: analysis of consistency, judges, verdict and confidence (PROClaim, sections 2.7 and 2.8)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | No
         verdict: the panel's verdict.
         labels: from `verdict_labels`.
         policy: the rule for INCONCLUSIVE. With ``abstain``, the answer is the label for INCONCLUSIVE. With
-            ``burden_of_refutation``, a claim that was not refuted counts as true (S2, appendix C). None stands for
+            ``burden_of_refutation``, a claim that was not refuted counts as true (PROClaim, appendix C). None means
             ``abstain`` if the task has a label for INCONCLUSIVE, else for ``burden_of_refutation``.
     """
     if verdict != "INCONCLUSIVE":
@@ -147,7 +147,7 @@ PANEL = Decision(
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
-    """Scores of the counsel's consistency in both debates, after they switched sides (S2, section 2.7)."""
+    """Scores of the counsel's consistency in both debates, after they switched sides (PROClaim, section 2.7)."""
     debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
     return await ANALYSE.ask(model, common_values(claim, task, premises_of(turns)) | debates, prompt)
 

@@ -1,4 +1,4 @@
-"""The record of a trial that its panel reads (PROClaim; S2, section 2.8): evidence, statements and scores."""
+"""The record of a trial that its panel reads (PROClaim, section 2.8): evidence, statements and scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a courtroom debate (PROClaim; S2, section 2.5), and the reflection score used for it."""
+"""The end of a courtroom debate (PROClaim, section 2.5), and the reflection score used for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONSECUTIVE_ROUNDS = 2
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
-    """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (S2, Eq. 2), all in [0, 1].
+    """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1].
 
     Args:
         logic: the soundness of the side's case.
@@ -37,14 +37,14 @@ def changes(totals: Sequence[float | None]) -> list[float | None]:
 
 
 def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
-    """Whether the last two changes of the reflection total are known and below ``least`` (S2, section 2.5, i)."""
+    """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i)."""
     return _all_below(changes(totals), least)
 
 
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
     """Whether the mean novelty of the candidates is below ``least`` in both of the last two rounds.
 
-    If one of the two rounds had no candidates (None), novelty is not exhausted (S2, section 2.5, iii).
+    If one of the two rounds had no candidates (None), novelty is not exhausted (PROClaim, section 2.5, iii).
     """
     return _all_below(novelties, least)
 
@@ -66,7 +66,7 @@ def stop_reason(
     plateau: float = 0.05,
     exhaustion: float = 0.10,
 ) -> StopReason | None:
-    """The first reason to stop a debate after a round; None if the debate continues (S2, section 2.5).
+    """The first reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5).
 
     Args:
         rounds: the number of rounds so far.

@@ -136,7 +136,7 @@ def test_the_agents_of_the_cortex_debate_paper_are_in_the_table() -> None:
         "Gemma": "openai:Gemma-2-9B-Instruct",
     }
     found = {agent: entry_of(model) for agent, model in agents.items()}
-    assert all(entry and "S3" in entry.get("note", "") for entry in found.values())
+    assert all(entry and "CortexDebate" in entry.get("note", "") for entry in found.values())
     values, unknown = credibilities({agent: size_of(model) for agent, model in agents.items()})
     assert unknown == ["Mistral", "Typhoon"]
     assert set(values.values()) == {1.0}
