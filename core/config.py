@@ -7,6 +7,7 @@ like secrets are refused. `load_env_file` loads environment variables from a `.e
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Iterator
@@ -109,6 +110,8 @@ def checked_value(name: str, value: Any) -> Any:
         if broken or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError
         found = kind(value)
+        if kind is float and not math.isfinite(found):
+            raise ValueError
     except (ValueError, OverflowError) as error:
         wanted = {int: "a whole number", float: "a number", str: "a text"}[kind]
         raise UserError(f"{name} must be {wanted}, not {value!r}.", kind="invalid_setting") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -126,7 +128,9 @@ def check_address(url: str, variable: str) -> None:
 def is_loopback(url: str) -> bool:
     """Whether an address is a loopback address of this machine."""
     host = urlsplit(url).hostname or ""
-    return host == "localhost" or host.startswith("127.") or host == "::1"
+    with contextlib.suppress(ValueError):  # it is a name
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 @dataclass(frozen=True)

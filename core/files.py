@@ -108,7 +108,7 @@ def check_writable(file: Path) -> None:
         if old is not None:
             file.open("ab").close()
         if old is None or stat.S_ISREG(old):
-            _try_folder(path.parent, path)
+            _try_folder(path)
     except OSError as error:
         raise write_error(file, error) from error
 
@@ -142,7 +142,7 @@ def check_home(what: str, part: str = "") -> None:
     folder = moot_home() / part
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _try_folder(folder, folder / "home")
+        _try_folder(folder / "home")
     except OSError as error:
         raise storage_error(what, folder, error) from error
 
@@ -167,7 +167,7 @@ def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
 
 
-def _try_folder(folder: Path, path: Path) -> None:
+def _try_folder(path: Path) -> None:
     """Creates a file next to ``path`` and removes it; raises OSError if the folder cannot be written."""
     trial = _temporary_path(path)
     os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

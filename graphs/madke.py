@@ -5,7 +5,7 @@ repeat, for every debater at the same time (with `sequential_talk`, one after th
     select the helpful evidence from the pool, or none
     answer from the selection and, from the second round on, from all debaters' last answers
 until the debaters agree, or the rounds are used up
-    debaters agree if their answers are the same; if answers in words differ in their texts, the judge decides
+    debaters agree if their answers are the same; if free-text answers differ in their texts, the judge decides
 the summariser states which of the last answers is the result of the debate
 
 MADKE asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, whose

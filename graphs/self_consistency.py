@@ -32,7 +32,7 @@ class SelfConsistencySettings(SingleAgentSettings):
         ge=1,
         le=100_000,
         description="How often the agent answers (n), if neither `budget` nor `max_cost` is set. If one is set, the "
-        "agent answers as often as it allows, for comparisons with a debate at equal cost; answers in words are then "
+        "agent answers as often as it allows, for comparisons with a debate at equal cost; free-text answers are then "
         "compared by their texts alone.",
     )
 

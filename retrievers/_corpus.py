@@ -60,13 +60,17 @@ def delete_corpus(name: str) -> None:
     """Deletes a corpus permanently, after waiting for other writers. Blocking.
 
     Raises:
-        UserError: the name is not a valid corpus name, or the home folder cannot be written.
+        UserError: the name is not a valid corpus name, no corpus of this name was built, or the home folder cannot be
+            written.
         WorldError: the Chroma server or the disk failed.
     """
     check_name(name)
     check_home("Corpora", "corpora")
     with imported("filelock").FileLock(corpora_folder() / f"{name}.lock"):
-        open_store().delete(name)
+        store = open_store()
+        if name not in store.names():
+            raise UserError(f"There is no corpus {name!r} to delete.", kind="unknown_corpus")
+        store.delete(name)
 
 
 def check_name(name: str) -> None:

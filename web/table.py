@@ -247,7 +247,12 @@ async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraph
     """A debate's entry in the list; None if the debate has neither a document nor a row."""
     row = await open_ledger().debate(id)
     if id in known:
-        entry = await run_in_threadpool(debates.entry, stem)
+        try:
+            entry = await run_in_threadpool(debates.entry, stem)
+        except UserError as error:
+            if error.kind != "missing_file":
+                raise
+            return None  # it was deleted after the list was read
     elif row is not None:
         entry = undocumented_entry(row)
     else:

@@ -138,8 +138,9 @@ async def restore() -> None:
 async def _debates() -> dict[str, Debate]:
     """The last debate of each thread."""
     ledger = open_ledger()
+    runs = await ledger.runs()  # read first, because a debate may start or be removed meanwhile
     rows = {row.id: row for row in await ledger.debates()}
-    return {thread: rows[id] for id, (thread, _) in reversed((await ledger.runs()).items())}
+    return {thread: rows[id] for id, (thread, _) in reversed(runs.items()) if id in rows}
 
 
 async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from moot.core.errors import UserError
 from moot.core.ledger.records import FAILED, DebateStart, Entry, Key, Request, Status, moot_version, new_id
 from moot.core.postgres.connection import Postgres
 
@@ -86,7 +87,16 @@ class PostgresLedger:
         for entry in entries:
             debate, key, *rest = entry.row()
             rows.append((key, *rest, debate))
-        self._postgres.do(lambda cursor: cursor.executemany(STORE, rows))
+
+        def job(cursor: Any) -> None:
+            cursor.executemany(STORE, rows)
+            if cursor.rowcount < len(rows):
+                raise UserError(
+                    "The shared ledger no longer has a row for this debate: it was removed while the debate ran.",
+                    kind="unknown_debate",
+                )
+
+        self._postgres.do(job)
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """The same as `LedgerFile.entries`."""

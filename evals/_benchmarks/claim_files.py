@@ -254,7 +254,7 @@ class ClaimsFile:
     def _parse_row(self, number: int, line: int, id: str, value: Mapping[str, Any]) -> ClaimRow:
         if "claim" not in value:
             raise _Problem("it has no claim")
-        if not isinstance(value.get("id", ""), str | int):
+        if isinstance(value.get("id"), bool) or not isinstance(value.get("id", ""), str | int):
             raise _Problem("`id` is neither a text nor a whole number")
         try:
             claim = check_claim(_read_text(value, "claim", None) or "")

@@ -111,8 +111,9 @@ def consensus_rounds_table(study: Study) -> Table | None:
     return make_table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds are numbered as in documents: if first answers are round 0, the paper's first round is 1. In consensus: the "
-        "share of all debates in which several agents voted; debates that have ended keep their last state. The score "
+        "Rounds have the numbers of the documents: if first answers are round 0, the paper's first round is 1. In "
+        "consensus: the share of all debates in which several agents voted; debates that have ended keep their last "
+        "state. The score "
         f"by round is in the table of rounds. {POOLED}",
         heads,
         rows,

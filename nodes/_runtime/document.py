@@ -135,7 +135,7 @@ def _shortened_prompt_warning(role: str, model: str, calls: Sequence[Call]) -> W
     )
     parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
     parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
-    parts += [f"{shortened} reasons or arguments were shown in part"] if shortened else []
+    parts += [f"{shortened} statement{'s were' if shortened > 1 else ' was'} shown in part"] if shortened else []
     at_most = f"At most {'; '.join(parts)}. " if parts else ""
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
     when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""

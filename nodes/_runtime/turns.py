@@ -442,7 +442,7 @@ class Dissent(TypedDict):
     """The answers other than the verdict, and the changes of answers in a debate.
 
     ``votes`` counts each last answer, the most frequent first. ``minority`` are the last answers other than the
-    verdict. ``changes`` has only changes of labels and numbers: answers in words may differ but mean the same.
+    verdict. ``changes`` has only changes of labels and numbers: free-text answers may differ but mean the same.
     """
 
     votes: list[AnswerCount]

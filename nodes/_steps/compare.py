@@ -119,7 +119,7 @@ async def group_answers(
         claim: the claim of the debate.
         task: the form of an answer.
         answers: one for each agent, None if the agent gave none.
-        model: the model that compares answers in words; without a model only texts are compared.
+        model: the model that compares free-text answers; without a model only texts are compared.
 
     Returns:
         For each answer its group's number, from 0, or None if there is no answer; and the comparisons made for each
@@ -179,7 +179,7 @@ def compare_node(
 ) -> Node:
     """Closes a round: writes its number, its votes with the groups of equal answers, and its record in ``round_log``.
 
-    Reads: claim, task, turns. The role ``equivalence`` compares different answers in words; its replies are recorded in
+    Reads: claim, task, turns. The role ``equivalence`` compares different free-text answers; its replies are recorded in
     a turn of the agent whose answer was compared.
 
     Args:

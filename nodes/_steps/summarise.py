@@ -104,7 +104,7 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether the votes alone do not show if the answers agree: all agents gave answers in words, in different groups.
+    """Whether the votes alone do not show if the answers agree: all agents gave free-text answers, in different groups.
 
     The votes do show it if two answers certainly differ, such as an answer and an abstention.
     """

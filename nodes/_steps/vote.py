@@ -120,7 +120,7 @@ def conclude_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        by_text: takes the settings; returns whether answers in words are compared only by their texts.
+        by_text: takes the settings; returns whether free-text answers are compared only by their texts.
     """
     vote = vote_node(reason)
 

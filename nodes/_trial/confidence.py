@@ -108,7 +108,7 @@ def reflection_adjustment(score: float | None) -> float:
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum of the parts, clamped to [0, 1]; at least 0.10 if at least two thirds of the judges agree (PROClaim, Eq. 5).
+    """The sum of the parts, clamped to [0, 1]; at least 0.10 if two thirds or more judges agree (PROClaim, Eq. 5).
 
     Args:
         base: from `base_confidence`.

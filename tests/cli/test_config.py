@@ -87,6 +87,7 @@ def test_configured_numbers_and_graphs_are_used_and_the_file_is_private(own_home
         (["set", "model", "gpt-4o"], "named provider:name"),
         (["set", "budget", "many"], "budget must be a whole number"),
         (["set", "budget", "1.5"], "budget must be a whole number"),
+        (["set", "max_cost", "inf"], "max_cost must be a number"),
         (["set", "graph", "tool_mat"], "Did you mean tool_mad?"),
         (["set", "model", ""], "model is empty"),
         (["unset", "model"], "sets no model"),

@@ -9,10 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from moot.core.errors import UserError
 from moot.core.ledger import key_of
 from moot.core.ledger.records import Entry, Request
 from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
+from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
 from moot.web.caller import current_user
@@ -103,6 +105,12 @@ def test_moot_ledger_reads_exports_and_deletes_debates_of_a_database(url: str, t
     assert moot("ledger", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
     assert moot("ledger", "delete", QUEUED, "--database", url).returncode == 0
     assert "There is no debate" in moot("ledger", "show", QUEUED, "--database", url).stderr
+    key = key_of("chat", {"model": "m", "messages": "It rains."})
+    with (
+        closing(Postgres(url)) as postgres,
+        pytest.raises(UserError, match="no longer has a row for this debate"),
+    ):
+        PostgresLedger(postgres).store_entries([Entry(QUEUED, key, {}, time.time(), 2, pack("{}"))])
     assert moot("ledger", "import", tmp_path / "one.moot").returncode == 0  # into the local ledger
     assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
 

@@ -411,6 +411,7 @@ async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pyt
         ("https://xa.test/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "a.test"}, "http://q:1"),
         ("https://a.test/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "*"}, None),
         ("http://10.0.0.9:80/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "10.0.0.9"}, None),
+        ("http://127.a.test/v1", {"ALL_PROXY": "http://q:1"}, "http://q:1"),
         *((f"http://{host}/v1", {"ALL_PROXY": "http://q:1"}, None) for host in ("localhost:1", "127.0.0.9", "[::1]:8")),
     ],
 )

@@ -22,6 +22,7 @@ from moot.retrievers import (
 from moot.retrievers._corpus import (
     DEMO_CORPORA,
     all_passages,
+    delete_corpus,
     read_manifest,
 )
 from moot.retrievers._stores import corpora_folder
@@ -138,6 +139,8 @@ async def test_the_error_for_an_unknown_corpus_lists_the_known_ones(empty_home: 
     assert error.kind == "unknown_corpus"
     assert all(name in error.detail for name in DEMO_CORPORA)
     assert "moot index PATH --corpus nowhere" in error.detail
+    with pytest.raises(UserError, match="There is no corpus 'nowhere' to delete"):
+        await asyncio.to_thread(delete_corpus, "nowhere")
 
 
 async def test_a_home_that_cannot_be_written_is_refused(empty_home: Path) -> None:

@@ -205,6 +205,7 @@ def test_invalid_and_missing_batches_are_refused(shared_server: Server) -> None:
         (batch_of(["One."], id="../../x"), "`id` is a UUID"),
         (batch_of(["One."], at_once=0), "at_once"),
         (batch_of(["One."], max_cost=-1), "max_cost"),
+        (batch_of(["One."], max_cost=0), "max_cost"),
     ]
     for body, message in refused:
         status, answer = shared_server.refused(ROUTE, body)

@@ -40,6 +40,10 @@ async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home:
     debates.delete(ids[2])
     with pytest.raises(UserError, match="no such debate"):
         debates.load(ids[2])
+    client: Any = None  # it is not used for a debate that the ledger does not know
+    assert await table.entry_of(document["id"], ids[2], {document["id"]}, client) is None
+    found = await table.entry_of(document["id"], ids[0], {document["id"]}, client)
+    assert found == debates.entry(ids[0])
 
 
 async def test_debates_are_listed_in_pages_even_if_a_file_is_damaged(own_home: Path) -> None:

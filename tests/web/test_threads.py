@@ -57,6 +57,20 @@ def test_pruning_by_size_spares_waiting_threads_and_pruning_by_age_does_not(unli
     assert threads_path().stat().st_size < THREAD_SIZE
 
 
+async def test_a_run_whose_debate_is_not_in_the_ledger_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = SimpleNamespace(id="a")
+
+    class Ledger:
+        async def runs(self) -> dict[str, tuple[str, str]]:
+            return {"a": ("thread a", "run a"), "b": ("thread b", "run b")}
+
+        async def debates(self) -> list[Any]:
+            return [row]
+
+    monkeypatch.setattr(threads, "open_ledger", Ledger)
+    assert await threads._debates() == {"thread a": row}
+
+
 def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
     async def run() -> None:
         async with checkpointer() as saver:

@@ -269,7 +269,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if replaced := [*instead, *dict.fromkeys(map(names.with_names, map(plain, failed)))]:
         facts.append(Fact("Replaced or failed", replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
-    short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
+    short = [f"{cut} of {count_with_noun(len(sources.pieces), 'passage')} {_was(cut)} shown in part."] if cut else []
     kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
     short += [words_for("warning", kind) for kind in kinds if kind not in ("evidence_cut",)]
     if short:
@@ -305,17 +305,16 @@ def _searched_sources(document: Document, sources: Sources) -> list[str]:
     listed = list_of(where)
     times = f"{searches:,} search{'' if searches == 1 else 'es'}"
     sentences = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
-    sentences += (
-        [f"{count_with_noun(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
-    )
+    sentences += [f"{count_with_noun(given, 'text')} {_was(given)} given with the claim."] if given else []
     return [
         *sentences,
-        f"{count_with_noun(len(sources.pieces), 'passage')} were found; {_quoted_count(len(sources.quoted))}.",
+        f"{count_with_noun(len(sources.pieces), 'passage')} {_was(len(sources.pieces))} found; "
+        f"{len(sources.quoted) or 'none'} {_was(len(sources.quoted))} quoted.",
     ]
 
 
-def _quoted_count(count: int) -> str:
-    return f"{count or 'none'} {'was' if count == 1 else 'were'} quoted"
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _citation_check(sources: Sources) -> str:

@@ -111,7 +111,8 @@ def parse_batch(body: Any) -> Batch:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
         raise UserError(f"This is not a batch ({problem}).", kind="bad_request") from error
-    if not ID.fullmatch(batch.id) or not 1 <= batch.at_once <= MOST_AT_ONCE or not (batch.max_cost or 1) > 0:
+    has_limit = batch.max_cost is None or batch.max_cost > 0
+    if not (ID.fullmatch(batch.id) and 1 <= batch.at_once <= MOST_AT_ONCE and has_limit):
         problem = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
         raise UserError(f"This is not a batch: {problem}", kind="bad_request")
     name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
