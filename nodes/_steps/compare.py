@@ -179,8 +179,8 @@ def compare_node(
 ) -> Node:
     """Closes a round: writes its number, its votes with the groups of equal answers, and its record in ``round_log``.
 
-    Reads: claim, task, turns. The role ``equivalence`` compares different free-text answers; its replies are recorded in
-    a turn of the agent whose answer was compared.
+    Reads: claim, task, turns. The role ``equivalence`` compares different free-text answers; its replies are
+    recorded in a turn of the agent whose answer was compared.
 
     Args:
         by_text: whether only texts are compared, without a model.
