@@ -16,6 +16,7 @@ from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import hide_secrets
+from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
 from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
 from moot.nodes._runtime.settings import Settings, checked_settings
@@ -241,11 +242,14 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
 def resume_message(earlier: Debate) -> str:
     """The message when a debate is resumed."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
-    ended = {"failed": "failed", "waiting": "waited for you", "done": "was done without its control"}.get(
-        earlier.status, "was interrupted"
-    )
-    calls = {0: "no call is", 1: "1 call is"}.get(earlier.calls, f"{earlier.calls} calls are")
-    return f"moot: resuming the debate that {ended} at {moment}: {calls} in the ledger. --fresh starts a new one."
+    states = {
+        "failed": f"that failed at {moment}",
+        "waiting": f"that has waited for you since {moment}",
+        "done": f"that ended at {moment}; its control is missing",
+    }
+    state = states.get(earlier.status, f"of {moment}, which was interrupted")
+    calls = "no call" if not earlier.calls else count_with_noun(earlier.calls, "call")
+    return f"moot: resuming the debate {state}. The ledger has {calls} of it. --fresh starts a new debate."
 
 
 @dataclass

@@ -146,7 +146,7 @@ def write_config(values: dict[str, Any]) -> Path:
 
 
 def values() -> Iterator[tuple[str, Value]]:
-    """Every key with its value and the value's source. Blocking.
+    """Every key with its value and the value's source; the value is None if the key is not set. Blocking.
 
     Raises:
         UserError: as `read_config`; or the value of an environment variable is invalid.

@@ -38,6 +38,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
 
     Raises:
         OSError: the file cannot be written; a regular file is unchanged then.
+        UnicodeEncodeError: the text has a lone surrogate.
     """
     data = content.encode() if isinstance(content, str) else content
     path, old = Path(os.path.realpath(path)), _mode(path)

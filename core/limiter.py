@@ -124,7 +124,7 @@ class Limiter:
         return min(limits.max_concurrency, self.share.granted)
 
     def slot(self, limits: Limits, name: str = "") -> Slot:
-        """A slot for one call, entered again for each of its requests; ``name`` is the model or source."""
+        """The context manager to enter for each request of one call; ``name`` is the model or source."""
         return Slot(self, limits, name)
 
     async def enter(self, slot: Slot) -> None:

@@ -332,7 +332,7 @@ def dumps(body: Mapping[str, Any]) -> bytes:
     orjson = imported("orjson")
     try:
         content: bytes = orjson.dumps(body)
-    except TypeError:  # a lone surrogate, or an integer of more than 64 bits
+    except TypeError:  # a lone surrogate, an integer of more than 64 bits, or a key that is not a text
         return json.dumps(body).encode()
     return content
 

@@ -1,7 +1,7 @@
 """The state keys that each public node reads and writes, from the syntax trees of the functions that run.
 
-A node's step is followed into every function that the state is passed to. Names are looked up in the functions
-themselves, so a callable passed to a factory is followed like a function that the step names. Code that cannot be
+A node's step is followed into every function that the state is passed to. A name is looked up in the function object
+and its closure, so a callable that was passed to a factory is followed, too. Code that cannot be
 followed is an error, not a gap in the table.
 """
 
@@ -110,7 +110,8 @@ class StateUse:
 
     Args:
         function: the function.
-        states: the text of each expression that is the state, with the keys that the caller has replaced in it.
+        states: the source text of each expression that stands for a state, and the keys of this state that the caller
+            has replaced.
     """
 
     def __init__(self, function: Any, states: dict[str, frozenset[str]]) -> None:

@@ -300,7 +300,7 @@ def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
         stored = collection.count()
     if stored < manifest.passages:
         raise store.damaged(manifest.name, f"it should have {manifest.passages} passages and has {stored}")
-    with chroma_errors(manifest.name, "vectors are missing"):  # if files are lost, Chroma searches only the rest
+    with chroma_errors(manifest.name, "vectors are missing"):  # Chroma itself would search the remaining vectors
         for offset in (0, stored - 1):
             collection.get(limit=1, offset=offset, include=["embeddings"])
     return collection

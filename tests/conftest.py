@@ -165,8 +165,8 @@ class StubEndpoint:
     def stats(self, **least: int) -> dict[str, Any]:
         """The counters, such as ``served`` (calls that have begun) and ``logged`` (calls that have ended).
 
-        With ``served=3``, the endpoint answers when three calls have begun, or after a second. Polling would take
-        processor time from other tests.
+        With ``served=3``, this request waits at the endpoint until three calls have begun, but at most a second. So
+        tests need not poll, which would slow down other tests.
         """
         wanted = "&".join(f"{name}={number}" for name, number in least.items())
         with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/stub/stats?{wanted}") as reply:

@@ -37,7 +37,7 @@ from moot.web.caller import caller_client, current_user, public_text
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
 from moot.web.service.keys import release_key, reserve_key, store_run
-from moot.web.table import RESUMABLE, TABLE, RunRequest, find_debate, is_restarted, user_key
+from moot.web.table import RESUMABLE, TABLE, RunRequest, find_debate, user_key, will_restart
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -176,7 +176,7 @@ class IdempotencyKeys:
             running_at = await open_ledger().find_run(row.id) if row else None
             stopped_run = (
                 running_at[1]
-                if row and running_at and row.status in RESUMABLE and not await is_restarted(*running_at, client)
+                if row and running_at and row.status in RESUMABLE and not await will_restart(*running_at, client)
                 else None
             )
             state = await asyncio.to_thread(reserve_key, key, fingerprint, thread, stopped_run)

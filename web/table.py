@@ -283,7 +283,7 @@ async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, A
         WorldError: the server could not look up the debate's thread or run.
     """
     last_run = await open_ledger().find_run(row.id)
-    if row.status == "interrupted" and last_run and await is_restarted(*last_run, client):
+    if row.status == "interrupted" and last_run and await will_restart(*last_run, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
     if row.status == "running" and last_run and await run_exists(*last_run, client):
@@ -338,8 +338,11 @@ async def _exists(lookup: Awaitable[Any]) -> bool:
     return True
 
 
-async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether the server itself will restart a run whose worker was lost."""
+async def will_restart(thread: str, run: str, client: LangGraphClient) -> bool:
+    """Whether the server itself will restart a run whose worker was lost.
+
+    False if servers share no table, or if the run cannot be looked up.
+    """
     try:
         return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
     except APIError:

@@ -102,10 +102,13 @@ def find_claims(
 
 
 def list_sentences(given: str, *, title: str | None, date: str | None, as_json: bool, out: Path | None) -> int:
-    """Shows or writes every sentence of a text as a claim, without a model, and returns the exit code.
+    """Shows or writes the sentences of a text as claims, without a model, and returns the exit code.
+
+    Sentences of fewer than `LEAST_SENTENCE_WORDS` words are left out.
 
     Raises:
-        UserError: the text cannot be read, or its date is not valid.
+        UserError: the text cannot be read, is empty or too long; its date is not valid; or ``out`` has an unknown
+            suffix.
         WorldError: a page cannot be fetched.
         UserError, WorldError: the file cannot be written.
     """

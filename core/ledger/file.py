@@ -202,14 +202,18 @@ class LedgerFile:
         return DebateStart(id, resumed=False)
 
     def _find_existing(self, request: Request) -> Mapping[str, Any] | None:
-        """The row of the debate with a request's id, else with its idempotency key; None if there is neither."""
+        """The row of the debate with a request's id, else with its idempotency key; None if there is neither.
+
+        Raises:
+            UserError: the idempotency key belongs to a debate with another fingerprint.
+        """
         for row in self._rows("SELECT * FROM debates WHERE id = ?", request.id):
             return row
         for row in self._rows("SELECT * FROM debates WHERE idempotency_key = ?", request.idempotency_key):
             if row["fingerprint"] != request.fingerprint:
                 raise UserError(
-                    "This idempotency key was used for a debate with another input or other settings. Use a new one "
-                    "for each debate.",
+                    "This idempotency key was used for another debate: its system, input, settings or moot version "
+                    "differ. Use a new key for each debate.",
                     kind="bad_request",
                 )
             return row

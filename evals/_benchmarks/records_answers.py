@@ -228,7 +228,7 @@ def gsm_ic(record: Record) -> Item:
 
 
 def math(record: Record) -> Item:
-    """{problem, solution: with its answer in a box, type or subject, level}; MATH-500 also has answer and unique_id."""
+    """{problem, solution (with the answer in a box), type or subject, level}; MATH-500 also: answer, unique_id."""
     gold = optional_field(record, "answer")
     return Item(
         gold=(gold or last_box(gold_answer(record, "solution")),),

@@ -43,13 +43,14 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
 
     Raises:
         SkippedRecord: there are fewer than two options (as in a few records of MMLU-Pro), or an option is empty.
-        InvalidRecord: there is no option with the index ``right``, or an option is neither a text nor a number.
+        InvalidRecord: there is no option with the index ``right``; the index is above 25, so that no letter is left; or
+            an option is neither a text nor a number.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
     if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
-        raise InvalidRecord(f"the answer is not one of the {len(options)} options")
-    texts = tuple("" if option is None else to_text(option, "with an option") for option in options)
+        raise InvalidRecord(f"the answer is not one of the first {min(len(options), 26)} options")
+    texts = tuple("" if option is None else to_text(option, "options") for option in options)
     if not all(texts):
         raise SkippedRecord("an empty option")
     return Item(claim=question, options=texts, gold=(string.ascii_uppercase[right],), **more)

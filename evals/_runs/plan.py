@@ -188,20 +188,22 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
         given: fields of `Plan` that override the file's fields; ``settings`` override the file's settings key by key.
 
     Raises:
-        UserError: the file cannot be read, is not YAML, or has an invalid field (the error names the field).
+        UserError: the file cannot be read or is not a mapping in YAML; a field is missing, unknown or invalid (the
+            error names it); or the extra `evals` is not installed.
     """
     try:
         fields = load_extra("yaml").safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
-    except (UnicodeDecodeError, load_extra("yaml").YAMLError) as error:
+    except (ValueError, load_extra("yaml").YAMLError) as error:  # YAML raises ValueError for an impossible date
         raise UserError(f"{path} is not a YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
     if not isinstance(fields, Mapping):
         raise UserError(f"{path} is not a plan, which needs at least graphs and tasks.", kind="invalid_file")
-    settings = {**(fields.get("settings") or {}), **(given.get("settings") or {})}
-    return make_plan(
-        {**fields, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent
-    )
+    settings = fields.get("settings") or {}
+    if not isinstance(settings, Mapping):
+        raise UserError(f"{path}: settings is not a mapping of names to values.", kind="invalid_file")
+    values = {**fields, **given, "settings": {**settings, **(given.get("settings") or {})}}
+    return make_plan(values, f"{path}: ", Path() if "tasks" in given else path.parent)
 
 
 def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = None) -> Plan:

@@ -106,7 +106,7 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of every two outputs, by `pair`, with parallel calls, one for each pair.
+    """A model's rating of each pair of outputs; the keys are from `pair`. One call for each pair, in parallel.
 
     Pairs whose calls failed are left out, with a warning.
 

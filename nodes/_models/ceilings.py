@@ -154,7 +154,7 @@ class Ceilings:
     def count_lost_calls(self, lost: Spend) -> None:
         """Counts the cost of earlier runs' calls whose replies were lost: the run was killed, or the call failed."""
         self._lost = self._lost.plus(lost)
-        self._count_earlier(lost)
+        self._add_earlier_cost(lost)
 
     def start_clock(self) -> None:
         """Starts the debate's clock after its resources are loaded. The clock of a batch starts with the batch."""
@@ -289,9 +289,9 @@ class Ceilings:
         if calls:
             self._deciding_calls.pop((planned.role, planned.prompt), None)
             self._remember_call(planned)
-        self._count_earlier(spent_by(calls, self.prices))
+        self._add_earlier_cost(spent_by(calls, self.prices))
 
-    def _count_earlier(self, spent: Spend) -> None:
+    def _add_earlier_cost(self, spent: Spend) -> None:
         with self._lock():
             for level in self._levels():
                 if level.adds_earlier_runs:

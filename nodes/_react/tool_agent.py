@@ -38,9 +38,9 @@ from moot.nodes._react.tool_calls import (
     calls_tools,
     malformed_call,
     number_of,
-    number_result,
     parse_tool_calls,
     sources_by_tool,
+    with_search_number,
 )
 from moot.nodes._records.entries import StopReason, Task, Turn
 from moot.nodes._runtime.budget import is_spent
@@ -227,7 +227,7 @@ def _model_request(
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
-        messages=[HumanMessage(data), *(number_result(message, max_calls) for message in request.messages)],
+        messages=[HumanMessage(data), *(with_search_number(message, max_calls) for message in request.messages)],
         tools=tools,
     )
 

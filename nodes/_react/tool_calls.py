@@ -120,8 +120,8 @@ def call_id(number: int) -> str:
     return f"call{number:05d}"
 
 
-def number_result(message: M, most: int) -> M:
-    """A tool's result with its number added, so that the model knows how many searches are left.
+def with_search_number(message: M, most: int) -> M:
+    """A tool's result with the number of its search added, so that the model knows how many searches are left.
 
     Other messages are returned unchanged.
     """

@@ -27,8 +27,8 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It checks the input first and ends with a result document, even after an error. If the setting ``ask_person`` names
-    these moments, a person may make a remark before each round except the first, and may question the draft of the
+    It checks the input first and ends with a result document, even after an error. With the setting
+    ``ask_person``, a person may make a remark before each round except the first, and may question the draft of the
     verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles again after the
     verdict.
 
@@ -75,7 +75,7 @@ class Debate(DebateGraph):
             self.add_edge(ROBUSTNESS, CLOSE)
 
     def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
-        """The same as `DebateGraph.add_node`."""
+        """The same as `DebateGraph.add_node`; it also remembers the node's deciding calls for `deciders`."""
         if decides := getattr(action, "decides", None):
             self._decisions[name] = decides
         super().add_node(name, action, **options)

@@ -1,4 +1,7 @@
-"""``moot verify`` resumes from the ledger: the same command, ``--resume``, ``--fresh``; a person's replies are kept."""
+"""``moot verify`` resumes an unfinished debate from the ledger if the command is repeated or has ``--resume``.
+
+``--fresh`` starts a new debate. A person's replies are kept.
+"""
 
 from __future__ import annotations
 

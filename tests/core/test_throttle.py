@@ -1,4 +1,7 @@
-"""Rate limits: callers of one endpoint share its refusals. The clock of the event loop jumps to the next timer."""
+"""Rate limits: if an endpoint refuses one call, all its callers wait.
+
+The clock of the event loop jumps to the next timer.
+"""
 
 from __future__ import annotations
 
@@ -194,8 +197,8 @@ def test_no_request_is_sent_during_retry_after_and_later_requests_are_spread_out
 
 
 @pytest.mark.parametrize("retry_after", [0.0, None])
-def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after: float | None) -> None:
-    """Calls that never got a slot end, too, and only few requests are sent."""
+def test_few_requests_are_sent_while_all_calls_are_refused_and_all_fail_at_max_wait(retry_after: float | None) -> None:
+    """Calls that still wait for their first slot fail, too. Few requests are sent."""
     model, errors = SimulatedEndpoint(rate=0, size=0, retry_after=retry_after), list[MootError]()
 
     async def call() -> None:
@@ -208,6 +211,7 @@ def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after:
 
     assert 500 < run(calls()) < 1300
     assert len(errors) == 50
+    assert any(error.attempts == 0 for error in errors)
     assert sum(error.attempts for error in errors) == len(model.sent) < 200
     assert all(
         error.kind == "rate_limited" and "waits at most 600 s (see the setting `max_wait`)" in error.detail

@@ -123,7 +123,13 @@ def test_errors_in_a_plan_are_named(fields: dict[str, Any], message: str) -> Non
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("graphs: [", "not a YAML"), ("- a\n- b", "is not a plan"), ("graphs: [rag]", "tasks: this is missing")],
+    [
+        ("graphs: [", "not a YAML"),
+        ("tasks: 2020-13-45", "not a YAML"),
+        ("- a\n- b", "is not a plan"),
+        ("graphs: [rag]\nsettings: [1]", "settings is not a mapping"),
+        ("graphs: [rag]", "tasks: this is missing"),
+    ],
 )
 def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)

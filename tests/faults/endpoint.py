@@ -92,11 +92,11 @@ def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable
     """Faults of every call: the debate ends with an error of one of ``kinds``."""
 
     def cause(folder: Path, quick: bool) -> Result:
-        wrong = ""
+        problems = []
         for number, rule in enumerate(rules):
             with sandbox(folder / str(number), [rule]) as here:
-                wrong = wrong or wrong_failure(here.verify(SYSTEM, **settings), kinds)
-        return Result(len(rules), UNFINISHED, wrong)
+                problems.append(wrong_failure(here.verify(SYSTEM, **settings), kinds))
+        return Result(len(rules), UNFINISHED, next(filter(None, problems), ""))
 
     return cause
 

@@ -185,7 +185,7 @@ async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubE
     assert seen[1][1] == seen[0][1]
 
 
-async def test_equal_calls_share_a_request_unless_it_is_cancelled_and_agents_share_none(
+async def test_only_equal_calls_of_one_agent_share_a_request_and_a_cancelled_call_shares_none(
     stub: StubEndpoint, ledger: CallLedger
 ) -> None:
     start = await ledger.begin("g", {}, {})
@@ -210,7 +210,7 @@ async def test_equal_calls_share_a_request_unless_it_is_cancelled_and_agents_sha
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
         else:
             await asyncio.gather(ask("a"), ask("b"))
-        # Equal calls: a request for the cancelled call, and one for the two others. Else: one for each agent.
+        # Two requests in both cases: the cancelled one and the one that two calls share; or one for each agent.
         assert len(stub.calls()) == before + 2
 
 

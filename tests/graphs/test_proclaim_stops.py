@@ -331,17 +331,18 @@ def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any
     }
 
 
-async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: StartStub) -> None:
+async def test_novelty_is_the_distance_to_the_record_and_0_for_exhibits_ruled_out_before(start_stub: StartStub) -> None:
     ruled = [*weighs(0.5, 0.5, "D"), *weighs(0.1, 0.1, "E")]
     plaintiff_searches = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
     theirs = searches("defense", "#I #J #I8", "#A9 #K #K9")
     stub = start_stub([*ruled, *plaintiff_searches, *theirs, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
-    # The plaintiff's exhibits join first, so I is new only to the plaintiff. I8 shares eight words with I.
+    # Both sides find exhibit I. The plaintiff's exhibits join first, so only the plaintiff's I is new. I8 shares eight
+    # words with I.
     assert novelty(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelty(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
-    # Disputed and discarded exhibits are known but not on record, so D9 is new beside D.
+    # D and E were ruled out before, so their novelty is 0. They are not on record, so D9, which resembles D, is new.
     assert novelty(document, "plaintiff", 2) == {"D": 0, "E": 0, "D9": 1}
     assert novelty(document, "defense", 2) == {"A9": near(0.1), "K": 1, "K9": near(0.1)}
     discovered = turns(document, "discover")

@@ -90,14 +90,14 @@ async def test_a_shorter_version_of_a_document_replaces_the_longer_on_a_server(c
     assert (await index_passages("reports", read_passages(file))).passages == 1
 
 
-async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:
+async def test_an_open_retriever_finds_passages_that_another_process_stored(chroma: str) -> None:
     await index_passages("growing", numbered_passages(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
     await asyncio.to_thread(output_of_child, "index", "growing", "20", "40")
     [best] = await dense.search("Entry 33 of the ledger.", 1)
     assert best["text"] == "Entry 33 of the ledger."
     assert corpus_state("growing") != state
-    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
+    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]  # newly opened
     assert len(all_passages("growing")) == 40
 
 

@@ -111,7 +111,7 @@ async def test_a_stored_failure_of_an_embedding_is_used_only_in_a_replay(
     start = await ledger.begin("g", {}, {})
     encoder = await open_encoder("openai:some-embedding")
     errors = []
-    for mode, calls in (("record", 1), ("record", 2), ("replay", 2)):
+    for mode, calls in (("record", 1), ("record", 2), ("reuse", 3), ("replay", 3)):
         embeddings.set(DebateLedger(mode, ledger, start.id))  # type: ignore[arg-type]
         with pytest.raises(MootError) as caught:
             await encoder.embed(["a text"])

@@ -18,14 +18,14 @@ SOURCES = [
 ]
 HOME = "MOOT_HOME"
 NOT_SET = {"MOOT_TOKEN"}
-"""Variables that ``compose.yaml`` does not set, because it names users and not a token."""
+"""Variables that ``compose.yaml`` does not set, because it sets ``MOOT_USERS`` instead of ``MOOT_TOKEN``."""
 FOREIGN_VARIABLES = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
 """Variables that uvicorn and Aegra read."""
 
 MODES = ("read_only", "cap_drop", "security_opt", "restart")
 
 
-def test_every_variable_is_explained() -> None:
+def test_variables_of_the_services_and_of_their_page_are_listed_and_listed_variables_are_read() -> None:
     asked = {*re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text())}
     explained = {*re.findall(r"^(?:# )?(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE)}
     assert asked <= explained

@@ -115,7 +115,7 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served) ->
 
 
 async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Served) -> None:
-    """Before the first node has ended, only the run itself contains the claim."""
+    """While the thread has no state, the page takes the claim from the run's input."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
     assert page.context.browser
@@ -123,8 +123,7 @@ async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Se
 
     async def hide_first_state(route: Route) -> None:
         state: Any = await (await route.fetch()).json()
-        early = {key: state["values"][key] for key in ("claim",) if key in state["values"]}
-        await route.fulfill(body=json.dumps({**state, "values": early}), content_type="application/json")
+        await route.fulfill(body=json.dumps({**state, "values": {}}), content_type="application/json")
 
     await other.route("**/threads/*/state", hide_first_state)
     await other.route("**/runs/*/stream*", lambda route: None)  # no event comes yet

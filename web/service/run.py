@@ -176,7 +176,7 @@ def keep_leases() -> None:
     async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):
             return False
-        if await claim_of(run_id) != own_claim.get():
+        if await claimant_of(run_id) != own_claim.get():
             release_run(run_id)
         return True  # the claim has already marked it as running
 
@@ -184,8 +184,8 @@ def keep_leases() -> None:
     executor._execute_and_release = execute_claimed
 
 
-async def claim_of(run_id: str) -> str | None:
-    """The claim of a run; None if it has none."""
+async def claimant_of(run_id: str) -> str | None:
+    """The worker that has claimed a run; None if no worker has, or if there is no such run."""
     orm, select = imported("aegra_api.core.orm"), imported("sqlalchemy").select
     async with orm._get_session_maker()() as session:
         claim: str | None = await session.scalar(select(orm.Run.claimed_by).where(orm.Run.run_id == run_id))
