@@ -1,4 +1,4 @@
-"""The options of ``moot verify``. ``moot batch`` also takes the options of the first group."""
+"""The options of ``moot verify``, in two groups. ``moot batch`` also takes the first group."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TaskName = Annotated[
 Labels = Annotated[
     str | None,
     typer.Option(
-        help='Answers of your own, as CSV ("true,false,unproven"; put a label with a comma in quotation marks), '
-        "or a JSON object that explains each."
+        help='The answers to choose from, as CSV ("true,false,unproven"; put a label with a comma in quotation marks), '
+        "as a JSON list, or as a JSON object that explains each answer."
     ),
 ]
 Choices = Annotated[list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")]
@@ -58,8 +58,8 @@ SettingPairs = Annotated[
 Corpus = Annotated[
     str | None,
     typer.Option(
-        help="The corpus to search; see `moot index`. Without it, demo corpora are searched. With a model of your "
-        "own and no key for web search, Wikipedia is searched instead of the web."
+        help="The corpus to search; see `moot index`. If you name none, searches of a corpus use demo corpora. "
+        "Wikipedia then replaces the web if you use your own model and have no key for web search."
     ),
 ]
 CalibrationFile = Annotated[
@@ -67,16 +67,17 @@ CalibrationFile = Annotated[
     typer.Option(
         metavar="FILE",
         help="A file of `moot calibrate`: adds a prediction set and a decision (act or escalate) to the verdict. "
-        "Rejected if the debate's settings differ from the settings that it was fitted on.",
+        "The file is rejected if it was fitted on another graph, task or prompts, other sources, or other settings "
+        "that affect verdicts.",
     ),
 ]
 LedgerMode = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
-        help="record stores results of calls, so that an interrupted or failed debate resumes without paying "
-        "again; reuse also uses results of other debates; replay makes no calls; off stores nothing.  "
-        "[default: record]",
+        help="record stores the results of calls, so that a debate that was interrupted or failed does not pay for "
+        "them again. reuse also uses results of other debates. replay uses only stored results and makes no calls. "
+        "off stores nothing.  [default: record]",
     ),
 ]
 
@@ -86,15 +87,16 @@ AskMoments = Annotated[
     str | None,
     typer.Option(
         metavar="MOMENTS",
-        help="When to ask you, separated by commas: queries, premises (proclaim), evidence, remark, verdict.",
+        help="The moments at which moot asks you, separated by commas: queries, premises (only in proclaim), "
+        "evidence, remark, verdict.",
     ),
 ]
 Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Resume the last unfinished debate of this input, with its settings. Not needed if you repeat the "
-        "same command.",
+        help="Resume the last unfinished debate on this input, with that debate's settings. You do not need this "
+        "option if you repeat the same command.",
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start a new debate, even if one is unfinished.")]
@@ -102,15 +104,19 @@ ControlName = Annotated[
     str | None,
     typer.Option(
         metavar="CONTROL",
-        help="A control to run after the debate at the same cost, to compare: self_consistency.",
+        help="A control that runs after the debate, at the same cost, for comparison: self_consistency.",
     ),
 ]
 EqualMeasure = Annotated[
     str | None,
-    typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.  [default: tokens]"),
+    typer.Option(
+        help="The measure in which the debate and its control cost the same: tokens, usd or calls.  [default: tokens]"
+    ),
 ]
 DocumentAsJson = Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")]
 DebateOut = Annotated[
     Path | None,
-    typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
+    typer.Option(
+        help="Write the result document to this file (.json), or a report if the file's name ends in .html or .md."
+    ),
 ]

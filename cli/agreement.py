@@ -1,4 +1,4 @@
-"""``moot eval agreement``: agreement between every two graders of free-text answers."""
+"""``moot eval agreement``: measures the agreement of each pair of graders of free-text answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 
 HEADS = (
     *columns("text", first="grader", second="and", of=""),
-    *columns("count", n="both graded", missing="not both"),
+    *columns("count", n="both graded", missing="not graded by both"),
     *columns("share", share="agree", kappa="Cohen's kappa"),
     *columns("count", both="both right", only_first="first alone", only_second="second alone", neither="both wrong"),
 )
@@ -32,11 +32,21 @@ HEADS = (
 def measure_agreement(
     logs: Sequence[Path], models: Sequence[str], gold: Path | None, at_once: int, *, as_json: bool, out: Path | None
 ) -> None:
-    """Asks the models in ``models`` for grades, and prints the agreement of all graders.
+    """Lets models grade the answers in logs, and prints the agreement of each pair of graders.
+
+    Args:
+        logs: logs and folders of logs.
+        models: the models that grade every answer, as provider:name.
+        gold: a file of people's judgements; None for no file.
+        at_once: maximum number of calls at the same time.
+        as_json: whether to print a JSON document.
+        out: a file to write; None for no file. A name that ends in .csv gets only the grades of each answer; other
+            names get the JSON document.
 
     Raises:
-        UserError: a file cannot be read, there are fewer than two graders, or a model cannot be asked.
-        UserError, WorldError: a file cannot be written.
+        UserError: the logs or ``gold`` cannot be used, there are fewer than two graders, a model cannot be asked, or a
+            package is not installed.
+        UserError, WorldError: ``out`` cannot be written.
     """
     if out is not None:
         check_writable(out)
@@ -45,7 +55,7 @@ def measure_agreement(
         add_human_grades(answers, gold)
     console = Console(stderr=True)
     if models:
-        notes += _ask(answers, list(dict.fromkeys(models)), at_once, console)
+        notes += _ask_graders_with_progress(answers, list(dict.fromkeys(models)), at_once, console)
     table = pairs_table(answers)
     if not table.rows:
         raise UserError(
@@ -72,7 +82,10 @@ def measure_agreement(
             raise write_error(out, error) from error
 
 
-def _ask(answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, console: Console) -> list[str]:
+def _ask_graders_with_progress(
+    answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, console: Console
+) -> list[str]:
+    """Runs `ask_graders` with a progress bar, and returns the errors of failed calls."""
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(answers) * len(models))
@@ -92,11 +105,11 @@ def grader_names(answers: Sequence[GradableAnswer]) -> list[str]:
 
 
 def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
-    """Two rows for each pair of graders: over all answers, and over answers whose text is no right answer."""
+    """A table with two rows for each pair of graders: all answers, and answers whose text equals no right answer."""
     rows: list[tuple[Cell, ...]] = []
-    apart = [answer for answer in answers if not answer.same_text]
+    different = [answer for answer in answers if not answer.same_text]
     for first, second in combinations(grader_names(answers), 2):
-        for label, group in (("all answers", answers), ("texts that differ", apart)):
+        for label, group in (("all answers", answers), ("texts that differ", different)):
             ours, theirs = ([one.grades.get(name) for one in group] for name in (first, second))
             found = agreement(ours, theirs, [one.group for one in group])
             n, missing = found.kappa.n, found.kappa.missing
@@ -104,15 +117,15 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
             rows.append((first, second, label, n, missing, found.share, found.kappa, *counts))
     caption = (
         "95% intervals are from the large-sample standard error. If an item was answered more than once, or if items "
-        "belong together, they are from a bootstrap over groups. An answer whose text equals a right answer is "
-        "graded right without a call to the model, so read the agreement of models from the texts that differ. Kappa "
-        "is undefined if all grades are the same."
+        "belong together, the intervals are from a bootstrap over groups. An answer whose text equals a right answer "
+        "is graded right without a call to the model: to compare models, read the rows `texts that differ`. Kappa is "
+        "undefined if all grades of both graders are the same, or if they graded no answer in common."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 
 
 def grades_table(answers: Sequence[GradableAnswer]) -> Table:
-    """Every answer with the grade from each grader."""
+    """A table with a row for each answer and a column for each grader."""
     names = grader_names(answers)
     heads = [*columns("text", system="", file="log", id="sample", answer="", gold="")]
     heads += [Column(name, name) for name in names]

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal: shows an interrupt, and reads the reply line by line."""
+"""Asks the person at the terminal: shows the value of an interrupt, and reads the reply line by line."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from moot.transcript.line import titled
 from rich.console import Console
 from rich.text import Text
 
-SHOWN = 400
-"""Maximum number of characters shown of a text."""
+LONGEST = 400
+"""Maximum length of a text on the screen, in characters."""
 
 
 class PersonPrompt(Screen):
-    """Asks the person at the terminal, or reads the replies from standard input."""
+    """Shows questions on standard error, and reads a person's replies from standard input."""
 
     def __init__(self) -> None:
         super().__init__(Console(stderr=True, soft_wrap=True))
 
     def reply(self, value: Mapping[str, Any]) -> Any:
-        """Shows an interrupt's value and reads the reply; True for an empty reply, which accepts the proposal.
+        """Shows an interrupt's value and returns the person's reply; True if it is empty, which accepts the proposal.
 
         Raises:
             EOFError: the input has ended.
@@ -38,11 +38,11 @@ class PersonPrompt(Screen):
         return ASK_FUNCTIONS[value["kind"]](self, value["proposed"]) or True
 
     def read_line(self, prompt: str) -> str:
-        """Reads one line after a prompt."""
+        """Prints a prompt and reads a line, without the spaces around it."""
         return self.console.input(Text(f"{clean(prompt)}> ")).strip()
 
     def read_lines(self, prompt: str) -> Iterable[str]:
-        """Reads lines until an empty line."""
+        """Yields lines until the person enters an empty line."""
         while line := self.read_line(prompt):
             yield line
 
@@ -59,7 +59,7 @@ def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
 def _ask_premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
-    premises = list(person.read_lines("all premises, one per line, then an empty line (no line: keep these)"))
+    premises = list(person.read_lines("all premises, one per line, then an empty line (no premise: keep these)"))
     return {"premises": premises} if premises else {}
 
 
@@ -71,9 +71,8 @@ def _ask_evidence(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str
     ids = {str(number): piece["id"] for number, piece in enumerate(pieces, 1)}
     numbers = person.read_line("numbers to strike (empty: none)").replace(",", " ").split()
     struck = [ids.get(number, number) for number in numbers]
-    added = [
-        text for line in person.read_lines("add a text, or @FILE (empty: none)") for text in _read_texts(person, line)
-    ]
+    lines = person.read_lines("add a text, or @FILE (empty: no more texts)")
+    added = [text for line in lines for text in _read_texts(person, line)]
     return {key: value for key, value in (("strike", struck), ("add", added)) if value}
 
 
@@ -105,7 +104,7 @@ def _ask_verdict(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
 
 def _shorten(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}..."
+    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}..."
 
 
 ASK_FUNCTIONS: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str, Any]]] = {
@@ -115,4 +114,4 @@ ASK_FUNCTIONS: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str
     "remark": _ask_remark,
     "verdict": _ask_verdict,
 }
-"""Maps each moment to the function that asks; an empty reply accepts the proposal."""
+"""The function that asks the person at each moment. It returns the reply; {} accepts the proposal."""

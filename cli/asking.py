@@ -1,4 +1,4 @@
-"""Options that ``moot verify`` and ``moot batch`` share, read in one place."""
+"""Functions for the options that ``moot verify`` and ``moot batch`` share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> Callable[[Command], Command]:
-    """Adds the options of another typer command to a command, which receives them as ``**options``.
+    """A decorator that adds the options of another typer command. The decorated command takes them as ``**options``.
 
     Args:
         other: the command whose options are added.
@@ -31,14 +31,14 @@ def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> 
 
 
 def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
-    """Builds a debate's input, without the claim, from the command's options.
+    """The input of a debate, except the claim, from the command's options.
 
     Args:
-        options: the options of ``moot verify``, by name.
-        preset_task: the preset's task, used if no option names a task.
+        options: the command's options, by the names of their parameters.
+        preset_task: the preset's task, used if no option names a task; None for none.
 
     Raises:
-        UserError: the labels are not valid, or a file of given texts cannot be read.
+        UserError: the labels cannot be parsed, or a file or address of given texts cannot be used.
         WorldError: a web page of given texts cannot be fetched.
     """
     from moot.cli.options import parse_labels
@@ -51,7 +51,7 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings given by their own options, such as ``--model``."""
+    """The settings that have options of their own, such as ``--model``, without options that are not given."""
     moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
     file = options.get("calibration")
     named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}

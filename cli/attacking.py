@@ -12,7 +12,11 @@ from moot.cli.parameters import AsJson, CorpusOfAll, Logs, MostItems, SamplesAtO
 
 def eval_attack(
     plan: Annotated[
-        Path | None, typer.Argument(help="A plan in YAML with `attacks`; its systems are used unchanged.")
+        Path | None,
+        typer.Argument(
+            help="A plan in YAML with `attacks`. Options override its fields; --graph or --defence replaces its "
+            "systems."
+        ),
     ] = None,
     graph: Annotated[
         list[str] | None,
@@ -29,18 +33,19 @@ def eval_attack(
     attack: Annotated[
         list[str] | None,
         typer.Option(
-            help="injection, poison_one_host, poison_many_hosts, adaptive or lying_debater. Repeatable.  [default: all]"
+            help="injection, poison_one_host, poison_many_hosts, adaptive or lying_debater. Repeatable.  [default: the "
+            "plan's attacks; all without a plan]"
         ),
     ] = None,
     defence: Annotated[
         list[str] | None,
         typer.Option(
-            help="none, origin_share, datamarking, both (origin_share and datamarking), or isolate (a "
-            "graph). Repeatable.  [default: none, both, isolate]"
+            help="none, origin_share, datamarking, both (origin_share and datamarking), or isolate (a debate system). "
+            "Repeatable.  [default: none, both, isolate]"
         ),
     ] = None,
     pieces: Annotated[
-        int | None, typer.Option(min=1, max=5, help="Poisoned passages in each search.", show_default="3")
+        int | None, typer.Option(min=1, max=5, help="Number of poisoned passages in each search.", show_default="3")
     ] = None,
     kept_back: Annotated[bool, typer.Option("--kept-back", help="Use the held-out templates and passages.")] = False,
     attacker: Annotated[
@@ -58,14 +63,16 @@ def eval_attack(
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Maximum USD for all debates, including earlier runs.")
     ] = None,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum model calls, including earlier runs.")] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(min=1, help="Maximum model calls for all debates, including earlier runs.")
+    ] = None,
     max_seconds: Annotated[float | None, typer.Option(min=0, help="Maximum duration of this run, in seconds.")] = None,
     as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file.")] = None,
 ) -> None:
-    """Attack debate systems, and measure flipped verdicts, flagged flips, and the cost of defences.
+    """Attack debate systems. Measure flipped verdicts and flagged flips, and accuracy and false alarms without attacks.
 
-    Every debate first runs without attacks. After an interruption, run the same command again to continue.
+    Every debate also runs without an attack. After an interruption, run the same command again to continue.
     """
     from moot.cli.attack import ATTACKS, ISOLATE, systems_of
     from moot.cli.attack import attack as run_attacks

@@ -1,4 +1,4 @@
-"""``moot eval compare``: compares the systems in evaluation logs."""
+"""``moot eval compare``: compares debate systems and their controls, from evaluation logs."""
 
 from __future__ import annotations
 
@@ -30,16 +30,25 @@ NOT_PRINTED = (
     "lowest",
     "highest",
 )
-"""Columns of these tables that are written but not printed."""
+"""Columns of the printed tables that are left out at the terminal. Written reports and JSON documents have them."""
 
 
 def compare_logs(
     logs: Sequence[Path], *, out: Path | None, against: str | None, prices: Path | None, as_json: bool
 ) -> None:
-    """Prints the comparison, and writes its report to ``out`` if given.
+    """Compares the systems in logs, writes a report to the folder ``out`` if it is given, and prints the comparison.
+
+    Args:
+        logs: logs, and folders of logs.
+        out: the report's folder; None for no report.
+        against: the baseline: a system or a kind of control; None for each system's own controls and the first system.
+        prices: a file of prices, which override moot's own prices.
+        as_json: whether to print only a JSON document.
 
     Raises:
-        UserError: there is nothing to compare, ``against`` is unknown, a log is damaged, or ``out`` cannot be written.
+        UserError: there is nothing to compare, ``against`` is unknown, a log or the file of prices cannot be used, a
+            package is missing, or ``out`` cannot be written.
+        WorldError: the disk is full or fails.
     """
     if out is not None:
         create_folders(out)
@@ -65,17 +74,19 @@ def compare_logs(
         console.print(Text(f"note: {note}", style="dim"))
     for measure, why in report.findings.not_measured:
         console.print(Text(f"not measured: {measure}: {why}", style="dim"))
-    left = dict.fromkeys(
+    unprinted = dict.fromkeys(
         made.title for section in report.sections for made in section.tables if made.key not in PRINTED
     )
-    if out is None and left:
-        console.print(Text(f"note: --out DIR also writes pictures and these tables: {', '.join(left)}", style="dim"))
+    if out is None and unprinted:
+        console.print(
+            Text(f"note: --out DIR also writes pictures and these tables: {', '.join(unprinted)}", style="dim")
+        )
     for file in written:
         Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 
 
 def terminal_table(table: Table) -> Screen:
-    """A table as the terminal shows it."""
+    """A table of a report as rich prints it; the names of nested rows are indented."""
     screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(table.title), title_justify="left", title_style="bold")
     for column in table.columns:
         screen.add_column(Text(column.title), justify="right" if is_number(column) else "left", vertical="bottom")

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 
 def completion_for(kind: str) -> Callable[[str], list[str]]:
-    """A completion function for typer.
+    """A function for typer that returns the names that begin with the typed text.
 
     Args:
-        kind: graphs, all graphs (debate systems and others), presets, tasks, models, settings (of Tool-MAD), or
-            settings and the name of a graph (``settings find_claims``).
+        kind: the kind of the names, as for `names`.
     """
 
     def complete(incomplete: str) -> list[str]:
@@ -20,7 +19,13 @@ def completion_for(kind: str) -> Callable[[str], list[str]]:
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind (see `completion_for`); for models, an example of each available provider."""
+    """All names of a kind; empty for an unknown kind.
+
+    Args:
+        kind: ``graphs`` (debate systems), ``all graphs`` (these and moot's other graphs), ``presets``, ``tasks``,
+            ``models`` (an example of each available provider), ``settings GRAPH`` (of one of moot's own graphs), or
+            ``settings`` (of Tool-MAD). The names of settings end with ``=``.
+    """
     if kind == "models":
         from moot.nodes._vendors.catalogue import providers_here
 

@@ -1,4 +1,4 @@
-"""``moot config``: values for every command, and their sources."""
+"""``moot config``: shows and sets the defaults of all commands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from moot.core.errors import UserError
 
 config = typer.Typer(
     cls=GuessingGroup,
-    help="Set defaults for all commands: model, corpus, ceilings. Options override the environment, which overrides "
-    "the file.",
+    help="Show and set defaults for all commands, such as model, corpus and ceilings. Options override environment "
+    "variables, which override the configuration file.",
 )
 
 
@@ -26,7 +26,7 @@ def show_config(context: typer.Context) -> None:
 
 @config.command()
 def show() -> None:
-    """Show every value and its source."""
+    """Show every key with its value and the source of the value."""
     from moot.cli.tables import show as print_table
     from rich.table import Table
 
@@ -40,9 +40,9 @@ def show() -> None:
 @config.command("set")
 def set_command(
     key: Annotated[str, typer.Argument(help=f"One of {', '.join(KEYS)}.", autocompletion=lambda: [*KEYS])],
-    value: Annotated[str, typer.Argument(help="Its value.")],
+    value: Annotated[str, typer.Argument(help="The value to set.")],
 ) -> None:
-    """Write a value into the file."""
+    """Write a value to the configuration file."""
     found = checked_value(key, value)
     if key == "model":
         from moot.nodes._vendors.catalogue import check_provider, unavailable_reason
@@ -78,9 +78,11 @@ def get(
 
 @config.command()
 def unset(
-    key: Annotated[str, typer.Argument(help="The key to remove from the file.", autocompletion=lambda: [*KEYS])],
+    key: Annotated[
+        str, typer.Argument(help="The key to remove from the configuration file.", autocompletion=lambda: [*KEYS])
+    ],
 ) -> None:
-    """Remove a value from the file."""
+    """Remove a value from the configuration file."""
     content = read_config()
     if key not in content:
         checked_value(key, "1")  # raises if there is no such key
@@ -91,5 +93,5 @@ def unset(
 
 @config.command()
 def path() -> None:
-    """Print the path of the file, which may not exist yet."""
+    """Print the path of the configuration file, even if the file does not exist yet."""
     typer.echo(str(config_file()))

@@ -1,4 +1,4 @@
-"""The database of a service or a queue, for `moot list`, `show`, `delete` and `ledger` if one is named."""
+"""The option ``--database``: `moot list`, `show`, `delete` and `ledger` then use the database of a service or queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Database = Annotated[
     typer.Option(
         envvar="MOOT_DATABASE",
         metavar="postgresql://...",
-        help="Read the Postgres of `moot service` or of a queue instead of this machine's folder.",
+        help="Use the Postgres of `moot service` or of a queue instead of this machine's folder.",
         show_envvar=False,
     ),
 ]
@@ -27,15 +27,18 @@ _ledger: ContextVar[ServedLedger | None] = ContextVar("database's ledger", defau
 
 @contextmanager
 def using_database(url: str | None) -> Iterator[None]:
-    """Context in which the history and the ledger are read from a database, if one is named.
+    """Context in which the history and the ledger are those of a database, if its address is given.
 
-    Anyone who has the database's address can read the debates of all users.
+    A message on standard error then names the database. Anyone who has the address can read and delete the debates of
+    all users.
 
     Args:
         url: the database's address; None or empty for this machine's folder.
 
     Raises:
-        UserError, WorldError: the database cannot be used, or its tables are from another version.
+        UserError: the address is wrong, the extra ``queue`` is not installed, or the database has no tables of this
+            version of moot.
+        WorldError: the database cannot be reached.
     """
     if not url:
         yield

@@ -1,4 +1,4 @@
-"""The page with every graph's drawing: ``docs/graphs.md``."""
+"""The page with the drawings of moot's own graphs: ``docs/graphs.md``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 
 HEAD = """# The graphs
 
-Drawn from the code; `make docs` writes this page. A box is a node, a dotted arrow a conditional edge, and a frame a
+`make docs` draws this page from the code. A box is a node, a dotted arrow is a conditional edge, and a frame is a
 subgraph, for example the steps of one debater in a round. If a frame would contain another frame, each subgraph is
 drawn separately below. Agents that speak at the same time share one arrow.
 [The table of systems](systems.md) says who speaks, who sees what and who decides.
@@ -19,7 +19,7 @@ drawn separately below. Agents that speak at the same time share one arrow.
 
 
 def drawings_page() -> str:
-    """Every graph with its description and its drawing, as Markdown."""
+    """The page in Markdown: each of moot's own graphs with its description and its drawing."""
     return "\n".join([HEAD, *(section(load_graph(name, others=True)) for name in (*DESCRIPTIONS, *OTHER_GRAPHS))])
 
 
@@ -38,7 +38,10 @@ The procedure: [graphs/{page}](../graphs/{page}). The settings: `moot settings {
 
 
 def drawings(graph: Any) -> str:
-    """The drawing of a graph with its subgraphs. If a subgraph contains subgraphs, each is drawn separately."""
+    """The drawing of a graph with its subgraphs, in Markdown.
+
+    If a subgraph contains subgraphs, every subgraph is drawn separately; equal drawings appear once.
+    """
     inner = list(graph.get_subgraphs(recurse=True))
     if not any("|" in path for path, _ in inner):
         return drawing(graph, xray=True)
@@ -56,7 +59,7 @@ def drawing(graph: Any, *, xray: bool = False) -> str:
 
     Args:
         graph: a compiled graph.
-        xray: whether to draw its subgraphs, too.
+        xray: whether to draw its subgraphs as frames inside it.
     """
     drawn = graph.get_graph(xray=xray).draw_mermaid()
     plain = re.sub(r"^---\n.*?\n---\n", "", drawn, flags=re.S).strip()  # the front matter only sets a style

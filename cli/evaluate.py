@@ -31,7 +31,7 @@ TITLES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "nDCG@10"
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line."""
+    """The options of ``moot eval retrieval``. Empty ``qrels`` or ``sources`` mean all, None means the default."""
 
     data: Path
     split: str
@@ -45,10 +45,11 @@ class Options:
 def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> None:
     """Measures sources, and prints the figures as tables or as one JSON document.
 
+    If ``out`` is given, the JSON document is also written to this file.
+
     Raises:
-        UserError: the data or the options are not valid, or the corpus cannot be indexed.
-        WorldError: the encoder's endpoint failed.
-        UserError, WorldError: the file cannot be written.
+        UserError: data or options are not valid, ranx is missing, or the corpus cannot be indexed or is damaged.
+        UserError, WorldError: the encoder's endpoint or the store failed, or the file ``out`` cannot be written.
     """
     if out is not None:
         check_writable(out)
@@ -65,7 +66,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
 
 
 def build_document(measured: Sequence[RowScores], options: Options, encoder: str) -> dict[str, Any]:
-    """The JSON document: versions, options and every figure."""
+    """The JSON document: every figure, and how the figures were measured."""
     each, means = compare(measured, options.against)
     return {
         "moot_version": version("moot"),
@@ -82,7 +83,7 @@ def build_document(measured: Sequence[RowScores], options: Options, encoder: str
 
 
 def run_measurement(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
-    """Runs the measurement, with progress bars on standard error."""
+    """Measures sources (see `measure`), with progress bars on standard error."""
 
     async def work() -> list[RowScores]:
         try:
@@ -102,7 +103,7 @@ def run_measurement(rows: Sequence[Row], sources: Sequence[str], encoder: str) -
 
 
 def processor() -> str:
-    """The processor's name."""
+    """The name of the processor, or its architecture if the name is not known."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
@@ -112,7 +113,7 @@ def processor() -> str:
 
 
 def row_record(measured: RowScores) -> dict[str, Any]:
-    """The document's entry for a qrels file and a scope."""
+    """The entry in the JSON document for one qrels file and scope."""
     row = measured.row
     sources = [
         {
@@ -134,7 +135,7 @@ def row_record(measured: RowScores) -> dict[str, Any]:
 
 
 def difference_record(one: Difference) -> dict[str, Any]:
-    """The document's entry for a difference."""
+    """The entry in the JSON document for a difference, or for a mean of differences."""
     return {
         "source": one.source,
         "against": one.against,
@@ -145,7 +146,10 @@ def difference_record(one: Difference) -> dict[str, Any]:
 
 
 def figures_table(document: dict[str, Any]) -> Table:
-    """A line for each qrels file, scope and source. For each file and scope, the best value of a measure is bold."""
+    """The table with a row for each qrels file, scope and source.
+
+    For each file and scope, the best value of each measure is bold.
+    """
     bootstrap = document["bootstrap"]
     caption = (
         f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} results. In brackets: "
@@ -172,7 +176,7 @@ def figures_table(document: dict[str, Any]) -> Table:
 
 
 def differences_table(document: dict[str, Any]) -> Table:
-    """The paired differences, and their means over the qrels files."""
+    """The table of the paired differences, and of their means over the qrels files."""
     table = Table("nDCG@10 of", "minus that of", "corpus", "qrels", "difference", box=None, padding=(0, 2, 0, 0))
     for one in document["differences"]:
         table.add_row(*difference_cells(one, one["qrels"][0]))
@@ -182,7 +186,12 @@ def differences_table(document: dict[str, Any]) -> Table:
 
 
 def difference_cells(one: dict[str, Any], qrels: str) -> list[Text]:
-    """A difference as cells of its table."""
+    """The cells of a row of `differences_table`.
+
+    Args:
+        one: an entry of `difference_record`.
+        qrels: the content of the column ``qrels``.
+    """
     return [
         Text(cell) for cell in (one["source"], one["against"], one["corpus"], qrels, with_interval(one["ndcg@10"], "+"))
     ]
@@ -195,5 +204,5 @@ def with_interval(estimate: dict[str, float], sign: str = "") -> str:
 
 
 def without_leading_zero(value: float, digits: int, sign: str = "") -> str:
-    """A number between -1 and 1 without its leading zero."""
+    """A number from -1 to 1, rounded, without its leading zero."""
     return f"{round(value, digits) + 0.0:{sign}.{digits}f}".replace("0.", ".", 1)  # + 0.0: no -0

@@ -1,4 +1,4 @@
-"""The commands of ``moot eval``. Heavy imports happen inside them."""
+"""The commands of ``moot eval``. Each command imports heavy modules only when it runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def eval_retrieval(
     ] = None,
     qrels: Annotated[
         list[str] | None,
-        typer.Option(help="A qrels file, without .jsonl. Repeatable.", show_default="all of the split"),
+        typer.Option(help="The name of a qrels file, without .jsonl. Repeatable.", show_default="all of the split"),
     ] = None,
     split: Annotated[str, typer.Option(help="The folder in qrels/ with the qrels files.")] = "visible",
     union: Annotated[
@@ -123,11 +123,9 @@ def eval_run(
     from moot.cli.run import evaluate, plan_of, settings_of
     from moot.evals._runs.run import Limits
 
-    several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
-    wanted = plan_of(
-        plan, graph or [], task or [], settings_of(settings or [], corpus, graph or []), **several, **measured
-    )
+    runs = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
+    grading = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
+    wanted = plan_of(plan, graph or [], task or [], settings_of(settings or [], corpus, graph or []), **runs, **grading)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 

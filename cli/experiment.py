@@ -1,4 +1,4 @@
-"""``moot eval experiment``: an evaluation's log, sent to LangSmith."""
+"""``moot eval experiment``: sends the log of an evaluation to LangSmith."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 
 def send_log(path: Path, *, as_json: bool) -> None:
-    """Sends a log, and prints a sentence about it or, if ``as_json``, LangSmith's answer.
+    """Sends a log to LangSmith, and prints a sentence about it or, if ``as_json``, LangSmith's reply.
 
     Raises:
         UserError, WorldError: as `experiment_of` and `send_experiment`.

@@ -49,26 +49,30 @@ GROUP_GUESSES = {
         "ls": "To list the debates of the ledger: moot ledger",
     },
 }
-"""Guesses within groups: an alias or a hint."""
+"""Guesses within each group of commands: an alias or a hint for each wrong name."""
 LEAST_CLAIM_WORDS = 3
-"""Minimum number of words after ``moot`` that count as a claim."""
+"""Minimum number of words after ``moot`` at which the words count as a claim."""
 LISTS = ("graphs", "tasks", "presets", "list")
 """Commands that list something themselves; ``list`` after such a command is ignored."""
 EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service": "service"}
-"""Commands that need an extra of moot; other commands report a missing extra themselves."""
+"""Commands that need an extra of moot, with the name of the extra. Other commands report a missing extra themselves."""
 
 
 class GuessingGroup(TyperGroup):
-    """A group of commands that accepts aliases, and answers an unknown name with the likely command."""
+    """A group of commands that accepts aliases. Its error for an unknown name suggests a command."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of commands, in the order of help."""
-        order = [name for names in PANELS.values() for name in names]
+        order = [name for panel in PANELS.values() for name in panel]
         known = super().list_commands(ctx)
         return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command. Errors name a missing extra, or ``--set`` if a setting was written as an option."""
+        """Runs the command.
+
+        If a package of an extra is missing, the error names the extra. If a setting was written as an option, the error
+        suggests ``--set``.
+        """
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -86,7 +90,10 @@ class GuessingGroup(TyperGroup):
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Resolves a command's name or alias. For an unknown name, the error has a hint."""
+        """Resolves the name or an alias of a command. The error for an unknown name has a hint.
+
+        ``help`` prints the help of the group and exits; ``help NAME`` becomes ``NAME --help``.
+        """
         word = args[0]
         guesses = GROUP_GUESSES.get(str(ctx.info_name), {}) if ctx.parent else OTHER_NAMES | HINTS
         if word == "help" and not args[1:]:
@@ -102,11 +109,12 @@ class GuessingGroup(TyperGroup):
             ctx.fail(
                 guesses.get(word)
                 or ("" if ctx.parent else hint_for(args))
-                or self._unknown_command(ctx, args[0], guesses)
+                or self._unknown_name_text(ctx, args[0], guesses)
             )
         return super().resolve_command(ctx, args)
 
-    def _unknown_command(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
+    def _unknown_name_text(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
+        """The error's text for an unknown name: it suggests the most similar command, if any."""
         near = get_close_matches(word, [*self.commands, *guesses], n=1)
         named = guesses.get(near[0], near[0]) if near else ""
         known = f"Did you mean {ctx.command_path} {named}?" if named in self.commands else f"See: {ctx.command_path} -h"
@@ -114,7 +122,7 @@ class GuessingGroup(TyperGroup):
 
 
 def hint_for(args: list[str]) -> str:
-    """A hint for arguments that begin with a claim, a file or an address; empty if they do not."""
+    """A hint for arguments that begin with a file or an address, or are words of a claim; empty for others."""
     word = args[0]
     if Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
         return f"To check the claims of a list: moot batch {word} --out FOLDER"

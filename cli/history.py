@@ -40,7 +40,7 @@ def list_command(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List stored debates, newest first: on this machine, or in the database that MOOT_DATABASE names."""
+    """List the stored debates of this machine or, with --database or MOOT_DATABASE, of a database; newest first."""
     found = []
     wanted = {"graph": graph, "status": status, "answer": answer}
     with using_database(database):
@@ -132,6 +132,7 @@ def delete_command(
 
 
 def _delete(stems: list[str], row: Debate | None) -> None:
+    """Deletes the documents of a debate, and its row in the ledger with the stored calls."""
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
 
@@ -144,7 +145,10 @@ def _delete(stems: list[str], row: Debate | None) -> None:
 
 
 def document_id(id: str) -> str:
-    """The id of a debate's document, found by the beginning of that id or of the debate's id.
+    """The id of a debate's document.
+
+    Args:
+        id: the beginning of the id of the debate or of the document.
 
     Raises:
         UserError: there is no such debate, there are several, or the debate has no document.
@@ -154,17 +158,22 @@ def document_id(id: str) -> str:
     name, stems, _ = _find_debate(id)
     if not stems:
         raise UserError(
-            f"The debate {name} has no document: it is running, or it was stopped before its document was written.",
+            f"{name} has no document: its debate has not ended or was stopped early, or it is a run of `moot claims`.",
             kind="missing_file",
         )
     return stems[0]
 
 
 def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
-    """A debate's own id, the ids of its documents, and its row in the ledger (None without a row).
+    """The id of a debate, the ids of its documents, and its row in the ledger.
+
+    The row is None if the debate has none. It is also None if ``id`` is only the beginning of a document's id.
+
+    Args:
+        id: the beginning of the id of the debate or of a document.
 
     Raises:
-        UserError: the ids of no debate or of several debates begin like this.
+        UserError: no debate or more than one has an id with this beginning.
     """
     from moot.cli.ledger import existing_ledger
     from moot.core.errors import UserError
@@ -182,10 +191,12 @@ def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
 
 
 def _list_entries(since: str) -> Any:
-    """Yields the entries of `moot list`, newest first: debates with a document, and debates that have none yet.
+    """Yields the entries of `moot list`, newest first.
+
+    They are debates with a document, and debates in the ledger that have no document and are not done.
 
     Args:
-        since: the first day, as YYYYMMDD; empty for all days.
+        since: the first day (UTC), as YYYYMMDD; empty for all days.
     """
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
@@ -211,7 +222,7 @@ def _list_entries(since: str) -> Any:
 
 
 def _add_users(entries: list[dict[str, Any]]) -> None:
-    """Adds the user to each entry, if the entries come from the database of a service with users."""
+    """Adds the user to each entry whose document has an owner, if a database is in use."""
     if ledger := database_ledger():
         users = ledger.owners_of([entry["id"] for entry in entries])
         for entry in entries:
@@ -220,6 +231,11 @@ def _add_users(entries: list[dict[str, Any]]) -> None:
 
 
 def _parse_day(since: str | None) -> str:
+    """A day as YYYYMMDD; empty for None.
+
+    Raises:
+        UserError: the text is not a date in ISO format.
+    """
     from datetime import date
 
     from moot.core.errors import UserError
@@ -239,6 +255,7 @@ def _print_json(found: Any) -> None:
 
 
 def _one_line(text: str) -> str:
+    """A text on one line, without control characters."""
     from moot.retrievers._evidence import clean
 
     return " ".join(clean(text).split())
@@ -277,7 +294,7 @@ def corpora_list(as_json: AsJson = False) -> None:
 @corpora.command("show")
 def corpora_show(name: str, as_json: AsJson = False) -> None:
     """Show a corpus: its passages, encoder and state."""
-    found = _corpus_facts(_existing_corpus(name))
+    found = _corpus_facts(_checked_corpus_name(name))
     if as_json:
         _print_json(found)
         return
@@ -288,19 +305,26 @@ def corpora_show(name: str, as_json: AsJson = False) -> None:
 
 @corpora.command("delete")
 def corpora_delete(name: str, yes: Yes = False) -> None:
-    """Delete a corpus for good."""
+    """Delete a corpus for good; of a demo corpus, only its index."""
     from moot.core.errors import UserError
     from moot.retrievers._corpus import delete_corpus, read_manifest
 
-    if read_manifest(_existing_corpus(name)) is None:
-        raise UserError(f"The demo corpus {name!r} comes with moot and was not built here.", kind="invalid_corpus")
+    if read_manifest(_checked_corpus_name(name)) is None:
+        raise UserError(
+            f"The demo corpus {name!r} comes with moot. No index of it is stored here to delete.", kind="invalid_corpus"
+        )
     if not yes:
         typer.confirm(f"Delete the corpus {name} for good?", abort=True)
     delete_corpus(name)
     print(f"Deleted: {name}")  # noqa: T201
 
 
-def _existing_corpus(name: str) -> str:
+def _checked_corpus_name(name: str) -> str:
+    """The name, after a check that there is a corpus with this name.
+
+    Raises:
+        UserError: there is no such corpus.
+    """
     from moot.core.errors import UserError
     from moot.retrievers._corpus import known_corpora
 
@@ -311,6 +335,7 @@ def _existing_corpus(name: str) -> str:
 
 
 def _corpus_facts(name: str) -> dict[str, Any]:
+    """The name, passages, encoder and state of a corpus. Passages and encoder are None if they are not known."""
     from moot.core.errors import MootError
     from moot.retrievers._corpus import read_manifest
 

@@ -23,18 +23,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def index_path(path: str, corpus: str, embedder: str | None, queue: str | None = None) -> None:
-    """Adds files to a corpus, with a progress bar on standard error.
+    """Adds a file, a folder or a page to a corpus, with a progress bar on standard error.
 
     Args:
         path: a file, a folder or an address.
         corpus: the corpus's name.
         embedder: the encoder's name; None for the default.
-        queue: the address of a queue whose workers encode and store; None for this process.
+        queue: the address of a queue whose workers encode and store the passages; None for this process.
 
     Raises:
-        UserError: there is nothing to read, the name is not valid, or the corpus has another encoder. Readable files
-            are indexed first; if some were unreadable, the error comes at the end, after a message on each.
-        WorldError: the page cannot be fetched, or the encoder's endpoint, the Chroma server or the queue failed.
+        UserError: there is nothing to read, a name is not valid, or the corpus is damaged or has another encoder. If
+            some files are unreadable, the others are indexed, a message on each unreadable file is printed, and then
+            the error is raised.
+        UserError, WorldError: the page cannot be fetched or read, or the encoder, the store or the queue failed.
+        SystemExit: Ctrl-C was pressed while passages were indexed (130).
     """
     check_own_name(corpus)
     fill: Fill = fill_in_process
@@ -83,26 +85,28 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
         soft_wrap=True,
     )
     if refused:
-        several = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
-        raise UserError(f"{several} not read (named above); the others are indexed.", kind="invalid_file")
+        subject = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
+        raise UserError(f"{subject} not read (named above); the others are indexed.", kind="invalid_file")
 
 
 def queue_of(queue: str | None, *, named: bool) -> str | None:
-    """The queue whose workers fill a corpus; None for this machine.
+    """The address of the queue whose workers fill a corpus; None if this machine fills it.
+
+    Workers can fill a corpus only on a Chroma server, that is if ``MOOT_CHROMA_URL`` is set.
 
     Args:
-        queue: the address of a queue, or None.
-        named: whether an option of this command named the queue, not MOOT_QUEUE.
+        queue: the address of a queue; None or empty for none.
+        named: whether the address is from the option ``--queue``, and not from ``MOOT_QUEUE``.
 
     Raises:
-        UserError: an option named the queue, but corpora are in a folder of this machine.
+        UserError: the address is from the option, but ``MOOT_CHROMA_URL`` is not set.
     """
     if not queue or os.environ.get("MOOT_CHROMA_URL", "").strip():
         return queue or None
     if named:
         raise UserError(
-            "The workers of a queue store passages on a Chroma server: set MOOT_CHROMA_URL, here and for them. Without "
-            "--queue this machine indexes into its own folder.",
+            "The workers of a queue store passages on a Chroma server: set MOOT_CHROMA_URL for this command and for "
+            "the workers. Without --queue, this machine indexes into its own folder.",
             kind="invalid_environment",
         )
     return None
@@ -110,11 +114,15 @@ def queue_of(queue: str | None, *, named: bool) -> str | None:
 
 @contextmanager
 def progress_bars(console: Console) -> Iterator[Progress]:
-    """Context with progress bars, shown if the console is a terminal. Ctrl-C ends the program with exit code 130."""
+    """Context with progress bars, which are shown if the console is a terminal.
+
+    Raises:
+        SystemExit: Ctrl-C was pressed (130).
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
             yield progress
     except KeyboardInterrupt:
-        console.print("Interrupted. The same command continues where it stopped.")
+        console.print("Interrupted. Run the same command again; passages that are indexed already are kept.")
         raise SystemExit(130) from None

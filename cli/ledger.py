@@ -43,7 +43,7 @@ def list_command(
     from moot.core.ledger.records import STATUSES
 
     if status is not None and status not in STATUSES:
-        raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
+        raise UserError(f"There is no status {status!r}. Known: {', '.join(STATUSES)}.", kind="invalid_setting")
     with existing_ledger(database) as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:
@@ -65,7 +65,7 @@ def list_command(
 
 @ledger.command("show")
 def show_command(id: Id, database: Database = None, as_json: AsJson = False) -> None:
-    """Show a debate: its input, and its calls in the order in which they were stored."""
+    """Show a debate: its properties, its input, and its calls in the order in which they were stored."""
     with existing_ledger(database) as file:
         debate = _find(file, id)
         entries = [entry for _, entry in file.entries(debate.id)] if file else []
@@ -119,7 +119,10 @@ def export_command(
 
 @ledger.command("import")
 def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot ledger export`.")]) -> None:
-    """Add a debate from a file to this machine's ledger. Debates may use its results: import only trusted files."""
+    """Add a debate from a file to this machine's ledger.
+
+    Later debates may reuse the imported results, so import only files that you trust.
+    """
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile
     from moot.core.ledger.transfer import import_debate
@@ -131,7 +134,7 @@ def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot le
 
 @ledger.command("delete")
 def delete_command(id: Id, database: Database = None) -> None:
-    """Remove a debate and its stored calls. Its result document stays."""
+    """Remove a debate and its stored calls from the ledger. Its result document stays."""
     from moot.core.errors import UserError
 
     with existing_ledger(database) as file:
@@ -148,17 +151,18 @@ def delete_command(id: Id, database: Database = None) -> None:
 def prune_command(
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Remove all debates that are not running, whatever their age."),
+        typer.Option("--all", help="Remove all debates that are not running, whatever their age; overrides --older."),
     ] = False,
     older: Annotated[
         float | None,
         typer.Option(min=0, metavar="DAYS", help="Remove debates that have not changed for this many days."),
     ] = None,
 ) -> None:
-    """Remove debates from this machine's ledger that have not changed for 30 days.
+    """Remove old debates from this machine's ledger: by default, those that have not changed for 30 days.
 
-    Of debates with a document, only the stored calls are removed. If the ledger is then larger than 1 GB, calls of
-    younger debates that have ended are removed, too. moot also does all this automatically.
+    If a debate has a document, only its stored calls are removed. If the ledger is then larger than 1 GB, the stored
+    calls of younger debates that are done or failed are removed, the oldest first. moot also prunes the ledger by
+    itself.
     """
     from moot.core.ledger.file import DAYS
     from moot.core.words import count_with_noun
@@ -173,12 +177,15 @@ def prune_command(
 
 @contextmanager
 def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | ServedLedger | None]:
-    """Opens the ledger of the named database, else of the database in use, else of this machine.
+    """Context with an open ledger: of the named database, else of the database in use, else of this machine.
 
-    It yields None if this machine has no ledger.
+    It yields None if no database is named or in use and this machine has no ledger.
 
     Args:
-        database: the database's address.
+        database: the address of a database; None or empty if none is named.
+
+    Raises:
+        UserError, WorldError: as `using_database` and `LedgerFile`.
     """
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile
@@ -197,7 +204,7 @@ def _find(file: LedgerFile | ServedLedger | None, id: str) -> Debate:
     """The debate whose id begins with ``id``.
 
     Raises:
-        UserError: none or several debates have such an id.
+        UserError: no debate or more than one has such an id, ``id`` is empty, or there is no ledger.
     """
     from moot.core.errors import UserError
 
@@ -210,12 +217,14 @@ def _find(file: LedgerFile | ServedLedger | None, id: str) -> Debate:
 
 
 def _debate_facts(debate: Debate) -> dict[str, Any]:
+    """A debate's row as a JSON object, without the fingerprint."""
     from dataclasses import asdict
 
     return {name: value for name, value in asdict(debate).items() if name != "fingerprint"}
 
 
 def _entry_facts(entry: Entry) -> dict[str, Any]:
+    """A stored call as a JSON object, without its result."""
     key = {"kind": entry.key.kind, "key": entry.key.hash, "parts": dict(entry.key.parts)}
     return {**key, "about": dict(entry.about), "created": entry.created, "size": entry.size}
 
@@ -227,7 +236,7 @@ def _print_json(document: Any) -> None:
 
 
 def _claim_line(debate: Debate, most: int = 80) -> str:
-    """The claim or text of a debate, on one line."""
+    """The claim of a debate (see `claim_in`) on one line, shortened to at most ``most`` characters."""
     from moot.web.table import claim_in
 
     text = _one_line(claim_in(debate.input) if isinstance(debate.input, dict) else str(debate.input))

@@ -21,7 +21,7 @@ Row = tuple[str, ...]
 
 
 def listings() -> str:
-    """One line per row of each table: the command, then the row's cells."""
+    """The content of ``listings.jsonl``: for each row of each listing, a line with the command and the row's cells."""
     tables: dict[str, Iterable[Row]] = {
         "tasks": task_rows(),
         "presets": preset_rows(),
@@ -34,19 +34,19 @@ def listings() -> str:
 
 
 def task_rows() -> Iterator[Row]:
-    """Every task: its name, labels and description."""
+    """The row of every task: its name, its labels (or its kind of answer, if it has none), and its description."""
     for name, known in TASKS.items():
         yield name, ", ".join(label for label, _, _ in known.labels) or known.kind.replace("_", " "), known.about
 
 
 def preset_rows() -> Iterator[Row]:
-    """Every preset: its name, graph, task and purpose."""
+    """The row of every preset: its name, graph, task (empty if it has none) and purpose."""
     for name, preset in PRESETS.items():
         yield name, preset.graph, preset.task or "", preset.about
 
 
 def benchmark_rows(benchmarks: Iterable[Benchmark]) -> Iterator[Row]:
-    """Benchmarks: name, metrics, licence, source and files of each."""
+    """The row of each benchmark: its name, its metrics and those not computable, its licence, source and files."""
     for known in benchmarks:
         hub = f" (or the Hub: {known.hub})" if known.hub else ""
         without = "".join(f"\nnot computable: {measure}: {why}" for measure, why in known.uncomputed.items())
@@ -54,32 +54,42 @@ def benchmark_rows(benchmarks: Iterable[Benchmark]) -> Iterator[Row]:
 
 
 def setting_rows(settings: type[Settings]) -> Iterator[Row]:
-    """Every setting with default, range and meaning."""
+    """The row of every setting: its name, default (the file of a prompt), range and meaning."""
     schema = settings.model_json_schema()
     defaults = settings().model_dump(mode="json")
     for name, field in schema["properties"].items():
         shipped = f"prompts/{settings.prompts[name]}.md" if name in settings.prompts else None
-        about = field.get("description", "") + fields_of(field, schema.get("$defs", {}))
-        yield name, shipped or json.dumps(defaults[name]), bounds(field), about
+        about = field.get("description", "") + element_fields(field, schema.get("$defs", {}))
+        yield name, shipped or json.dumps(defaults[name]), range_in_words(field), about
 
 
-def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
-    """The fields of a list's elements with their descriptions; empty for other settings."""
-    part = parts.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
-    if part is None:
+def element_fields(field: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """A line for each field of the elements of a list; empty for a setting that is not a list of objects.
+
+    Args:
+        field: the JSON schema of the setting.
+        definitions: the definitions (``$defs``) of the JSON schema that has the setting.
+    """
+    element = definitions.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
+    if element is None:
         return ""
-    return "".join(f"\n- {name}: {about.get('description', '')}" for name, about in part["properties"].items())
+    return "".join(f"\n- {name}: {about.get('description', '')}" for name, about in element["properties"].items())
 
 
-def bounds(field: dict[str, Any]) -> str:
-    """The range of a field in words, from its JSON schema."""
-    options = [o for o in field.get("anyOf", [field]) if o.get("type") != "null"]
-    return " or ".join(dict.fromkeys(_bounds(o) for o in options)) + (
-        " or null" if "anyOf" in field and len(options) < len(field["anyOf"]) else ""
+def range_in_words(field: dict[str, Any]) -> str:
+    """The values that a setting takes, in words: options, a range or a type.
+
+    Args:
+        field: the JSON schema of the setting.
+    """
+    alternatives = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
+    return " or ".join(dict.fromkeys(map(_range_of_alternative, alternatives))) + (
+        " or null" if "anyOf" in field and len(alternatives) < len(field["anyOf"]) else ""
     )
 
 
-def _bounds(field: dict[str, Any]) -> str:
+def _range_of_alternative(field: dict[str, Any]) -> str:
+    """The same as `range_in_words`, for a schema without ``anyOf``. A range needs both bounds."""
     if "enum" in field:
         return ", ".join(map(str, field["enum"]))
     if "$ref" in field:

@@ -78,7 +78,8 @@ def run() -> None:
 
     # Without this, the last garbage collection takes a quarter of the time of a short command.
     atexit.register(gc.freeze)
-    logging.getLogger("langsmith").setLevel(logging.ERROR)  # it logs each failure; moot reports them once, at the end
+    # langsmith would log each failure to send a trace; moot reports them once, at the end.
+    logging.getLogger("langsmith").setLevel(logging.ERROR)
     try:
         with report_interrupts(), collected_seldom():
             app()
@@ -96,7 +97,7 @@ def show_version(wanted: bool) -> None:
 
 
 def fail(error: MootError) -> NoReturn:
-    """Prints an error's text and exits with its code."""
+    """Prints an error's text on standard error and exits with the error's code."""
     print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
     raise SystemExit(error.exit_code)
 
@@ -166,7 +167,9 @@ def report_command(
         list[Path],
         typer.Argument(metavar="DOC...", help="Result documents (.json), folders of them, and ids of `moot list`."),
     ],
-    html: Annotated[bool, typer.Option("--html", help="A self-contained HTML page (default).")] = False,
+    html: Annotated[
+        bool, typer.Option("--html", help="A self-contained HTML page; the default, unless --out ends in .md.")
+    ] = False,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
     claimreview: Annotated[
         bool, typer.Option("--claimreview", help="ClaimReview (JSON-LD); needs --publisher and --url.")
@@ -181,7 +184,7 @@ def report_command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model that summarises each debate, as provider:name: one call each. The document stores the summary.",
+            help="Model that summarises each debate in one call, as provider:name. The document stores the summary.",
             show_default=False,
         ),
     ] = None,
@@ -208,7 +211,7 @@ app.command("calibrate")(calibrate)
 @app.command()
 def graphs(
     drawings: Annotated[
-        bool, typer.Option("--drawings", help="Print a Markdown page with the drawings of all graphs.")
+        bool, typer.Option("--drawings", help="Print a Markdown page with drawings of moot's own graphs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -272,7 +275,7 @@ def index(
             envvar="MOOT_QUEUE",
             show_envvar=False,
             metavar="postgresql://...",
-            help="A queue whose workers (`moot worker`) encode and store, if the corpus is on a Chroma server.",
+            help="A queue whose workers (`moot worker`) encode and store passages on a Chroma server.",
         ),
     ] = None,
 ) -> None:

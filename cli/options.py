@@ -23,7 +23,7 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
         graph: the graph's name, for errors.
 
     Raises:
-        UserError: a pair has no ``=``, a setting is unknown, or a value is out of its range.
+        UserError: as `parse_pairs`; or a setting is unknown, or a value is not valid.
     """
     return checked_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")), graph)
 
@@ -39,7 +39,7 @@ def parse_pairs(
         defaults: all settings with their defaults; ``KEY.N`` changes KEY's default if ``given`` has no KEY.
 
     Raises:
-        UserError: a pair has no ``=``, or a dotted key matches nothing.
+        UserError: a pair has no ``=`` or no key; or as `set_at_key`.
     """
     values: dict[str, Any] = copy.deepcopy(dict(given or {}))
     for pair in pairs:
@@ -51,7 +51,10 @@ def parse_pairs(
 
 
 def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
-    """Labels from the command line: CSV (a label with a comma in quotation marks), or a JSON list or object.
+    """Labels from the command line; None for None.
+
+    Args:
+        text: labels as CSV, or as a JSON list or object. In CSV, a label that contains a comma is in quotation marks.
 
     Raises:
         UserError: the JSON or CSV is not valid, or there is no label.
@@ -77,6 +80,12 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
 
 def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
     """Sets the value at a dotted key; a number in the key is the index of a list element, from 0.
+
+    Args:
+        values: the values; they are changed.
+        key: the dotted key.
+        text: the value as JSON; if it is not valid JSON, the text itself is the value.
+        defaults: as for `parse_pairs`. If it is not empty and lacks the setting, the text is stored unchanged.
 
     Raises:
         UserError: a part of the key is already a plain value, or a list has no such element.

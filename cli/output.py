@@ -1,4 +1,4 @@
-"""Result documents: printed, or written to a file."""
+"""Writes JSON documents to a file, and prints them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_document(
     if out is not None:
         try:
             write_atomically(out, render(document) if render else text + "\n")
-        except OSError as error:  # the result has cost money: print it instead of losing it
+        except OSError as error:  # the result may have cost money: print it instead of losing it
             print(text)  # noqa: T201
             raise write_error(out, error) from error
     if as_json:

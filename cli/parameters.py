@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 OfGraph = Annotated[str | None, typer.Option(help="Only debates of this system.")]
 MostDebates = Annotated[int, typer.Option(min=1, help="Maximum number of debates.")]
 

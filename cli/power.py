@@ -1,4 +1,4 @@
-"""``moot eval power``: the number of items needed to tell two systems apart."""
+"""``moot eval power``: computes how many items are needed to tell two systems apart, and the power of n items."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from rich.text import Text
 
 
 def print_power(first: float, second: float, n: int, discordant: float | None, *, as_json: bool) -> None:
-    """Prints the power of n items for two accuracies, for each design, as a table or as one JSON document.
+    """Prints, for each design, the power of n items, and how many items are needed to tell two accuracies apart.
+
+    Args:
+        first: one system's accuracy.
+        second: the other system's accuracy.
+        n: the number of items.
+        discordant: the share of items that only one system gets right; None if it is not known.
+        as_json: whether to print a JSON document, and no table.
 
     Raises:
-        UserError: an accuracy is not possible, or the accuracies do not allow the share of discordant items.
+        UserError: an accuracy is not between 0 and 1, the accuracies do not allow the share of discordant items, or
+            scipy or statsmodels is not installed.
     """
     try:
         found = separation(first, second, n, discordant)
@@ -29,20 +37,20 @@ def print_power(first: float, second: float, n: int, discordant: float | None, *
 
 def designs_table(found: Separation) -> Table:
     """The table of the designs, one row per design."""
-    best = (
+    favourable = (
         f"In the most favourable pairing of {found.n:,} items, the exact McNemar test gives p = {found.smallest_p:.2g}"
     )
-    can = (
+    conclusion = (
         "so these items may tell the two systems apart."
         if found.separable
         else "so no pairing can tell the two systems apart."
     )
     unreachable = any(design.items_needed is None or design.detectable is None for design in found.designs)
-    nothing = " None: no number of items, or no difference, gives that power." * unreachable
+    about_none = " None: no number of items, or no difference, gives that power." * unreachable
     caption = (
         f"A difference of {found.difference:+.3f}. Items: the number needed for a power of {POWER:.0%} at "
         f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest difference with that "
-        f"power at {found.n:,} items.{nothing}\n{best}, {can}"
+        f"power at {found.n:,} items.{about_none}\n{favourable}, {conclusion}"
     )
     columns = ("design", "discordant", f"power at {found.n:,}", "items", "detectable")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

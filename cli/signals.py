@@ -144,7 +144,10 @@ def end_now(code: int) -> NoReturn:
 
 @contextlib.contextmanager
 def report_interrupts() -> Iterator[None]:
-    """Context in which SIGTERM acts as Ctrl-C, with exit code 143, and each stopped command prints a message."""
+    """Context manager for a command. SIGTERM stops the command as Ctrl-C does, but with exit code 143 instead of 130.
+
+    A stopped command that printed no message itself gets one.
+    """
     received = []
 
     def on_sigterm(number: int, frame: FrameType | None) -> None:

@@ -56,7 +56,7 @@ def print_listing(command: str, *, as_json: bool) -> None:
         as_json: whether to print JSON.
 
     Raises:
-        UserError: there is no graph of that name, or none is named.
+        UserError: ``settings`` is not followed by the name of a graph that can be used.
     """
     if not as_json:
         show(listing_table(command))
@@ -86,7 +86,7 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
     """The rows of a listing.
 
     Raises:
-        UserError: there is no graph of that name, or none is named.
+        UserError: ``settings`` is not followed by the name of a graph that can be used.
     """
     if command == "graphs":
         systems, errors = installed_systems()

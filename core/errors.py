@@ -2,11 +2,12 @@
 
 MootError
     UserError    the caller can correct it: a setting, a key, the name of a model or a corpus (exit code 2)
-    WorldError   an external cause: an endpoint, a network, a quota (exit code 3)
-        ReplyError   a model answered, but the reply cannot be used
-            BudgetExhausted  too little of a ceiling was left to call a model, or to await its reply
+    WorldError   an external cause: an endpoint, a network, a disk (exit code 3)
+        ReplyError   a model gave no usable reply
+            BudgetExhausted  a ceiling prevented or ended a call, a search or another step
 
-The text of each error names the problem, its cause and the remedy. It can be shown to users unchanged.
+The text of an error names the problem and, if they are known, its cause and the remedy. It can be shown to users
+unchanged.
 """
 
 from __future__ import annotations
@@ -72,10 +73,14 @@ STOPS_BATCH = {
 """Kinds of errors after which a batch starts no further debate, each with the reason."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
+"""The outcome of a reply that cannot be used; it is also the kind of a `ReplyError`."""
 
 
 class ErrorRecord(TypedDict):
-    """An error in a result document. ``where`` is its place in the debate; if ``retryable``, a retry may succeed."""
+    """An error as a result document stores it.
+
+    ``where`` is the error's place in the debate. ``retryable`` tells whether a retry may succeed.
+    """
 
     kind: str
     where: str
@@ -83,42 +88,51 @@ class ErrorRecord(TypedDict):
     retryable: bool
 
 
-NEAR, NEAR_WORDS = 0.75, 0.65
-"""Minimum similarity (0 to 1) for a suggestion: of the two names, and of the words that differ in them."""
+NAME_SIMILARITY, WORD_SIMILARITY = 0.75, 0.65
+"""A known name is suggested only if these similarities (0 to 1) to the given name are reached.
+
+The first compares the whole names, the second the words in which they differ.
+"""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion for an unknown name: "Did you mean X? "; empty if no known name is similar.
+    """The sentence "Did you mean X? " with the known name most similar to an unknown one.
+
+    It ends with a space. It is empty if no known name is similar.
 
     Args:
         name: the name that was given.
         known: the valid names.
     """
-    similar = difflib.get_close_matches(name, list(known), n=5, cutoff=NEAR)
-    meant = next((other for other in similar if _is_misspelt(name, other)), None)
+    similar = difflib.get_close_matches(name, list(known), n=5, cutoff=NAME_SIMILARITY)
+    meant = next((other for other in similar if _is_misspelling(name, other)), None)
     return f"Did you mean {meant}? " if meant else ""
 
 
-def _is_misspelt(name: str, known: str) -> bool:
-    """Whether the words that differ in two names are similar: max_rounds is not a misspelt max_seconds."""
+def _is_misspelling(name: str, known: str) -> bool:
+    """Whether a name may be a misspelling of a known name: the words in which they differ must be similar.
+
+    Words that both names share at the beginning or the end are left out. So max_rounds is no misspelling of
+    max_seconds.
+    """
     words, others = (re.split(r"[_\W]+", text.lower()) for text in (name, known))
     for end in (0, -1):
         while words and others and words[end] == others[end]:
             words.pop(end)
             others.pop(end)
     rest, other = "_".join(words), "_".join(others)
-    return rest == other or difflib.SequenceMatcher(None, rest, other).ratio() >= NEAR_WORDS
+    return rest == other or difflib.SequenceMatcher(None, rest, other).ratio() >= WORD_SIMILARITY
 
 
 class MootError(Exception):
     """The base class of moot's errors.
 
     Args:
-        detail: the error's text: the problem, its cause and the remedy.
+        detail: the error's text (see the module). Values of keys in the environment are replaced in it.
         kind: a short stable name, e.g. ``missing_key``.
         retryable: whether the same call may succeed if it is repeated.
         retry_after: seconds that the server asked us to wait; None if it asked for no wait.
-        may_cost: whether an endpoint may charge for the request, although its reply did not arrive or was unreadable.
+        may_cost: whether an endpoint may charge for the request, although the reply was lost or unreadable.
     """
 
     exit_code = 3
@@ -138,7 +152,9 @@ class MootError(Exception):
         self.retry_after = retry_after
         self.may_cost = may_cost
         self.where = ""
+        """The error's place in the debate; empty as long as it is unknown."""
         self.attempts = 1
+        """The number of requests that were sent for the failed call; 1 until they are counted."""
 
     @property
     def detail(self) -> str:
@@ -146,12 +162,24 @@ class MootError(Exception):
         return str(self)
 
     def record(self, where: str) -> ErrorRecord:
-        """The error as a result document stores it; ``where`` is its place, unless the error has one already."""
+        """The error as a result document stores it.
+
+        Args:
+            where: the error's place in the debate. It is ignored if the error already has a place.
+        """
         return {"kind": self.kind, "where": self.where or where, "detail": self.detail, "retryable": self.retryable}
 
 
 class UserError(MootError):
-    """An error that the caller can correct; its kind is one of `USER_KINDS`."""
+    """An error that the caller can correct.
+
+    Args:
+        detail: see `MootError`.
+        kind: one of `USER_KINDS`.
+
+    Raises:
+        ValueError: the kind is not in `USER_KINDS`.
+    """
 
     exit_code = 2
 
@@ -162,21 +190,27 @@ class UserError(MootError):
 
 
 class WorldError(MootError):
-    """An error with an external cause: an endpoint, a network, a quota."""
+    """An error with an external cause: an endpoint, a network, a disk."""
 
 
 class ReplyError(WorldError):
-    """A model gave no usable reply; ``kind`` is the outcome of its last reply."""
+    """One or several models gave no usable reply.
+
+    Args:
+        detail: see `MootError`.
+        outcome: the error's kind. It is the outcome of the model's last reply. If the replies of several models have
+            different outcomes, it is ``unparsed``.
+    """
 
     def __init__(self, detail: str, outcome: Outcome) -> None:
         super().__init__(detail, kind=outcome, retryable=True)
 
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
-    """A ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) prevented or ended a call or a search.
+    """A ceiling prevented or ended a call, a search or another step.
 
-    Too little was left to make the call, or to repeat a call whose reply was lost; or `max_seconds` was used up before
-    the call or the search had ended.
+    The ceilings are `budget`, `max_cost`, `max_calls` and `max_seconds`. Either too little was left to begin the step,
+    or to repeat a call whose reply was lost. Or `max_seconds` was used up before the step had ended.
     """
 
     def __init__(self, detail: str) -> None:
@@ -184,19 +218,23 @@ class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
 
 
 BUDGET_EXHAUSTED = "budget_exhausted"
-"""The kind of `BudgetExhausted`, and the outcome of a turn if no model was called or its reply was not awaited."""
+"""The kind of `BudgetExhausted`.
+
+It is also the outcome of a turn if a ceiling prevented the call of the model, or ended the wait for the model's reply.
+"""
 
 
 def copy_error(error: Exception) -> Exception:
-    """A copy of a MootError, for one of several callers that raise it: each of them adds its own traceback.
+    """A copy of a MootError; an error of another class is returned itself.
 
-    The copy has only the fields of the error's record (`MootError.record`). Other errors are returned unchanged.
+    If several callers raise the same error, each raises its own copy, because raising an error adds a traceback to it.
+    The copy has only the fields of the error's record (`MootError.record`).
     """
     return error_from_record(error.record("")) if isinstance(error, MootError) else error
 
 
 def error_from_record(record: ErrorRecord) -> MootError:
-    """The error whose record a result document contains."""
+    """The error that a record describes; its class follows from the record's kind."""
     kind, detail = record["kind"], record["detail"]
     if kind in USER_KINDS:
         error: MootError = UserError(detail, kind=kind)

@@ -1,4 +1,4 @@
-"""Files: atomic writing, cells of spreadsheets, locked folders, and checks of moot's home folder."""
+"""Writes files atomically, locks folders, and checks that files and moot's home folder can be written."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.home import moot_home
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Error codes of a disk that is full or fails; others may come from a wrong path or missing permissions."""
+"""Error codes of a disk that is full or fails; a limit on the size of files or of a user's data counts as a full disk.
+
+Other error codes may come from a wrong path or missing permissions.
+"""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet may read as a formula."""
 
 
 def escape_formula(text: str) -> str:
-    """The text of a cell, after an apostrophe if a spreadsheet may read the text as a formula."""
+    """The text of a spreadsheet's cell; an apostrophe is put in front of a text that may be read as a formula."""
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Writes a file atomically: after a crash it has its old content or its new content. Blocking.
+    """Writes a file atomically: after a crash, the file has either its old or its new content. Blocking.
 
-    The content is written to a new file in the same folder and synced to the disk; then the new file replaces the old
-    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. If the path is a link, the
-    link's target is written.
+    The content is written to a temporary file in the same folder and synced to the disk. Then the temporary file
+    replaces the old file. If the path is a link, the link's target is written. A device or a pipe (``/dev/stdout``) is
+    written directly, so not atomically.
 
     Args:
-        path: the file; its folder exists.
+        path: the file; its folder must exist.
         content: the whole content; text is written as UTF-8.
         private: whether only the owner may read a new file. The permissions of an existing file stay.
 
     Raises:
-        OSError: the file cannot be written; a regular file is unchanged then.
+        OSError: the file cannot be written; the content of a regular file is unchanged then.
         UnicodeEncodeError: the text has a lone surrogate.
     """
     data = content.encode() if isinstance(content, str) else content
@@ -61,16 +64,16 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
 
 @contextmanager
 def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Iterator[None]:
-    """Context manager that locks a folder for one process, and creates the folder if it is missing.
+    """Context manager that locks a folder with a lock file; a missing folder is created.
 
     Args:
         folder: the folder.
-        who: the kind of process for the error's text, such as ``batch``.
+        who: what uses the folder, as a noun for the error's text, such as ``batch``.
         lock: the name of the lock file in the folder.
-        file: the name of a file in the folder that must be writable; empty for none.
+        file: the name of a file in the folder that must be writable; empty if there is no such file.
 
     Raises:
-        UserError: another process has locked the folder, or the folder or the file cannot be written.
+        UserError: the folder is locked already, or the folder or the file cannot be written.
         WorldError: ``file`` is given, and it cannot be written because the disk is full or fails.
     """
     from filelock import FileLock, Timeout
@@ -99,7 +102,7 @@ def check_writable(file: Path) -> None:
     """Checks, before the work begins, that `write_atomically` can write a file. Blocking.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file cannot be written, or its folder is missing.
         WorldError: the disk is full or fails.
     """
     try:
@@ -109,17 +112,20 @@ def check_writable(file: Path) -> None:
         if old is not None:
             file.open("ab").close()
         if old is None or stat.S_ISREG(old):
-            _try_folder(path)
+            _try_to_create_beside(path)
     except OSError as error:
         raise write_error(file, error) from error
 
 
 def write_error(file: Path | str, error: OSError) -> MootError:
-    """The error for a file that could not be written: a WorldError if the disk is full or fails."""
+    """The error for a file that could not be written.
+
+    It is a WorldError if the disk is full or fails, otherwise a UserError.
+    """
     if error.errno in DISK_ERRORS:
         detail = f"{file} cannot be written ({error.strerror}). Free disk space, or name a file on another disk."
         return WorldError(detail, kind="not_written")
-    # If the error is about the temporary file, then the folder cannot be written.
+    # An error about the temporary file means that the folder cannot be written, so the text names the folder.
     where = f" in {Path(error.filename).parent}" if str(error.filename).endswith(".part") else ""
     return UserError(f"{file} cannot be written ({error.strerror}{where}).", kind="missing_file")
 
@@ -133,8 +139,8 @@ def check_home(what: str, part: str = "") -> None:
     A missing folder is created.
 
     Args:
-        what: the data to be stored there, as the subject of the error's text, e.g. ``"Debates"``.
-        part: the subfolder of the home to check; empty for the home itself.
+        what: the data to be stored in the folder, as the subject of the error's text, e.g. ``"Debates"``.
+        part: the subfolder of the home folder to check; empty for the home folder itself.
 
     Raises:
         UserError: the folder cannot be written.
@@ -143,13 +149,21 @@ def check_home(what: str, part: str = "") -> None:
     folder = moot_home() / part
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _try_folder(folder / "home")
+        _try_to_create_beside(folder / "home")
     except OSError as error:
         raise storage_error(what, folder, error) from error
 
 
 def storage_error(what: str, folder: Path, error: OSError) -> MootError:
-    """The error for data that cannot be stored in the home folder: a WorldError if the disk is full or fails."""
+    """The error for data that could not be stored in the home folder.
+
+    It is a WorldError if the disk is full or fails, otherwise a UserError.
+
+    Args:
+        what: the data, as the subject of the error's text, e.g. ``"Debates"``.
+        folder: the home folder, or the subfolder for the data.
+        error: what happened.
+    """
     text = f"{what} cannot be stored in {folder} ({error.strerror})."
     if error.errno in DISK_ERRORS:
         return WorldError(f"{text} Free disk space, or set MOOT_HOME to a folder on another disk.", kind="not_written")
@@ -157,7 +171,7 @@ def storage_error(what: str, folder: Path, error: OSError) -> MootError:
 
 
 def _mode(path: Path) -> int | None:
-    """The mode of a file, or of the target if it is a link; None if there is no file."""
+    """The mode of a file or of a link's target; None if the file or the target is missing."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -168,8 +182,8 @@ def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
 
 
-def _try_folder(path: Path) -> None:
-    """Creates a file next to ``path`` and removes it; raises OSError if the folder cannot be written."""
+def _try_to_create_beside(path: Path) -> None:
+    """Creates a file in the folder of ``path`` and removes it; raises OSError if the folder cannot be written."""
     trial = _temporary_path(path)
     os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     trial.unlink()

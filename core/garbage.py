@@ -8,24 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ALLOCATIONS = 200_000
-"""Allocations of objects after which Python collects garbage. At 700, the default of Python 3.11, garbage collection
-takes a quarter of the computing time of many concurrent debates. Rarer collections need tens of megabytes more memory,
-or more than that if debates have long texts.
+"""The excess of allocations over deallocations of objects at which Python collects garbage.
+
+At 700, the default of Python 3.11, garbage collection takes a quarter of the computing time of many concurrent debates.
+With this larger number, a process needs tens of megabytes more memory; with long texts, it needs even more.
 """
 
 
 _lock = threading.Lock()
 _thresholds: list[tuple[int, int, int]] = []
-"""One element for each active context: Python's thresholds before the first of the contexts began."""
+"""One element for each active `collected_seldom`: Python's thresholds before the first of these contexts began."""
 
 
 @contextmanager
 def collected_seldom() -> Iterator[None]:
-    """Context manager that makes garbage collection rare in the whole process, and restores the thresholds at the end.
+    """Context manager that makes garbage collection rare in the whole process.
 
-    Several of these contexts may be active at once; the last of them to end restores the thresholds. Nothing changes
-    if the first threshold is 0 (no collection) or at least `ALLOCATIONS`. moot's commands, evaluations and the server
-    of its page use this context. A graph does not: the program that runs the graph decides.
+    It raises Python's first threshold to `ALLOCATIONS`. Nothing changes if this threshold is 0 (no collection) or
+    larger than `ALLOCATIONS`. Several of these contexts may be active at once; the last one to end restores the
+    thresholds. moot's commands, workers, evaluations and web server use this context. Graphs do not use it, so that
+    the program that runs a graph decides:
 
         with collected_seldom():
             asyncio.run(check(claims))

@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def moot_home() -> Path:
-    """``$MOOT_HOME`` if it is set, else the user's data folder. The folder need not exist."""
+    """The folder ``$MOOT_HOME`` or, if the variable is unset or empty, moot's folder among the user's data.
+
+    The folder need not exist.
+    """
     home = os.environ.get("MOOT_HOME")
     if home:
         return Path(home)

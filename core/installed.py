@@ -14,19 +14,22 @@ from moot.core.errors import USER_KINDS, UserError, copy_error
 from moot.core.redaction import redact
 
 LONGEST_REASON = 200
-"""Maximum number of characters of the reason in an error."""
+"""Maximum number of characters of the reason in an error's text; a longer reason is cut."""
 
 
 class Plugins:
     """The plugins of one kind: entry points of installed packages in one group, such as ``moot.graphs``.
 
-    The constructor lists them, which reads files. A plugin is imported when it is first loaded; if this fails, each
-    `load` raises the error, until the process ends.
+    The constructor reads the metadata files of all installed packages. A plugin is imported when it is first loaded.
+    If this fails, the import is not repeated: each later `load` raises a copy of the error.
 
     Args:
-        kind: ``graph``, ``source`` or ``benchmark``; the group is ``moot.`` and the plural.
-        own: moot's own names, which no package may declare.
+        kind: ``graph``, ``source`` or ``benchmark``. The group's name is ``moot.`` followed by the plural.
+        own: the names of moot's own graphs, sources or benchmarks, which no package may declare.
         error: the kind of the errors, one of `USER_KINDS`.
+
+    Raises:
+        ValueError: ``error`` is not in `USER_KINDS`.
     """
 
     def __init__(self, kind: str, own: Collection[str], error: str) -> None:
@@ -39,7 +42,7 @@ class Plugins:
         self._loaded: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """The names that packages declare, without moot's own names, in alphabetical order. Nothing is imported."""
+        """The names that packages declare, without moot's own names, in alphabetical order. No plugin is imported."""
         return sorted(self._points.keys() - set(self._own))
 
     def has_any(self) -> bool:
@@ -51,32 +54,37 @@ class Plugins:
         return sorted(self._points.keys() & set(self._own))
 
     def check(self, name: str) -> None:
-        """Checks that a name is valid and only one package declares it; a name that no package declares passes.
+        """Checks the declaration of a name; a name that no package declares passes.
 
         Raises:
-            UserError: a package declares one of moot's own names, two packages declare the same name, or the name is
-                not an identifier.
+            UserError: a package declares the name, and it is one of moot's own names or not an identifier. Or several
+                packages declare the name.
         """
         points = self._points.get(name, [])
         if points and name in self._own:
             raise self._point_error(points[0], f"moot has its own {name}. Rename the entry point")
         if len(points) > 1:
             others = ", ".join(package_of(point) for point in points[1:])
-            problem = f"the package {others} declares the same name. Rename one of them, or uninstall a package"
+            problem = f"the package {others} declares the same name. Rename an entry point, or uninstall a package"
             raise self._point_error(points[0], problem)
         if points and not name.isidentifier():
             problem = "a name may contain only letters, digits and underscores. Rename the entry point"
             raise self._point_error(points[0], problem)
 
     def entry_point(self, name: str) -> EntryPoint:
-        """The entry point with this name; if several packages declare the name, the first."""
+        """The entry point with this name; if several packages declare the name, the first of them.
+
+        Raises:
+            KeyError: no package declares the name.
+        """
         return self._points[name][0]
 
     def load(self, name: str) -> Any:
         """The object that a package declares under this name, imported on first use. Blocking.
 
         Raises:
-            UserError: the name cannot be used (see `check`), or its module cannot be imported.
+            UserError: the name cannot be used (see `check`), or the object cannot be imported.
+            KeyError: no package declares the name.
         """
         self.check(name)
         if name not in self._loaded:
@@ -89,7 +97,7 @@ class Plugins:
         return found
 
     def _import(self, name: str) -> Any:
-        from moot.core.lazy import imported  # not at the top: it imports numpy, which would slow down listings
+        from moot.core.lazy import imported  # not at the top: moot.core.lazy imports numpy, which slows down listings
 
         point = self.entry_point(name)
         try:
@@ -98,7 +106,15 @@ class Plugins:
             raise self.error(name, f"it cannot be imported ({type(error).__name__}: {error})") from error
 
     def error(self, name: str, why: str) -> UserError:
-        """The error for a plugin that cannot be used; it names the package and the entry point."""
+        """The error for a plugin that cannot be used; it names the package and the entry point.
+
+        Args:
+            name: a name that a package declares.
+            why: the reason, as a clause that follows ``but``.
+
+        Raises:
+            KeyError: no package declares the name.
+        """
         return self._point_error(self.entry_point(name), why)
 
     def _point_error(self, point: EntryPoint, why: str) -> UserError:
@@ -108,13 +124,16 @@ class Plugins:
     def version(self, name: str) -> str:
         """A plugin's package, the package's version, and a digest of the plugin's code, separated by spaces.
 
-        The digest covers all Python and Markdown files of the plugin's top-level module, because code may change
-        without a new version.
+        The digest covers all Python and Markdown files of the plugin's top-level package; if the plugin is a single
+        module, it covers the module's file. Code may change without a new version, so the version alone is not enough.
+
+        Raises:
+            KeyError: no package declares the name.
         """
         point = self.entry_point(name)
         spec = find_spec(point.module.partition(".")[0])
         folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
-        files = sorted(file for folder in folders for end in ("py", "md") for file in folder.rglob(f"*.{end}"))
+        files = sorted(file for folder in folders for suffix in ("py", "md") for file in folder.rglob(f"*.{suffix}"))
         if spec and not folders and spec.origin:
             files = [Path(spec.origin)]
         digest = hashlib.sha256()
@@ -124,5 +143,8 @@ class Plugins:
 
 
 def package_of(point: EntryPoint) -> str:
-    """The package that declares an entry point, with its version."""
+    """The name and the version of the package that declares an entry point.
+
+    If the package is unknown, the text is ``of an unknown name``, which can follow the words "The package".
+    """
     return f"{point.dist.name} {point.dist.version}" if point.dist else "of an unknown name"

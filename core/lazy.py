@@ -1,4 +1,4 @@
-"""Imports of modules on first use, safe in threads."""
+"""Imports modules on first use; several threads may do this at the same time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import threading
 from importlib import import_module
 from typing import Any
 
-# numpy is imported here because of a race: one thread imports chromadb, which imports numpy.typing first, while another
-# thread imports numpy, for example because orjson serialises a value. Python does not make them wait for each other:
-# both threads see half-initialised modules, and their imports fail for the rest of the process.
+# numpy is imported here because of a race between two threads. One thread imports chromadb, which imports numpy.typing.
+# Meanwhile, the other thread imports numpy, for example because orjson serialises a value. Python does not make one
+# thread wait for the other. So both see half-initialised modules, and the imports fail for the rest of the process.
 import numpy  # noqa: F401
 from moot.core.errors import UserError
 
@@ -19,12 +19,16 @@ _importing = threading.RLock()
 def imported(name: str) -> Any:
     """A module, imported on first use.
 
-    Only one thread imports at a time. Otherwise, if two threads import packages that depend on each other, Python
-    avoids a deadlock by giving them half-initialised modules, and an import may fail.
+    Only one thread at a time imports a module through this function. Without this lock, two threads may import packages
+    that depend on each other. Then Python avoids a deadlock by giving them half-initialised modules, so that an import
+    may fail.
+
+    Raises:
+        Exception: any error of the import.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module  # without waiting for the imports of other threads
+        return module  # does not wait for the lock
     with _importing:
         return import_module(name)
 
@@ -34,12 +38,13 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
 
     Args:
         name: the module.
-        extra: the extra of moot that installs it.
-        needed_by: the part of moot that needs it, as the subject of a sentence, e.g. ``A queue``.
-        otherwise: a sentence for the error that names an alternative; empty for none.
+        extra: the extra of moot that installs the module.
+        needed_by: the part of moot that needs the module, as the subject of a sentence, e.g. ``A queue``.
+        otherwise: the last sentence of the error's text, which names an alternative; empty without an alternative.
 
     Raises:
         UserError: the module, or a package that it needs, is not installed.
+        Exception: any other error of the import.
     """
     try:
         return imported(name)
@@ -48,6 +53,13 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
 
 
 def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
-    """The error for a package of an extra that is not installed; the other arguments are those of `import_extra`."""
+    """The error for a package that is not installed, although an extra of moot installs it.
+
+    Args:
+        error: Python's error, which names the package.
+        extra: as for `import_extra`.
+        needed_by: as for `import_extra`.
+        otherwise: as for `import_extra`.
+    """
     text = f'{needed_by} needs the package {error.name}: pip install "moot[{extra}]".'
     return UserError(f"{text} {otherwise}".rstrip(), kind="missing_package")

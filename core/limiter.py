@@ -1,8 +1,9 @@
 """One limiter for each endpoint, and the retry loop that uses it.
 
-All calls of an event loop to one endpoint share its `Limiter`: chat models, embeddings and web sources. If one call is
-refused (HTTP 429) or asked to wait (Retry-After), all wait. A wait of more than `LONGEST_WAIT` seconds stops only the
-calls of the same model or source.
+All calls of an event loop to one endpoint share a `Limiter`. They are calls of chat models, embeddings and web sources.
+If the endpoint refuses a call (HTTP 429) or asks for a wait (Retry-After), all further calls wait. A wait of more than
+`LONGEST_WAIT` seconds applies only to calls of the same model or source. These calls fail until at most `LONGEST_WAIT`
+seconds of the wait are left.
 """
 
 from __future__ import annotations
@@ -33,36 +34,40 @@ class Share(Protocol):
     granted: int
     """Maximum number of concurrent calls of this process."""
     most: int
-    """Maximum number of concurrent calls of all processes together."""
+    """Maximum number of concurrent calls of all processes together, as far as this process knows it.
+
+    The limiter raises it to the highest `max_concurrency` of its calls.
+    """
 
     def request_more(self) -> None:
-        """Requests a larger share, because this process could run more calls than it may."""
+        """Requests a larger share, because this process has more calls than its share allows."""
         ...
 
     def report_wait(self, seconds: float, pace: float) -> None:
         """Reports a wait to the other processes, so that none of them calls the endpoint for this many seconds.
 
-        ``pace`` is the number of calls per second that this process made before the refusal. It is infinite if it was
-        not measured, and 0 if the endpoint asked for a wait without refusing a call.
+        ``pace`` is the number of calls per second that this process made before the refusal (HTTP 429). It is infinite
+        if it was not measured. It is 0 if the endpoint asked for the wait with another error.
         """
         ...
 
     def report_long_wait(self, name: str, seconds: float) -> str:
         """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source (``name``) to the other processes.
 
-        Returns advice on how to end the wait, for the end of the error's text; empty if there is none.
+        Returns advice on how to end the wait, which is added to the text of the call's error; empty for no advice.
         """
         ...
 
     def update(self, name: str = "") -> None:
-        """Applies waits that other processes have reported for the endpoint, and long waits for a model or a source.
+        """Applies the waits that other processes have reported.
 
-        It is called before each call to this model or source (``name``) starts.
+        These are waits for the endpoint, and long waits for the model or source ``name`` (empty for none). The limiter
+        calls this method before each request.
         """
         ...
 
 
-_share: Callable[[str, Limiter], Share] = SharedWait
+_join_endpoint: Callable[[str, Limiter], Share] = SharedWait
 
 
 def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
@@ -71,16 +76,18 @@ def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
     Args:
         join: takes an endpoint's address and its limiter; returns this process's share of the endpoint.
     """
-    global _share
-    _share = join
+    global _join_endpoint
+    _join_endpoint = join
 
 
 class Limiter:
-    """Limits the calls of all debates to one endpoint: concurrent calls and, if this is set, calls per minute.
+    """Limits the concurrent calls of all debates to one endpoint and, if this is set, their calls per minute.
 
     Each call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of
-    a low limit is not overtaken, and a call that was refused with HTTP 429 keeps its place. Calls per minute are spaced
-    evenly; calls with the same limit per minute share it. `Throttle` estimates how many calls the endpoint accepts.
+    a low limit is not overtaken. A call that was refused with HTTP 429 keeps its place; a call that is repeated after
+    another error queues again at the end. Calls per minute are spaced evenly. Calls with the same limit per minute
+    share this limit; calls with another limit per minute are counted separately. `Throttle` estimates how many calls
+    the endpoint accepts.
 
     Args:
         address: the endpoint's address.
@@ -113,7 +120,10 @@ class Limiter:
         self._start_queued_calls()
 
     def _max_concurrency(self, limits: Limits) -> int:
-        """The smaller of the caller's limit and this process's share; requests a larger share if that is too small."""
+        """The smaller of a call's limit and this process's share.
+
+        Requests a larger share if this share is used up, or if no earlier call had such a high limit.
+        """
         if self.share is None:
             return limits.max_concurrency
         if limits.max_concurrency > self.share.most:
@@ -128,10 +138,11 @@ class Limiter:
         return Slot(self, limits, name)
 
     async def enter(self, slot: Slot) -> None:
-        """Waits for the call's turn.
+        """Waits for the call's turn; its request then counts as running until `leave`.
 
         Raises:
-            WorldError: the call would wait for longer than `LONGEST_WAIT` or, because of refusals, than ``max_wait``.
+            WorldError: the model or source must not be called for more than `LONGEST_WAIT` seconds. Or the call has
+                waited, or would wait, longer than ``max_wait`` because the endpoint refuses calls.
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
@@ -164,7 +175,10 @@ class Limiter:
             raise
 
     def leave(self, slot: Slot, error: BaseException | None, answered: bool = False) -> None:
-        """Ends a request. ``answered`` is true if the endpoint answered it without an error."""
+        """Ends a request; if its error is a refusal or asks for a wait, other calls wait.
+
+        ``answered`` is true if the endpoint answered the request without an error.
+        """
         self._running -= 1
         if self.throttle.active and answered:
             self.throttle.accept(slot.started, asyncio.get_running_loop().time())
@@ -180,8 +194,8 @@ class Limiter:
         now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
         if wait > LONGEST_WAIT:
             advice = self.share.report_long_wait(slot.name, wait) if self.share else ""
-            known = WorldError(f"{error.detail}{advice}", kind=error.kind, retryable=True, retry_after=wait)
-            self._closed[slot.name] = (now + wait, known)  # other models or sources are not affected
+            closing = WorldError(f"{error.detail}{advice}", kind=error.kind, retryable=True, retry_after=wait)
+            self._closed[slot.name] = (now + wait, closing)  # other models or sources are not affected
             return
         refused = is_rate_limited(error)
         if refused:
@@ -197,7 +211,7 @@ class Limiter:
         self._end_long_waits(now, error)
 
     def _end_long_waits(self, now: float, error: MootError) -> None:
-        """Ends the calls that have waited longer than their `max_wait` while the endpoint accepted no call."""
+        """Raises an error in calls that have waited longer than `max_wait` while the endpoint accepted no call."""
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
@@ -221,8 +235,8 @@ class Limiter:
 
         Args:
             name: the model or the source.
-            wait: seconds during which it must not be called.
-            advice: how to end the wait, for the end of the error's text; empty for no advice.
+            wait: seconds during which the model or source must not be called.
+            advice: how to end the wait; added to the text of the error. Empty for no advice.
         """
         until = asyncio.get_running_loop().time() + wait
         if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise the wait is already known
@@ -233,15 +247,16 @@ class Limiter:
             )
 
     def reopen(self, name: str) -> None:
-        """Ends the long wait of a model or a source."""
+        """Ends the long wait of a model or a source. Calls that already wait for its end are not woken."""
         self._closed.pop(name, None)
 
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
-        """Waits until a model or a source may be called; raises an error if this takes more than `LONGEST_WAIT`.
+        """Waits for the end of a long wait of a model or a source. Returns the event loop's time at this end.
 
-        Returns the event loop's time.
+        Raises:
+            WorldError: the rest of the wait is longer than `LONGEST_WAIT`.
         """
         if refused := self._long_wait_error(name, loop.time()):
             raise refused
@@ -251,7 +266,7 @@ class Limiter:
         return loop.time()
 
     def _long_wait_error(self, name: str, now: float) -> WorldError | None:
-        """The error of a call during a long wait; None if the rest of the wait is at most `LONGEST_WAIT`."""
+        """The error of a call during a long wait; None without a wait, or if its rest is at most `LONGEST_WAIT`."""
         until, error = self._closed.get(name, (0.0, None))
         if error is None or (left := until - now) <= LONGEST_WAIT:
             return None
@@ -263,7 +278,7 @@ class Limiter:
         )
 
     def _start(self, slot: Slot, now: float) -> None:
-        """Counts a call as running."""
+        """Counts a call as running, and sets when the next call with the same limit per minute may start."""
         self._running += 1
         slot.started = now
         self.throttle.start(now)
@@ -272,7 +287,10 @@ class Limiter:
             self._next[rate] = now + 60 / rate / part
 
     def _start_queued_calls(self) -> None:
-        """Starts waiting calls in order, as far as the limits allow; sets a timer if the next call must start later."""
+        """Starts waiting calls in order, as far as the limits allow; sets a timer if the next call must start later.
+
+        If the first call in the queue has to wait longer than `LONGEST_WAIT` for its model or source, it fails.
+        """
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._waiting:
@@ -299,13 +317,13 @@ class Limiter:
 
 
 class Slot:
-    """A call's slot in a limiter: an asynchronous context manager around each of its requests.
+    """A call's slot in a limiter: an asynchronous context manager around each request of the call.
 
     Attributes:
-        requests: the number of requests so far.
-        refusal: the last refusal with HTTP 429; None if there was none.
-        since: the event loop's time of the first refusal.
-        rejected: whether the last request was not sent, because its wait was too long.
+        requests: the number of requests that have started.
+        refusal: the error of the last refusal with HTTP 429; None if there was no refusal.
+        since: the event loop's time of the first refusal; 0 if there was no refusal.
+        rejected: whether a request was not sent, because its wait was too long.
     """
 
     __slots__ = (
@@ -350,7 +368,7 @@ def limiter(base_url: str) -> Limiter:
 
     def make() -> Limiter:
         made = Limiter(base_url)
-        made.share = _share(base_url, made)
+        made.share = _join_endpoint(base_url, made)
         _limiters[:] = [*(reference for reference in _limiters if reference()), weakref.ref(made)]
         return made
 
@@ -361,17 +379,17 @@ _limiters: list[weakref.ref[Limiter]] = []
 
 
 def limiters() -> list[Limiter]:
-    """The limiters of all event loops of this process."""
+    """All limiters of this process that are still in use, in any of its event loops."""
     return [made for reference in [*_limiters] if (made := reference())]
 
 
 def is_rate_limited(error: MootError) -> bool:
-    """Whether an endpoint refused a call because of too many requests (HTTP 429)."""
+    """Whether an error means that an endpoint receives too many requests (HTTP 429)."""
     return error.kind == "rate_limited"
 
 
 def timeout_error(error: MootError, limits: Limits) -> WorldError:
-    """The error for a call that has waited longer than `max_wait`, or would, because the endpoint refuses calls."""
+    """The error for a call that has waited, or would wait, longer than `max_wait`; ``error`` is a refusal."""
     text = f"{error.detail} The call waits at most {limits.max_wait:.0f} s (see the setting `max_wait`)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 
@@ -386,7 +404,7 @@ async def with_retries(
     """Runs a call under the limiter until it succeeds, fails with a permanent error, or has used its attempts.
 
     A request that is refused with HTTP 429 is not an attempt: the call queues again, for at most ``limits.max_wait``
-    seconds. A call is not retried if the server asks for a wait longer than `LONGEST_WAIT` seconds.
+    seconds after its first refusal. A call is not retried if the endpoint asks for a wait longer than `LONGEST_WAIT`.
 
     Args:
         call: makes one request.
@@ -400,8 +418,8 @@ async def with_retries(
         The call's result, and the number of its requests.
 
     Raises:
-        MootError: the last request's error, with the number of requests as ``attempts``; or the error of
-            ``before_repeat``.
+        MootError: the error of the last request, or of the limiter if the call would wait too long. Its ``attempts``
+            is the number of requests. Other errors of ``call``, and errors of ``before_repeat``, are not changed.
     """
     slot = gate.slot(limits, name)
     failures = 0

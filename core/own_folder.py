@@ -1,4 +1,4 @@
-"""Temporary folders of a process; folders that killed processes left are removed."""
+"""Temporary folders of a process. Folders that killed processes left behind are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ except ImportError:  # Windows has no fcntl: there, the folders of killed proces
     fcntl = None  # type: ignore[assignment]
 
 LOCK = "process"
-"""The file in each folder that the process locks. The operating system releases the lock however the process ends."""
+"""The name of a file in each folder. The process locks this file; the operating system releases the lock however the
+process ends.
+"""
 
 
 @contextlib.contextmanager
@@ -24,8 +26,8 @@ def own_folder(prefix: str) -> Iterator[Path]:
     """Context manager with a new temporary folder that only this user can read; it is removed at the end. Blocking.
 
     Args:
-        prefix: the beginning of the folder's name. Folders with this prefix that dead processes of this user left are
-            removed first.
+        prefix: the beginning of the folder's name. Folders with this prefix that dead processes of this user left
+            behind are removed first (not on Windows).
     """
     remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
@@ -33,21 +35,24 @@ def own_folder(prefix: str) -> Iterator[Path]:
         with (folder / f"{LOCK}.new").open("w") as lock:
             if fcntl:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            # The file gets its name once it is locked: without the lock, this process would count as dead.
+            # The file gets its name only after it is locked: without the lock, this process would count as dead.
             (folder / f"{LOCK}.new").rename(folder / LOCK)
             yield folder
 
 
 def remove_abandoned(prefix: str) -> None:
-    """Removes folders of dead processes of this user; not links, and not folders without a lock file."""
+    """Removes folders with a prefix that dead processes of this user left behind.
+
+    Links and folders without a lock file are kept. On Windows, all folders are kept.
+    """
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*") if fcntl else ():
-        with contextlib.suppress(OSError):  # another process removes the folder, or it is not moot's
+        with contextlib.suppress(OSError):  # another process removed the folder, or it has no lock file
             if is_own(folder.lstat()) and is_abandoned(folder):
                 shutil.rmtree(folder)
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether a path is a folder that this user owns and no other user may access."""
+    """Whether a status (``os.lstat``) is that of a folder that this user owns and no other user may access."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
@@ -55,7 +60,7 @@ def is_abandoned(folder: Path) -> bool:
     """Whether the process of a folder is dead.
 
     Raises:
-        OSError: the folder has no lock file, or it cannot be opened.
+        OSError: the folder has no lock file, or the lock file cannot be opened or locked.
     """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -17,7 +17,7 @@ OLD = Path(__file__).parent / "old_names.jsonl"
 
 
 def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The functions and the list that give a package its public names, each imported when it is first used.
+    """The functions and the list that give a package its public names. A name is imported when it is first used.
 
     Args:
         package: the package's name.
@@ -26,19 +26,19 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
     Returns:
         ``__getattr__``, ``__dir__`` and ``__all__``.
     """
-    public, names, listed = lazy_loader.attach_stub(package, file)
+    get_listed, list_names, listed = lazy_loader.attach_stub(package, file)
 
     def get(name: str) -> Any:
-        return public(name) if name in listed else old_name(package, name)
+        return get_listed(name) if name in listed else old_name(package, name)
 
-    return get, names, listed
+    return get, list_names, listed
 
 
 def old_name(package: str, name: str) -> Any:
-    """The object that had this name in the last release, with a warning: the name has changed or is no longer public.
+    """The object that had this name in the last release. A warning says how the name has changed.
 
     Raises:
-        AttributeError: the last release had no such name.
+        AttributeError: the name is not in the file `OLD`.
     """
     now = _old_names().get(f"{package}.{name}")
     if now is None:
@@ -53,5 +53,6 @@ def old_name(package: str, name: str) -> Any:
 
 @cache
 def _old_names() -> dict[str, str]:
+    """The present name of each object in the file `OLD`, by its old name. Both names include the module."""
     lines = map(json.loads, OLD.read_text(encoding="utf-8").splitlines())
     return {line["name"]: line["now"] for line in lines}

@@ -1,9 +1,9 @@
-"""Removes secrets from everything that is shown, stored or sent: errors, documents, traces.
+"""Removes secrets from errors, documents and traces before they are shown, stored or sent.
 
-`redact` hides the values of the environment's keys wherever they occur. `hide_secrets` also hides the values of fields
-whose name marks a secret (``api_key``, ``authorization``); in texts, it also hides key-like strings, values that follow
-such a name, and users in addresses. LangSmith's own rules are not used: one of them takes quadratic time, so that a
-hostile document could take hours.
+`redact` hides the values of the environment's keys in a text. `hide_secrets` also hides the values of fields whose name
+marks a secret (``api_key``, ``authorization``). In texts, it also hides key-like strings, values that follow such a
+name, and users in addresses. LangSmith's own rules are not used: one of them takes quadratic time, which would be hours
+for a hostile document.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ KEY_NAME = re.compile(
     r"|AWS_(?!.*_FILE$).*(?:KEY|TOKEN|SECRET|CREDENTIALS).*",
     re.IGNORECASE,
 )
-"""Names of variables that hold keys. Most of AWS's variables do not (``AWS_REGION``, ``AWS_PROFILE``); their values
+"""Names of variables that hold keys. Most of AWS's variables hold none (``AWS_REGION``, ``AWS_PROFILE``); their values
 occur in ordinary texts, so they must not be hidden.
 """
 HEADERS = "OPENAI_CUSTOM_HEADERS"
-"""The variable whose lines are headers for each request: ``name: value``."""
+"""The variable with headers for each request to a model. Each line is a header: ``name: value``."""
 FILE_NAME = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\][^\n{]*\.\w{1,8}")
 """The path of a file, as in ``GOOGLE_APPLICATION_CREDENTIALS``. Paths are not secret, and error texts need them."""
 PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
@@ -41,7 +41,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def environment_keys() -> Keys:
-    """The keys in the environment, in each spelling that addresses and JSON use; the longest first.
+    """The keys in the environment, in the spellings that addresses and JSON use; the longest spelling first.
 
     A user's password in an address (``OPENAI_BASE_URL``, a proxy's address) counts as a key. So does the value of a
     header in ``OPENAI_CUSTOM_HEADERS`` whose name marks a secret. Keys of fewer than 8 characters are left out.
@@ -64,19 +64,20 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
-    """The values of secret headers, without the scheme that may precede a value (``Bearer``)."""
+    """The last word of each secret header's value: the words before it are a scheme (``Bearer``)."""
     for line in lines.splitlines():
         name, _, value = line.partition(":")
-        if _is_secret(name.strip()) and value.split():
+        if _marks_secret(name.strip()) and value.split():
             yield value.split()[-1]
 
 
 def _spellings(key: str) -> tuple[str, ...]:
+    """A key unchanged, percent-encoded for addresses, and escaped for JSON."""
     return key, quote(key, safe=""), quote_plus(key), json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]
 
 
 def _secret_parts(value: str) -> list[str]:
-    """The secret parts of a value: the whole value and, if it is JSON, its secret fields; none if it is a path."""
+    """The whole value and, if it is a JSON object, its secret texts; nothing if the value is the path of a file."""
     if FILE_NAME.fullmatch(value):
         return []
     if not value.startswith("{"):
@@ -85,7 +86,7 @@ def _secret_parts(value: str) -> list[str]:
         fields: dict[str, Any] = json.loads(value)
     except (ValueError, RecursionError):
         return [value]
-    secret = [field for name, field in fields.items() if isinstance(field, str) and _is_secret(name)]
+    secret = [field for name, field in fields.items() if isinstance(field, str) and _marks_secret(name)]
     return [value, *secret]
 
 
@@ -103,14 +104,14 @@ def redact(text: str, keys: Keys | None = None) -> str:
 
 
 def hide_environment_keys(value: T, keys: Keys) -> T:
-    """Plain data without the values of the environment's keys; objects of other types are unchanged.
+    """Plain data without the values of the environment's keys; other objects, such as tuples, are unchanged.
 
     Replies of models and results of sources pass through this function before other code reads them. Quotes in the
     replies still match the results, because both are changed in the same way. Unlike `hide_secrets`, this function
     keeps text that only looks like a key, because debates may be about such texts.
 
     Args:
-        value: a text, or lists and dicts with texts.
+        value: a text, or lists and dicts with texts. Names in dicts are also changed.
         keys: as `environment_keys` returns them; if empty, the value is returned unchanged.
     """
     if not keys:
@@ -132,13 +133,13 @@ SECRET_NAME = re.compile(
     r"(?:(?:[-_]|api)key|token|secret|passw(?:or)?d|passphrase|authorization|cookie|credentials?|[-_]pat)$",
     re.IGNORECASE,
 )
-"""Names of fields and headers whose texts are secrets."""
+"""The end of the name of a field or a header whose texts are secrets."""
 SHAPES = (
     re.compile(r"()\b(?:(?:sk|pk|rk|tvly|glpat|xox[abps])[-_]|lsv2_|ls__|hf_|gh[opsu]_|github_pat_)[\w-]{16,}"),
     re.compile(r"()\b(?:A[KS]IA[0-9A-Z]{16}|AIza[\w-]{35})"),
     re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]{16,}"),
 )
-"""Patterns of keys that are recognisable by their form, as in `SECRETS`."""
+"""Patterns of keys that are recognisable by their form. Their first groups are used as in `SECRETS`."""
 SECRETS = (
     *SHAPES,
     re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
@@ -149,15 +150,19 @@ SECRETS = (
     ),
     re.compile(r"(://)[^\s/]+(?=@)"),
 )
-"""Patterns of secrets in a text. The first group of a pattern stays; the rest is hidden. Each takes linear time."""
+"""Patterns of secrets in a text. The first group of a match stays; the rest is hidden. Each pattern takes linear time.
+"""
 
 PLAIN = (Number, date, UUID, type(None))
+"""Types whose values are never hidden."""
 SHORTEST = 8
 """Minimum number of characters of a text that is searched for secrets."""
 
 
 def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
-    """A copy of plain data without secrets; other objects are replaced by their `repr`.
+    """A copy of plain data without secrets.
+
+    Tuples and sets become lists, and names become texts. Other objects are replaced by their `repr` without secrets.
 
     Args:
         value: the data to send or to store.
@@ -167,14 +172,14 @@ def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
 
 
 def _hide_secrets(value: Any, keys: Keys, *, secret: bool) -> Any:
-    """As `hide_secrets`; with ``secret``, all texts in the data are secrets."""
+    """The same as `hide_secrets`, but if ``secret`` is true, all texts in the data are hidden."""
     if isinstance(value, str):
         return HIDDEN if secret and value else _hide_secrets_in_text(value, keys)
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
         return {
-            _hide_secrets_in_text(str(name), keys): _hide_secrets(item, keys, secret=secret or _is_secret(str(name)))
+            _hide_secrets_in_text(str(name), keys): _hide_secrets(item, keys, secret=secret or _marks_secret(str(name)))
             for name, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
@@ -183,17 +188,18 @@ def _hide_secrets(value: Any, keys: Keys, *, secret: bool) -> Any:
 
 
 def _hide_secrets_in_text(text: str, keys: Keys) -> str:
-    return text if len(text) < SHORTEST else _search_text(text, keys)
+    """Hides all secrets in a text of at least `SHORTEST` characters; shorter texts are unchanged."""
+    return text if len(text) < SHORTEST else _hide_secrets_in_long_text(text, keys)
 
 
 @lru_cache(maxsize=1000)
-def _is_secret(name: str) -> bool:
+def _marks_secret(name: str) -> bool:
     """Whether the name of a field or a header marks a secret."""
     return bool(SECRET_NAME.search(name))
 
 
 @lru_cache(maxsize=1000)
-def _search_text(text: str, keys: Keys) -> str:
+def _hide_secrets_in_long_text(text: str, keys: Keys) -> str:
     """Hides all secrets in a text. Cached, because the traces of one debate contain the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:

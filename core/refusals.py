@@ -18,7 +18,11 @@ LATEST_RETRY = 1e9
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds in a Retry-After header (a number, or an HTTP date); None if there is none or it cannot be parsed."""
+    """The wait in seconds that a Retry-After header asks for; None without a header, or if it cannot be parsed.
+
+    Args:
+        value: the header: a number of seconds or an HTTP date. A past date or a negative number gives 0.
+    """
     if not value:
         return None
     try:
@@ -46,7 +50,11 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
 
 
 def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
-    """The error for an exception of another SDK, by its HTTP status or else by the names of its classes."""
+    """The MootError for an exception of a client other than openai's.
+
+    The HTTP status of the exception or of one of its causes selects the error. Without a status, the class names of the
+    exception and its causes select it.
+    """
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
@@ -66,7 +74,7 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
             status = status or getattr(cause, "code", None)
         if type(status) is int and 400 <= status < 600:
             return explain_status(status, headers, reason, endpoint, model)
-        if status == 200 and body:  # an error in a stream that had begun
+        if status == 200 and body:  # an error in a stream that began with success
             return explain_error(reason, headers, endpoint, model)
     names = {kind.__name__ for one in causes for kind in type(one).__mro__}
     if any("Timeout" in name for name in names):
@@ -78,7 +86,7 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
 
 
 def _never_connected(causes: Iterable[BaseException]) -> bool:
-    """Whether there was no connection to the endpoint, by the class names of an SDK's errors."""
+    """Whether a client could not connect to the endpoint, by the classes of its error and the error's causes."""
     return any(name in kind.__name__ for cause in causes for kind in type(cause).__mro__ for name in NOT_CONNECTED)
 
 
@@ -124,7 +132,14 @@ def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False)
 
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
-    """The error for an answer that does not follow the endpoint's API, ends early or is too long; ``why`` in words."""
+    """The error for an answer that does not follow the endpoint's API, ends early or is too long.
+
+    Args:
+        endpoint: the endpoint.
+        model: the model's name in the error.
+        why: the fault of the answer, in words.
+        retryable: whether the same call may succeed if it is repeated.
+    """
     api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
         f"{endpoint.display_url} sent an answer for {model} that cannot be read ({why}). Check that the address is "
@@ -136,7 +151,15 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
 
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an HTTP error of an endpoint."""
+    """The MootError for an answer of an endpoint with an HTTP error.
+
+    Args:
+        status: the HTTP status. A status without a case of its own gives an error of the kind ``bad_request``.
+        headers: the headers of the answer; only ``retry-after`` is read.
+        body: the error in the answer: its fields or a text, if there are any.
+        endpoint: the endpoint.
+        model: the model's name in the error.
+    """
     at, message = endpoint.display_url, quoted_message(body)
     code = str(body.get("code") or "") if isinstance(body, dict) else ""
     if status in (401, 403):
@@ -196,7 +219,7 @@ def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, be
     The endpoint may charge for the reply, unless the code is from 400 to 499 and no part of the reply has arrived.
 
     Args:
-        body: the error in the answer.
+        body: the error in the answer: its fields or a text.
         headers: the headers of the answer.
         endpoint: the endpoint.
         model: the model's name in errors.
@@ -224,7 +247,11 @@ LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
 
 
 def quoted_message(body: Any) -> str:
-    """A colon and the message in the body of an endpoint's error, shortened; empty if there is no message."""
+    """A colon and the shortened message of an endpoint's error; empty if the error has no message.
+
+    Args:
+        body: the error in the answer: its fields or a text, if there are any.
+    """
     message = body.get("message") if isinstance(body, dict) else body
     fields = body if isinstance(body, dict) else {}
     numbers = [f"{key} {fields[key]}" for key in LLAMA_CPP_FIELDS if type(fields.get(key)) is int]

@@ -1,10 +1,10 @@
 """Waits that endpoints ask for, shared by all processes of this machine that use the same home folder.
 
 Each endpoint that has refused a call or asked for a wait has a file. The modification time of the file is the moment
-until which no process calls the endpoint. The content of the file is the number of calls per second that the refused
-process made before (its pace), or 0 if the endpoint only asked for a wait. A wait of more than a minute, such as the
-rest of a day's quota, applies to one model or source and has its own file. Before each call, a process checks whether
-these times have changed; this takes about four microseconds.
+until which no process calls the endpoint. The content of the file is the pace of the refused process: its calls per
+second before the refusal. It is 0 if the endpoint asked for a wait without a refusal. A wait of more than a minute,
+such as the rest of a day's quota, applies to one model or source and has its own file. Before each call, a process
+checks whether these files have changed; this takes about four microseconds.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LATEST = 70.0
-"""The longest wait, in seconds, that is read from a file. A longer one is ignored: the clock must have been changed."""
+"""The longest wait in seconds that is read from a file. Longer waits are ignored: the clock must have been changed."""
 LATEST_LONG = 86_400.0 * 8
-"""The same for a wait of one model or source: a quota is for a week at most."""
+"""The longest wait of one model or source, in seconds, that is read from a file: a quota is for a week at most."""
 
 
 class SharedWait:
@@ -52,11 +52,11 @@ class SharedWait:
         self._address = without_user(address)
         self._seen = 0
         self._reported = 0
-        self._long: dict[str, tuple[str, int]] = {}  # by model or source: the file's path, and its last known time
+        self._long: dict[str, tuple[str, int]] = {}  # by model or source: the path and the last known time of its file
         self._writer = ThreadPoolExecutor(1, "moot-waits")  # its own thread: searches may use all threads of the loop
 
     def request_more(self) -> None:
-        """See `Share`. All calls are granted."""
+        """See `Share`. Does nothing, because all calls are granted."""
 
     def report_wait(self, seconds: float, pace: float) -> None:
         """See `Share`. A thread writes the file; if this fails, a warning is logged."""
@@ -65,12 +65,12 @@ class SharedWait:
         asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._path, self._reported, content)
 
     def report_long_wait(self, name: str, seconds: float) -> str:
-        """See `Share`. A thread writes the file, as for `report_wait`."""
-        path, until = self._path_of_long(name), time_ns() + int(seconds * 1e9)
+        """See `Share`. A thread writes the file; if this fails, a warning is logged."""
+        path, until = self._long_wait_path(name), time_ns() + int(seconds * 1e9)
         content = f"{self._address} {name}".encode()
 
         def note_written(_: object) -> None:
-            with suppress(OSError):  # it could not be written
+            with suppress(OSError):  # the file could not be written
                 written = os.lstat(path).st_mtime_ns
                 if written <= until:  # otherwise another process has written a longer wait, which the next call reads
                     self._long[name] = path, written
@@ -80,7 +80,7 @@ class SharedWait:
         write.add_done_callback(note_written)
         return advice_for(path)
 
-    def _path_of_long(self, name: str) -> str:
+    def _long_wait_path(self, name: str) -> str:
         return f"{self._path}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
     def update(self, name: str = "") -> None:
@@ -99,8 +99,9 @@ class SharedWait:
             self._gate.refuse_elsewhere(left, self._read_pace())
 
     def _update_long_wait(self, name: str) -> None:
+        """Applies a long wait of a model or a source if its file has changed; ends the wait if the file is gone."""
         if (known := self._long.get(name)) is None:
-            known = self._long[name] = self._path_of_long(name), 0
+            known = self._long[name] = self._long_wait_path(name), 0
         path, seen = known
         try:
             until = os.lstat(path).st_mtime_ns
@@ -117,7 +118,7 @@ class SharedWait:
             self._gate.close_elsewhere(name, left, advice_for(path))
 
     def _read_pace(self) -> float:
-        """The pace of the refused process; infinite if it is unknown."""
+        """The pace of the refused process, or 0 (see the module); infinite if it is unknown."""
         try:
             file = os.open(self._path, os.O_RDONLY)
             try:
@@ -128,7 +129,10 @@ class SharedWait:
             return math.inf
 
     def _write(self, file_path: str, until: int, content: bytes, latest: float = LATEST) -> None:
-        """Writes a file with the time ``until`` (nanoseconds), unless it has a later, plausible time. Blocking."""
+        """Writes a file with the time ``until`` in nanoseconds. Blocking.
+
+        A file that already has this or a later time is kept, unless its wait is longer than ``latest`` seconds.
+        """
         path = Path(file_path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,5 +148,5 @@ class SharedWait:
 
 
 def advice_for(path: str) -> str:
-    """The end of an error's text: how a user ends a long wait, whose file has this path."""
-    return f" If it accepts calls again, delete {path}."
+    """The end of an error's text: how a user ends the long wait whose file has this path."""
+    return f" If the endpoint accepts calls again, delete {path}."

@@ -1,8 +1,8 @@
-"""Estimates the limits of an endpoint that refuses calls with HTTP 429: concurrent calls, and the pace of calls.
+"""Estimates two limits of an endpoint that refuses calls with HTTP 429: concurrent calls, and calls per second (pace).
 
-The pace is the number of calls per second. TCP's congestion control is applied to calls: a refusal lowers both limits,
-and accepted calls raise them (slow start and additive growth as in RFC 5681, the pace's curve as in RFC 9438). Calls
-that were in flight at a refusal do not raise them.
+TCP's congestion control is applied to calls: a refusal lowers both limits, and accepted calls raise them. Slow start
+and additive growth are as in RFC 5681, and the curve of the pace is as in RFC 9438. A call that was in flight at the
+last refusal does not raise the limits if it is accepted, and does not lower the pace if it is refused.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from collections import deque
 SHRINK = 0.7
 """The factor by which a refusal lowers both limits."""
 PLATEAU = 50
-"""Number of accepted calls after which both limits have recovered from a second or later refusal. Around this point the
-pace grows most slowly.
+"""Number of accepted calls that raise both limits to their values before a refusal, from the second refusal on.
+
+Around this number, the pace grows most slowly.
 """
-LEAST_PACE = 4
-"""Minimum number of accepted calls from which the pace is measured; if there were fewer, this number is assumed."""
+LEAST_CALLS = 4
+"""Minimum number of calls for a measurement of the pace. If there were fewer calls, this number is assumed."""
 STORED_STARTS = 512
-"""Maximum number of stored start times of calls; the pace is measured by them."""
+"""Maximum number of stored start times of calls, from which the pace is measured."""
 
 
 class Throttle:
     """The state of one endpoint. Times are an event loop's, in seconds.
 
     Attributes:
-        active: whether a limit or a wait applies.
+        active: whether a limit or a wait applies. It stays true after a wait, until the endpoint accepts a call.
         opens_at: when the endpoint may be called again.
-        last_accepted: when the endpoint last accepted a call while a limit or a wait applied. A refusal sets it to the
-            time of the refusal if nothing applied before.
+        last_accepted: when the endpoint last accepted a call while ``active`` was true. A refusal sets it to the time
+            of the refusal if ``active`` was false.
     """
 
     def __init__(self) -> None:
@@ -42,13 +43,13 @@ class Throttle:
         self._refusals_in_a_row = 0
         self._successes = 0
         self._pace = math.inf  # the pace at the last refusal
-        self._accepted = math.inf  # concurrent calls that were accepted at the last refusal
-        self._first = True  # no second refusal yet: the pace may be far too low, as few calls were measured
-        self._measure = False  # whether the pace must still be measured after a refusal
+        self._accepted = math.inf  # number of calls in flight that were not refused at the last refusal
+        self._first = True  # until the second refusal: the pace may be far too low, as few calls were measured
+        self._must_measure = False  # whether the pace has not been measured since the last refusal
 
     @property
     def room(self) -> float:
-        """Maximum number of concurrent calls, at least 1; infinite if they are not limited."""
+        """Maximum number of concurrent calls, at least 1; infinite if concurrency is not limited."""
         if self._accepted == math.inf:
             return math.inf
         growth = 1.0 if self._first else max(1 / 8, (1 - SHRINK) * self._accepted / PLATEAU)
@@ -56,22 +57,22 @@ class Throttle:
 
     @property
     def pace(self) -> float:
-        """Maximum number of calls per second; infinite if they are not limited."""
+        """Maximum number of calls per second; infinite if the pace is not limited."""
         if self._first:
             return self._pace * SHRINK * math.exp2(self._successes / 8)
         return self._pace * (1 + (1 - SHRINK) * (self._successes / PLATEAU - 1) ** 3)
 
     @property
     def refused_pace(self) -> float:
-        """The pace at the last refusal; infinite if it is unknown."""
+        """The pace at the last refusal; infinite if it has not been measured."""
         return self._pace
 
     def due(self, now: float) -> float:
-        """When the next call may start."""
+        """When the next call may start. After a refusal and its wait, this also measures the pace."""
         if not self.active or now < self.opens_at:
             return self.opens_at
-        if self._measure:
-            self._measure = False
+        if self._must_measure:
+            self._must_measure = False
             self._pace = min(self._pace, self._measured_pace())
         return self._starts[-1] + 1 / self.pace if self._starts else now
 
@@ -80,11 +81,16 @@ class Throttle:
         self._starts.append(now)
 
     def close(self, until: float) -> None:
-        """Makes all calls wait until the given time."""
+        """Makes all calls wait at least until the given time."""
         self.active, self.opens_at = True, max(self.opens_at, until)
 
     def accept(self, started: float, now: float) -> None:
-        """Records that the endpoint accepted a call that started at the given time."""
+        """Records that the endpoint accepted a call.
+
+        Args:
+            started: when the call started.
+            now: the time.
+        """
         self.last_accepted = now
         if started <= self._refused_at:
             return
@@ -98,9 +104,11 @@ class Throttle:
             self.active, self._first = False, True
 
     def refuse(self, started: float, now: float, running: int, retry_after: float) -> None:
-        """Records a refused call; all calls then wait.
+        """Records a refused call, and makes all calls wait.
 
-        A small random time is added to the wait, so that several processes do not call again at the same moment.
+        The wait has a random part, so that several processes do not call again at the same moment. If the call was
+        already in flight at the last refusal, the pace is not lowered again. All calls then wait only for
+        ``retry_after`` seconds.
 
         Args:
             started: when the refused call started.
@@ -114,44 +122,45 @@ class Throttle:
             self.last_accepted = now
         wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
-            self._lower(now, running or self._accepted)  # the refusal of the only call says nothing about concurrency
+            self._lower(now, running or self._accepted)  # if no other call was in flight, concurrency is not the reason
             wait = max(wait, self._default_wait() * random.uniform(0.5, 1.0))
         else:
             self._accepted = min(self._accepted, running or self._accepted)
         self.close(now + wait)
 
     def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
-        """Records that another process was refused or asked to wait; all calls then wait.
+        """Records that the endpoint refused another process or asked it to wait, and makes all calls wait.
 
-        After a refusal this process lowers its limits, too, unless it already waits or its pace is lower than the other
-        process's. If each process lowered its limits only after its own refusals, more calls would be refused. If a
-        slower process lowered its limits, too, it would fall further behind: limits grow with each accepted call.
+        A refusal of another process also lowers the limits of this process. If each process lowered its limits only
+        after its own refusals, more calls would be refused. There are two exceptions: this process already waits, or
+        its pace is more than 10% lower than the other process's. Limits grow with each accepted call, so a slower
+        process would otherwise fall further behind.
 
         Args:
             now: the time.
             wait: seconds during which the endpoint must not be called.
-            pace: the other process's pace when it was refused; infinite if it is unknown; 0 if the endpoint only asked
-                for a wait.
+            pace: the other process's pace when it was refused; infinite if this pace is unknown; 0 if the endpoint
+                refused no call, but asked for a wait.
         """
         known = self._pace < math.inf
         if pace and now >= self.opens_at and not (known and self.pace < 0.9 * pace):
             self._lower(now, self.room)
-            self._measure = not known
+            self._must_measure = not known
         self.close(now + wait * random.uniform(1.0, 1.1))
 
     def _lower(self, now: float, accepted: float) -> None:
         """Lowers both limits after a refusal; ``accepted`` is the number of concurrent calls that were not refused."""
         self._first, self._pace = self._pace == math.inf, self.pace
         self._refusals_in_a_row += 1
-        self._refused_at, self._successes, self._measure = now, 0, True
+        self._refused_at, self._successes, self._must_measure = now, 0, True
         self._accepted = accepted
 
     def _default_wait(self) -> float:
-        """Seconds to wait if a refusal asks for no wait: 0.5, doubled by each further refusal in a row, up to 16."""
+        """Seconds to wait unless a refusal asks for more: 0.5, doubled by each further refusal in a row, up to 16."""
         return float(min(16.0, 0.5 * 2 ** min(self._refusals_in_a_row - 1, 10)))
 
     def _measured_pace(self) -> float:
-        """Calls per second that the endpoint accepted before the last refusal."""
+        """Calls per second in the seconds before the last refusal; refused calls do not count."""
         seconds = max(1.0, self._default_wait())
         started = sum(start > self._refused_at - seconds for start in self._starts)
-        return max(started, LEAST_PACE) / seconds
+        return max(started, LEAST_CALLS) / seconds

@@ -1,6 +1,7 @@
-"""Requests to OpenAI-compatible endpoints: a connection pool for each event loop, and limits on the size of answers.
+"""Sends requests to OpenAI-compatible endpoints, with a connection pool for each event loop.
 
-Failures are raised as MootErrors. This module never retries and follows no redirects; `moot.core.limiter` retries.
+The size of answers is limited. Failures are raised as MootErrors. This module follows no redirects and never retries;
+`moot.core.limiter` retries.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from moot.core.refusals import broken_off, explain_error, explain_status, too_sl
 LONGEST_REPLY = 16 * 2**20
 """Maximum number of bytes of a reply, decompressed."""
 LONGEST_STREAM = 64 * 2**20
-"""Maximum number of bytes of a streamed reply. Each token takes about a hundred bytes of a stream."""
+"""Maximum number of bytes of a streamed reply, decompressed. Each token takes about a hundred bytes of a stream."""
 LONGEST_EVENT = 2**20
 """Maximum number of bytes of one event in a stream."""
 LONGEST_REFUSAL = 2**20
-"""Bytes of an HTTP error's body after which no more are read."""
+"""Maximum number of bytes of an HTTP error's body that are read; the rest is ignored."""
 STREAM_END_WAIT = 0.05
 """Seconds to wait for the end of a streamed reply after its last event."""
 KEEP_ALIVE = 4.0
@@ -47,14 +48,14 @@ KEEP_ALIVE = 4.0
 
 @dataclass(frozen=True)
 class Connection:
-    """Requests to a model of an OpenAI-compatible endpoint.
+    """Sends requests to a model of an OpenAI-compatible endpoint.
 
     Args:
         endpoint: the endpoint.
         model: the model's name in errors.
         url: the endpoint's address without a user's name and password.
         headers: sent with each request.
-        proxy: the proxy's address; None for none.
+        proxy: the proxy's address; None for no proxy.
         timeout: seconds from a request to the last byte of its answer, streamed or not.
     """
 
@@ -66,11 +67,13 @@ class Connection:
     timeout: float
 
     async def post(self, path: str, body: Mapping[str, Any], most: int = LONGEST_REPLY) -> Any:
-        """The JSON answer to a request; the answer has at most ``most`` bytes.
+        """Sends a request, and returns the JSON of the answer, which may have at most ``most`` bytes.
 
         Raises:
             UserError, WorldError: the endpoint cannot be reached, refuses the request or times out, or its answer is
                 too long, not JSON, or an error.
+            ReplyError: the endpoint's content filter refuses the prompt.
+            TypeError, ValueError: as `dumps`.
         """
         async with self._answer(path, body) as answer:
             try:
@@ -87,10 +90,13 @@ class Connection:
         return reply
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """The JSON of each server-sent event in the answer to a request, up to ``[DONE]``.
+        """Sends a request, and yields the JSON of each server-sent event in the answer, up to ``[DONE]``.
+
+        An answer may end without ``[DONE]`` if an event has marked the end of the reply (`has_finished`).
 
         Raises:
             UserError, WorldError: as `post`; or an event is too long, not JSON, or an error, or the answer ends early.
+            ReplyError, TypeError, ValueError: as `post`.
         """
         loop = asyncio.get_running_loop()
         deadline, total, begun, finished = loop.time() + self.timeout, 0, False, False
@@ -140,7 +146,7 @@ class Connection:
         return unreachable(self.endpoint, error, may_cost=connected)
 
     def _event(self, data: bytes, headers: Any, begun: bool) -> Any:
-        """The JSON of an event; raises an error if the event contains one. ``begun``: it is not the first event."""
+        """The JSON of an event; if it is an error, the error is raised. ``begun``: whether another event came before."""
         try:
             event = loads(data)
         except ValueError as error:
@@ -151,7 +157,7 @@ class Connection:
 
     @asynccontextmanager
     async def _answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """Context manager with the answer to a request; raises an error if the answer's status is not successful.
+        """Context manager: sends a request, and yields its answer. An unsuccessful status is raised as an error.
 
         At the end the connection is closed, unless the whole answer has been read.
         """
@@ -182,12 +188,12 @@ class Connection:
             raise too_slow(self.endpoint, self.model) from error
 
     async def _refusal(self, answer: Any) -> MootError:
-        """The error for an answer whose status is not successful."""
+        """The error for an answer with an unsuccessful status."""
         if answer.status < 400:
             to = without_user(answer.headers.get("location", "nowhere").partition("?")[0])[:200]
             return WorldError(
                 f"{self.endpoint.display_url} answered with a redirect (HTTP {answer.status} to {to}), and redirects "
-                "are not followed. Check the address; the new one may be right.",
+                "are not followed. Check the address; the new address may be right.",
                 kind="bad_response",
             )
         content = b""
@@ -204,7 +210,7 @@ class Connection:
     async def _read(self, answer: Any, most: int, truncate: bool = False) -> bytes:
         """The bytes of an answer, decompressed.
 
-        If there are more than ``most``, an error is raised; with ``truncate``, reading stops instead.
+        If there are more than ``most`` bytes, this raises an error. If ``truncate`` is true, it only stops reading.
         """
         parts, size = [], 0
         async for part in answer.content.iter_any():
@@ -221,7 +227,7 @@ class Connection:
 
 
 def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connection:
-    """A connection to a model of an endpoint, as the environment configures it. Blocking.
+    """Makes a connection to a model of an endpoint, with the environment's proxy and headers. Blocking.
 
     Raises:
         UserError: a proxy, certificates or headers in the environment cannot be used.
@@ -243,8 +249,8 @@ def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connectio
     sent = {name: value.strip() for name, value in headers.items() if value}
     if not all(value.isprintable() for value in sent.values()):
         raise UserError(
-            "OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS contains a character that is not allowed in a "
-            "header.",
+            "OPENAI_ORG_ID, OPENAI_ORGANIZATION, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS contains a character that "
+            "is not allowed in a header.",
             kind="invalid_environment",
         )
     url = without_user(endpoint.base_url).rstrip("/")
@@ -255,7 +261,9 @@ def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connectio
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address; None for no proxy and for addresses of this machine.
+    """The proxy that the environment names for an address; None if it names none.
+
+    Loopback addresses and the addresses in ``NO_PROXY`` have no proxy.
 
     Raises:
         UserError: the proxy is not an HTTP proxy.
@@ -279,7 +287,7 @@ def proxy_for(url: str) -> str | None:
 async def drain(answer: Any) -> None:
     """Reads the rest of an answer after its last event, so that the connection can be used again.
 
-    If the endpoint does not end the answer, this stops after `STREAM_END_WAIT` seconds.
+    This stops after `STREAM_END_WAIT` seconds, even if the endpoint has not ended the answer.
     """
     with suppress(TimeoutError, imported("aiohttp").ClientError):
         async with asyncio.timeout(STREAM_END_WAIT):
@@ -299,14 +307,14 @@ SESSION = ("http session",)
 
 
 async def open_session() -> Any:
-    """The running loop's HTTP session; all models of all endpoints share its connections."""
+    """The running loop's HTTP session, created on first use. Requests to all endpoints share it."""
 
     async def make() -> Any:
         forget_loops()
         aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
 
         class Connector(aiohttp.TCPConnector):  # type: ignore[name-defined,misc]
-            """Opens connections in an empty context; otherwise they would keep a debate in memory."""
+            """Opens connections in an empty context. Otherwise, a connection would keep its debate in memory."""
 
             async def _create_connection(self, *args: Any) -> Any:
                 return await asyncio.create_task(super()._create_connection(*args), context=Context())
@@ -328,7 +336,12 @@ atexit.register(forget_loops, ended=False)
 
 
 def dumps(body: Mapping[str, Any]) -> bytes:
-    """A value as JSON, such as the body of a request."""
+    """Writes a value as JSON, such as the body of a request.
+
+    Raises:
+        TypeError: a part of the value, or a key, cannot be written as JSON.
+        ValueError: the value contains itself.
+    """
     orjson = imported("orjson")
     try:
         content: bytes = orjson.dumps(body)
@@ -341,11 +354,11 @@ def loads(content: bytes | str) -> Any:
     """Parses a JSON text, such as an answer.
 
     Raises:
-        ValueError: the text is not JSON.
+        ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
         return imported("orjson").loads(content)
-    except ValueError:  # it may contain a lone surrogate, or NaN
+    except ValueError:  # the text may contain a lone surrogate, or NaN
         try:
             return json.loads(content)
         except RecursionError as error:

@@ -1,4 +1,4 @@
-"""Extensions of the API reference: defaults and descriptions of settings, and procedures with their line breaks."""
+"""A Griffe extension for the API reference."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pydantic_core import to_jsonable_python
 
 
 class Fields(Extension):
-    """A Griffe extension that completes the reference of settings, nodes and graphs."""
+    """Completes the reference of settings, nodes and graphs."""
 
     def on_class_members(self, *, cls: Class, **_: Any) -> None:
-        """Shows the default of each field of a Pydantic model, with the field's description as its docstring."""
+        """Shows the default and the description of each field of a Pydantic model."""
         model = locate(cls.path)
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return
@@ -26,7 +26,7 @@ class Fields(Extension):
                 cls.members[name].docstring = Docstring(field.description or "")
 
     def on_function_instance(self, *, func: Function, **_: Any) -> None:
-        """Shows a docstring that a decorator completes, and the default of ``prompt`` as text."""
+        """Shows the docstring that `with_parameters` has completed, and the default of a parameter ``prompt`` as text."""
         function = locate(func.path)
         if any(str(decorator.value).startswith("with_parameters(") for decorator in func.decorators):
             func.docstring = Docstring(getdoc(function) or "", parent=func)
@@ -34,7 +34,7 @@ class Fields(Extension):
             func.parameters["prompt"].default = repr(signature(function).parameters["prompt"].default)
 
     def on_module_instance(self, *, mod: Module, **_: Any) -> None:
-        """Keeps the line breaks of a system's procedure: the paragraph that begins with a lower-case letter."""
+        """Keeps the line breaks of paragraphs that begin with a lower-case letter: the procedures of systems."""
         if mod.docstring and mod.path.startswith("moot.graphs."):
             parts = mod.docstring.value.split("\n\n")
             parts = [f"```text\n{part}\n```" if part[0].islower() else part for part in parts]

@@ -1,4 +1,4 @@
-"""MkDocs hooks of the site: included files and tables, links that work on the site, drawings that work offline."""
+"""MkDocs hooks of the site. They include files and tables, adapt links, and let drawings work offline."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from moot.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 FILE = re.compile(r"^(?:\[.+\]\(.+\):\n)?<!-- FILE: (.+\.(py|md|toml)) -->$", re.M)
-"""The place of a file on a page, with the link that replaces the file in the repository."""
+"""The mark for a file to include on a page. The line before it may be a link, for readers of the repository.
+
+On the site, the file replaces both.
+"""
 KINDS = {".py": "python", ".toml": "toml"}
 """The language of a block of code, by file suffix."""
 PLACEHOLDER = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
 MERMAID_PATH = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
-"""Mermaid's script, from the package `mermaidx`, so that neither the build nor a reader's browser downloads it."""
+"""Mermaid's script in the package `mermaidx`. With it, neither the build nor a browser needs another website."""
 CLASS_STYLE = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
     r"docs/([\w/-]+\.md(?:#[\w-]+)?)": r"\1",
@@ -31,9 +34,9 @@ LINKS = {
     r"README\.md": "index.md",
     r"SECURITY\.md": "security.md",
 }
-"""Links in the repository, and their targets on the site."""
+"""Patterns of links in the repository, and their targets on the site."""
 MOST_NAMED = 8
-"""Maximum number of systems that a row of a table names; if there are more, the row shows their number."""
+"""Maximum number of systems that a row of a table names. If there are more systems, the row shows their number."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:
@@ -56,7 +59,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """Loads Mermaid's script on pages with drawings, before the theme would download it."""
+    """Adds the site's copy of Mermaid's script to pages with drawings, so that the theme does not download one."""
     if 'class="mermaid"' not in output:
         return output
     script = f'<script src="{get_relative_url(MERMAID_PATH, page.url)}"></script>'
@@ -70,7 +73,7 @@ def file_as_markdown(file: Path) -> str:
 
 
 def settings_table() -> str:
-    """A table of every setting except prompts, from `cli/listings.jsonl`; settings of all systems come first."""
+    """A table of every setting except prompts, from `cli/listings.jsonl`; settings of the most systems come first."""
     kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for line in (ROOT / "cli/listings.jsonl").read_text(encoding="utf-8").splitlines():
         command, *row = json.loads(line)
@@ -88,12 +91,12 @@ def settings_table() -> str:
 
 
 def short_default(default: str) -> str:
-    """A default, shortened for a table."""
+    """A default for a table, as code; a long default is replaced by a reference to `moot settings`."""
     return f"`{default}`" if len(default) <= 40 else "a list; see `moot settings`"
 
 
 def commands_page() -> str:
-    """Every command with its options, from the program itself."""
+    """The help of all commands as Markdown, from the program itself."""
     program: Any = typer.main.get_command(app)
     return "\n".join(
         line for name in sorted(program.commands) for line in command_help(program.commands[name], f"moot {name}")
@@ -101,7 +104,7 @@ def commands_page() -> str:
 
 
 def command_help(command: Any, name: str) -> Iterator[str]:
-    """A command's help as Markdown, followed by its subcommands."""
+    """Yields a command's help as Markdown, then the help of its subcommands. Only commands without any have a table."""
     yield f"\n## {name}\n\n{one_line(command.help)}\n"
     subcommands = getattr(command, "commands", {})
     if not subcommands:
@@ -120,7 +123,7 @@ def command_help(command: Any, name: str) -> Iterator[str]:
 
 
 def table_row(*texts: str) -> str:
-    """A row of a table."""
+    """A row of a Markdown table."""
     return f"| {' | '.join(text.replace('|', chr(92) + '|').replace(chr(10), '<br>') for text in texts)} |"
 
 

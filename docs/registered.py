@@ -1,8 +1,9 @@
-"""Writes the pages that are generated from lists in the code: ``python docs/registered.py``.
+"""Writes the files and tables that are generated from the code. Run ``python docs/registered.py``.
 
-From ``graphs/systems.jsonl``: ``langgraph.json``, the tables of the README and of docs/systems.md, and the systems in
-docs/api/graphs.md. From the public names of each package: docs/api.
-From the code of the nodes: the table of the keys that they read and write.
+- ``graphs/systems.jsonl`` determines ``langgraph.json``, the tables in the README and in docs/systems.md, and the
+  systems in docs/api/graphs.md.
+- The public names of the packages determine the pages in docs/api.
+- The code of the nodes determines the table of state keys in docs/api/nodes.md.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ SIDE_BY_SIDE = {
     "who decides": "decides",
     "paper": "paper",
 }
-"""The columns of the tables, each with its key in ``systems.jsonl``."""
+"""The columns of the two tables of systems, each with its key in ``systems.jsonl``."""
 API = ("nodes", "graphs", "retrievers", "prompts", "evals")
-"""The packages that have public names."""
+"""The packages with a page in docs/api."""
 KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Functions", "Values")
 """The sections of a package's page."""
 KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
-"""The globals of the program that finds the keys of nodes."""
+"""The globals of docs/state_keys.py, which finds the state keys of nodes."""
 RANKED_LAST = "---\nsearch:\n  boost: 0.02\n---"
-"""The front matter of pages of names: a search for a word shows the pages that explain it first."""
+"""The front matter of the pages in docs/api, which come last in the results of the site's search."""
 
 
 def systems_table(columns: dict[str, str]) -> str:
-    """A Markdown table of all systems, the controls last."""
+    """A Markdown table of all systems; the controls come last."""
     ordered = sorted(SYSTEMS.values(), key=lambda system: system["description"].startswith("Control:"))
     rows = [[f"`{system[key]}`" if key == "graph" else system[key] for key in columns.values()] for system in ordered]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, *rows)).replace(
@@ -50,19 +51,19 @@ def systems_table(columns: dict[str, str]) -> str:
 
 
 def graphs_reference() -> str:
-    """A section of the reference for each graph, with its class of settings unless other graphs share that class."""
+    """A section of the reference for each graph, with the class of settings that its own module defines, if any."""
     names = DESCRIPTIONS | OTHER_GRAPHS
     return "\n\n".join(f"::: moot.graphs.{n}\n    options:\n      members: [{own_settings(n)}]" for n in names)
 
 
 def own_settings(name: str) -> str:
-    """The name of a graph's own class of settings; empty if it shares a class with other graphs."""
+    """The name of the class of settings that a graph's module defines; empty if another module defines it."""
     kind = type(import_module(f"moot.graphs.{name}").graph.builder._defaults)
     return kind.__name__ if kind.__module__.startswith(f"moot.graphs.{name}") else ""
 
 
 def section_of(value: Any) -> str:
-    """The section of the page that lists a public object."""
+    """The section of a package's page for a public object."""
     if inspect.isclass(value):
         return "Settings" if issubclass(value, BaseModel) else "State and results" if is_typeddict(value) else "Classes"
     if not callable(value):
@@ -73,7 +74,7 @@ def section_of(value: Any) -> str:
 
 
 def package_page(name: str) -> str:
-    """The page of a package: its docstring, then its public names by kind."""
+    """The page of a package: its docstring, then its public names by kind, and for the package graphs the systems."""
     package = import_module(f"moot.{name}")
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for public in package.__all__:
@@ -86,7 +87,7 @@ def package_page(name: str) -> str:
 
 
 def langgraph_config(current: str) -> str:
-    """``langgraph.json`` with all graphs."""
+    """The text of ``langgraph.json`` with all graphs; ``current`` is its text so far."""
     config: dict[str, Any] = json.loads(current)
     all_graphs = DESCRIPTIONS | OTHER_GRAPHS
     config["graphs"] = {name: {"path": graph_path(name), "description": about} for name, about in all_graphs.items()}
@@ -94,13 +95,13 @@ def langgraph_config(current: str) -> str:
 
 
 def replace_part(page: str, part: str) -> str:
-    """A page with ``part`` between the marks `START` and `END`."""
+    """A page with ``part`` between the marks `START` and `END`, which the page must contain."""
     before, _, rest = page.partition(START)
     return f"{before}{START}\n\n{part}\n\n{END}{rest.partition(END)[2]}"
 
 
 def generated_files() -> dict[Path, str]:
-    """Every file to write, with its text."""
+    """Every generated file, with its new text."""
     parts = {"README.md": systems_table(README), "docs/systems.md": systems_table(SIDE_BY_SIDE)}
     files = {ROOT / name: replace_part((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
     files |= {ROOT / f"docs/api/{name}.md": package_page(name) for name in API}

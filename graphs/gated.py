@@ -42,7 +42,7 @@ def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
 
 
 def needs(settings: GatedSettings) -> Needs:
-    """The resources that the gate needs, with those of the debate behind it if this may follow."""
+    """The resources of the gate and, unless the setting ``when`` is never, of the debate behind it."""
     graph, own = inner_debate(settings)
     return gate_needs(settings, graph.builder.needs(own))
 

@@ -233,7 +233,7 @@ def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # PyTorch sets its default for this thread now; later, it would replace our number
+        torch.get_num_threads()  # sets the thread's default now; later, PyTorch would replace the 1 by the default
         torch.set_num_threads(1)
         started.wait()
 

@@ -35,14 +35,14 @@ def may_load(name: str) -> bool:
 
 
 def check_model(name: str, setting: str) -> None:
-    """Raises an error for a local model that the server does not list.
+    """Raises an error for a local model that `may_load` does not allow.
 
     Args:
         name: the model, or its folder.
         setting: the setting that names the model, for the error.
 
     Raises:
-        UserError: the model is not listed.
+        UserError: this process is a server, and the model neither comes with moot nor is listed in ``MOOT_EMBEDDERS``.
     """
     if may_load(name):
         return

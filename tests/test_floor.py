@@ -1,4 +1,7 @@
-"""The lower bound in the speed tests ("the floor") sends as many requests as Tool-MAD, as large, in equal chains."""
+"""The floor of the speed tests is a bare client, whose time is the lower bound for a debate.
+
+It sends as many requests as Tool-MAD, of about the same size, and its longest chain of requests has the same length.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> li
 
 
 def depth_of(calls: list[dict[str, Any]]) -> int:
-    """The length of the longest chain of requests in which each is sent after the response to the request before."""
+    """The number of requests in the longest chain. Each request is sent after the response to the previous one."""
     depth, end = 0, 0.0
     for call in sorted(calls, key=lambda call: call["end"]):
         if call["recv"] >= end:

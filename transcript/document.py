@@ -63,7 +63,9 @@ def ending(document: Document) -> Section:
 
 
 def lines(document: Document) -> list[Section]:
-    """The sections of a debate by rounds, without its end; also for a debate that still runs.
+    """The sections of a debate's rounds; `ending` makes the last section. The debate may still be running.
+
+    The list is empty if the debate was never opened.
 
     Raises:
         UserError: as for `settings_of`.
@@ -92,7 +94,7 @@ def lines(document: Document) -> list[Section]:
     pooled = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any("weight" in piece for piece in document["evidence"])
     records = {(record["phase"], record["round"]): record for record in _records(document)}
-    decision = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
+    outcome = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
     for phase, spoken in groupby(enumerate(document["turns"]), lambda turn: turn[1]["phase"]):
         for number, turns in groupby(spoken, lambda turn: turn[1]["round"]):
             for entry in document["graphs"]:
@@ -112,16 +114,17 @@ def lines(document: Document) -> list[Section]:
                 weighed = False
             if record := records.pop((phase, number), None):
                 sections[-1].lines += words.after_round(record)
-            if number == document["rounds"]:  # the outcome of the last round comes before any decision
-                sections[-1].lines += decision
-                decision = []
-            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # a question before the new decision
+            if number == document["rounds"]:  # votes and stop reason come before the turns that decide
+                sections[-1].lines += outcome
+                outcome = []
+            # a person's question comes before the decision that answers it
+            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))
         for entry in document["debates"]:
             if entry["phase"] == phase:
                 sections[-1].lines += words.concurrent_debate_stop(entry)
     for record in records.values():
         sections[-1].lines += words.after_round(record)
-    sections[-1].lines += decision
+    sections[-1].lines += outcome
     return sections
 
 

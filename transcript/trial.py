@@ -124,7 +124,10 @@ class TrialWords(Words):
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """The rulings, each with its pieces and their weights. Pieces that only discovery found have no weight."""
+        """The rulings, each with its pieces and their weights; a warning if no piece is admitted.
+
+        Pieces without a weight are left out, for example pieces found during the debates.
+        """
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
         weighed = [piece for piece in pieces if "weight" in piece]
         for status, does in RULINGS.items():

@@ -9,13 +9,14 @@ import typer
 from moot.cli.parameters import DebatesAtOnce, MaxSeconds, Workers
 
 ACTIONS = ("status", "cancel", "retry")
-"""Actions on a batch of a queue, named in place of a file. A file with such a name is written as ``./status``."""
+"""Actions on the batches of a queue. The command line names one of them in place of a file."""
 Queue = Annotated[
     str | None,
     typer.Option(
         envvar="MOOT_QUEUE",
         metavar="postgresql://...",
-        help="A Postgres for the rows, the documents and the ledger: `moot worker` runs the rows, on any machine.",
+        help="The address of a Postgres that stores the rows, the documents and the ledger. `moot worker` runs the "
+        "rows, on any machine.",
         show_envvar=False,
     ),
 ]
@@ -53,7 +54,8 @@ def batch(
 
     The options of `moot verify` apply to every row; a row's own columns override them.
 
-    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 if nothing could start.
+    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 if an option, the file or
+    the folder cannot be used, and 130 after Ctrl-C.
     """
     from moot.cli.signals import Stop
 
@@ -69,7 +71,7 @@ def batch(
         raise typer.BadParameter("only status, cancel and retry take the id of a batch; they need --queue.")
     if out is None:
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
-    with Stop() as stop:  # first, because the imports below take a second
+    with Stop() as stop:  # before the imports, which take a second
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.batch.jobs import BatchOptions
         from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
@@ -87,7 +89,7 @@ def batch(
         check_workers(workers)
         if queue and workers > 1:
             raise UserError("A queue has its own workers: leave out --workers.", kind="invalid_setting")
-        history_is_on()  # raises if the value of MOOT_HISTORY is not valid
+        history_is_on()  # raises an error if the value of MOOT_HISTORY is not valid
         bundle = load_preset(options["preset"])
         default_graph = None if options["preset"] else value_of("graph")
         systems = (
@@ -105,6 +107,6 @@ def batch(
         )
         mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
-        claims = ClaimsFile(file)  # raises before anything is written
+        claims = ClaimsFile(file)  # raises errors of the file before the folder is created
         with exclusive_folder(out, "batch", LOCK, FILE):
             raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))

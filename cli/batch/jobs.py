@@ -1,4 +1,4 @@
-"""The debates of a row of a batch, each with an id that is the same on every run."""
+"""The debates of each row of a batch. A debate keeps its id on every run, unless its input or settings change."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from moot.graphs import load_graph
 from moot.nodes._runtime.settings import Settings, checked_settings
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
-"""An id that can be used as a file name unchanged."""
+"""Ids that can be file names unchanged, unless they are `RESERVED`."""
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNORECASE)
-"""Ids that cannot be file names: Windows device names, and names of the form that `file_name` gives to other ids."""
+"""Ids that cannot be file names: Windows device names, and names of the form that `file_name` makes from other ids."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class BatchOptions:
 
     Args:
         systems: the debate systems; a row that names no system runs on each.
-        asked: the input except the claim.
+        asked: the input of the debates, except the claim.
         pairs: settings, as ``KEY=VALUE``.
         named: settings from named options.
         preset: the default settings of `moot.core.config`, overridden by a preset's settings.
 
     Raises:
-        UserError: as `settings`; or there are several systems, and none of them has a setting that ``pairs`` name.
+        UserError: as the method `settings`; or there are several systems, and a pair names a setting that none has.
     """
 
     systems: Sequence[str]
@@ -54,11 +54,12 @@ class BatchOptions:
         """The settings of a row's debate.
 
         Args:
-            system: the debate system. If there are several, each takes only the settings that it knows.
+            system: the debate system. If the batch has several, only pairs for settings of this one are used.
             own: the row's settings, which override all other settings.
 
         Raises:
-            UserError: an unknown system or setting, a value out of its range, or settings that ask a person.
+            UserError: the system or a setting is unknown, a pair has no ``=``, a value is not valid, or the debate
+                would ask a person.
         """
         kind = load_graph(system).settings
         several = len(self.systems) > 1
@@ -72,11 +73,11 @@ class BatchOptions:
 
 @dataclass(frozen=True)
 class Job:
-    """A debate that a row asks for; plain JSON, so that another process can run it.
+    """A debate of a row, as plain JSON values, so that another process can run it.
 
     Args:
         number: the number of the row.
-        name: the name of its files, without a suffix.
+        name: the name of the debate's files, without a suffix.
         system: the debate system.
         key: the debate's id, which stays the same for a row of a batch until its input or settings change.
         asked: the debate's input.
@@ -96,12 +97,13 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list
 
     Args:
         row: the row.
-        name: the name of its files.
+        name: the name of the row's files, without a suffix.
         options: the options for all rows.
         batch: the batch's id.
 
     Raises:
-        UserError: the row's system or settings are not valid.
+        UserError: the row's system or settings are not valid, or the row names a system although ``options`` have
+            several.
     """
     several = len(options.systems) > 1
     if row.graph and several:
@@ -122,11 +124,11 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list
 
 
 def file_name(id: str, *, taken: bool = False) -> str:
-    """A safe file name for an unchecked id: never a path or a device, and never the name for another id.
+    """A safe file name for any id. It is never a path, a device or the name for another id.
 
     Args:
         id: the row's id.
-        taken: whether another id that differs only in case has the plain name.
+        taken: whether another id, which differs only in case, already has the name without a hash.
     """
     if SAFE_ID.fullmatch(id) and not RESERVED.fullmatch(id) and not taken:
         return id

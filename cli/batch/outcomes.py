@@ -1,4 +1,4 @@
-"""The outcome of a row of a batch."""
+"""The outcomes of the rows of a batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 Outcome = dict[str, Any]
 """A debate's outcome as plain JSON; see `moot.cli.batch.work.outcome_of`."""
 NOTHING: Outcome = {"status": "failed", "answer": None, "confidence": None, "error": None, "kind": None}
-"""The outcome of a row without a document."""
+"""The outcome of a row without a document, before its error is added."""
 
 
 def failed_outcome(detail: str, kind: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""The parent's handle of a process that runs rows of a batch. It imports little, because the child does the work."""
+"""The parent's handle of a process that runs rows of a batch. The module imports little, because the child works."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 MOST_LINE_BYTES = 64 * 2**20
 """Maximum size of a line from a worker, in bytes."""
 CLOSE_SECONDS = 5.0
-"""Seconds that a process has to send its telemetry when it is no longer needed."""
+"""Maximum time, in seconds, for a process to send its telemetry before it is ended."""
 MOST_DEATHS = 2
-"""Number of workers that a row may kill before it fails; the last of them ran the row alone."""
+"""Number of killed processes after which their row fails. The last of these processes ran no other row."""
 
 
 class Worker:
@@ -46,11 +46,12 @@ class Worker:
         """Starts a process and waits until it is ready.
 
         Args:
-            config: the line with its configuration.
+            config: a line with the process's configuration.
             program: the module that it runs.
 
         Raises:
             WorldError: the process ended before it was ready.
+            OSError: the process cannot be created.
         """
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", program)
@@ -68,7 +69,7 @@ class Worker:
         return worker
 
     async def run_row(self, job: Job, rows: Rows, on_end: OnEnd) -> bool:
-        """Lets the process run a row, and reports the outcome; returns False if the process ended before that."""
+        """Lets the process run a row, and passes the outcome to ``on_end``; False if the process ended without it."""
         if (answer := await self.ask(asdict(job))) is None:
             return False
         rows.check_outcome(answer["outcome"], ceiling_reached=answer["full"])
@@ -76,7 +77,7 @@ class Worker:
         return True
 
     async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
-        """Sends a row to the process and returns the answer; None if the process ended before that."""
+        """Sends a row to the process and returns the answer; None if the process ended without an answer."""
         if self.is_dead:
             return None
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
@@ -85,12 +86,12 @@ class Worker:
         return await answer
 
     async def exit_reason(self) -> str:
-        """How the process ended."""
+        """Waits for the end of the process, and says how it ended: ``signal 9`` or ``exit code 1``."""
         code = await self._process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     async def close(self) -> None:
-        """Ends the process. If it has telemetry to send, it first gets up to `CLOSE_SECONDS` seconds for that."""
+        """Ends the process. If telemetry is on, the process first has up to `CLOSE_SECONDS` seconds to send it."""
         if telemetry() is not None and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
@@ -98,10 +99,10 @@ class Worker:
         await self.end()
 
     async def end(self) -> None:
-        """Ends the process immediately."""
+        """Kills the process and waits for its end."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        await asyncio.shield(self._reading)  # other calls of `end` wait for the same task
+        await asyncio.shield(self._reading)  # cancelling one call of `end` must not cancel the task
         await self._process.wait()
 
     async def _send(self, line: str) -> None:
@@ -112,15 +113,17 @@ class Worker:
 
     async def _read_answers(self) -> None:
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self.last_message, answer = time.monotonic(), json.loads(line)
-            if "alive" not in answer:
-                _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
-        self.is_dead = True
-        for future in (self._ready, *self._pending.values()):
-            _resolve(future, None)
+        try:
+            async for line in self._process.stdout:
+                self.last_message, answer = time.monotonic(), json.loads(line)
+                if "alive" not in answer:
+                    _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
+        finally:  # also after a line that cannot be read
+            self.is_dead = True
+            for future in (self._ready, *self._pending.values()):
+                _resolve(future, None)
 
 
 def _resolve(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None) -> None:
-    if not future.done():  # if the batch was interrupted, the future is cancelled
+    if not future.done():  # an interrupted batch has cancelled it
         future.set_result(answer)

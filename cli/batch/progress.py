@@ -10,18 +10,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 STEPS = 10
-"""Number of lines that are printed if there is no terminal to draw a bar on."""
+"""Minimum number of lines that are printed without a terminal; fewer if there are fewer debates."""
 
 
 class BatchProgress:
-    """A progress bar; without a terminal, lines of text.
+    """A progress bar of debates; without a terminal, lines of text.
 
     Args:
         console: the console to draw on.
-        total: number of debates left.
+        total: number of debates to run.
         budget: the maximum number of tokens for all rows; None for no limit.
         max_cost: the maximum cost of all rows in USD; None for no limit.
-        spent: tokens and USD that earlier runs of the batch took.
+        spent: the tokens and USD of earlier runs of the batch.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class BatchProgress:
         self.bars.stop()
 
     def note(self, outcome: Outcome) -> None:
-        """Counts a debate that has ended."""
+        """Counts a debate that has ended, and shows the new progress."""
         self.ended += 1
         self.failed += outcome["status"] != "done"
         if paid := outcome.get("paid"):
@@ -59,7 +59,10 @@ class BatchProgress:
             self.console.print(f"{self.ended}/{self.total} debates; {self.estimate()}", highlight=False, soft_wrap=True)
 
     def estimate(self) -> str:
-        """An estimate of the remaining time and cost, from the debates so far."""
+        """An estimate of the remaining time and cost, from the ended debates, of which there must be at least one.
+
+        The text also has what is left of the ceilings, and the number of failed debates.
+        """
         share = max(self.total - self.ended, 0) / self.ended
         seconds = (time.monotonic() - self.started) * share
         text = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"

@@ -1,4 +1,4 @@
-"""``moot batch``: runs the debates of a file of claims and reports their outcomes."""
+"""``moot batch``: runs a debate on each claim of a file, and reports the outcomes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
 
 LOCK = ".batch.lock"
+"""The file that locks the folder for one run."""
 AT_ONCE = 500
 """Number of debates whose cost so far is read from the ledger in one query."""
 FAILED = 3
-"""The exit code if a debate is not done; a debate that found no answer is done."""
+"""The exit code if a row is not done. A row whose debates found no answer is done."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Limits:
     """The limits of a batch.
 
     Args:
-        at_once: debates in flight in each process.
+        at_once: maximum number of debates in flight in each process.
         workers: number of processes; 1 for this process alone.
         budget: the maximum number of tokens for all rows, including earlier runs of the batch.
         max_cost: the maximum cost of all rows in USD, including earlier runs of the batch.
@@ -64,18 +65,18 @@ class Limits:
 
     @property
     def most(self) -> Spend:
-        """The limits on tokens, USD and calls."""
+        """The limits on tokens, USD and calls; infinity for each that has no limit."""
         bounds = (self.budget, self.max_cost, self.max_calls)
         return Spend(*(math.inf if most is None else most for most in bounds))
 
     @property
     def seconds(self) -> float:
-        """The limit on time."""
+        """The limit on time in seconds; infinity if there is no limit."""
         return math.inf if self.max_seconds is None else self.max_seconds
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is any limit."""
+        """Whether tokens, USD, calls or time are limited."""
         return self.most != Spend(math.inf, math.inf, math.inf) or self.seconds < math.inf
 
 
@@ -87,6 +88,9 @@ class Batch:
         folder: the folder for documents, reports and the table.
         options: the options for all rows.
         mode: how the ledger is used.
+
+    Raises:
+        UserError: the folder's database or the file of prices cannot be used.
     """
 
     def __init__(self, claims: ClaimsFile, folder: Path, options: BatchOptions, mode: Mode) -> None:
@@ -101,11 +105,14 @@ class Batch:
         """The cost of all rows so far, in all runs of the batch."""
 
     def read_rows(self, spending: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
-        """Reads the file once and records its rows: new, done, or not usable. Blocking.
+        """Reads the file once, stores its rows, and counts new, done and bad ones. Blocking.
 
         Args:
-            spending: takes keys of debates, and returns the cost so far by key, for debates that have begun. The cost
-                includes lost calls.
+            spending: takes keys of debates. For each debate that has begun, it returns the tokens, USD and calls so
+                far, including calls whose replies were lost.
+
+        Raises:
+            UserError: the file cannot be read.
         """
         self.store.begin()
         jobs = self._jobs()
@@ -116,7 +123,7 @@ class Batch:
         self.store.commit()
 
     def _jobs(self) -> Iterator[Job]:
-        """Records all rows, and yields their debates."""
+        """Stores all rows, and yields their debates."""
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
@@ -130,6 +137,7 @@ class Batch:
                 self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
 
     def _add_debate(self, job: Job, spent: tuple[float, float, float] | None) -> None:
+        """Stores a debate with its outcome from earlier runs, if there is one; counts the debate and its cost."""
         self.total += 1
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
@@ -145,7 +153,11 @@ class Batch:
         return outcome["status"] == "done" and (self.folder / f"{job.name}.json").exists()
 
     def remaining(self) -> Iterator[Job]:
-        """The debates still to run. Blocking."""
+        """Yields the debates that are not done. Blocking.
+
+        Raises:
+            UserError: the file of claims has changed, or can no longer be read.
+        """
         for row in self.claims:
             if isinstance(row, BadRow) or (name := self.store.name_of(row.number)).startswith("!"):
                 continue
@@ -157,46 +169,49 @@ class Batch:
 
 NO_OWN_MODEL = (
     "The model is moot's built-in model or a fake one. It shows that everything runs, but do not trust its verdicts. "
-    "Name another with --model."
+    "Name another model with --model."
 )
 
 
 def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
-    """Runs a batch, prints its outcomes, and returns the exit code.
+    """Runs a batch, prints its outcomes, and returns the exit code: 0 if all rows are done, else `FAILED`.
+
+    After a signal, or if a search still runs, the function ends the process (`end_now`) instead of returning.
 
     Raises:
-        UserError, WorldError: the file or the folder cannot be used, or the table cannot be written.
+        UserError, WorldError: the file, the folder or the queue cannot be used, a process cannot start, or the table
+            cannot be written.
     """
     console = Console(stderr=True)
-    counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counted else lambda keys: {})
+    counts_spending = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
+    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counts_spending else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if not all(batch.options.settings(system, {}).own_model for system in batch.options.systems):
         console.print(NO_OWN_MODEL, markup=False, soft_wrap=True)
     if batch.done:
         done = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
-        others = ": continuing with the others" if batch.done < batch.total else ""
-        console.print(f"{done} already in {batch.folder}{others}.", highlight=False, markup=False, soft_wrap=True)
+        rest = ": continuing with the others" if batch.done < batch.total else ""
+        console.print(f"{done} already in {batch.folder}{rest}.", highlight=False, markup=False, soft_wrap=True)
     for line in _other_results(batch):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
     runner = asyncio.Runner()
     threads = Threads(runner)
-    why = ""
+    stop_reason = ""
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
-        why = stop.run(runner, _run_remaining(batch, limits, console))
+        stop_reason = stop.run(runner, _run_remaining(batch, limits, console))
     summary = write_table(batch.store.table_rows(), batch.folder, batch.options.systems)
-    show_table(summary, batch.folder, Console(), why)
+    show_table(summary, batch.folder, Console(), stop_reason)
     if stop.signal:
         console.print("Interrupted. The same command continues where it stopped.")
         if limits.queue:
-            words = f"The workers continue with queued rows; `moot batch cancel {batch.store.batch}` stops them."
+            words = f"Workers still run the queued rows. `moot batch cancel {batch.store.batch}` cancels the batch."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
     code = 0 if all_done(summary) else FAILED
-    if threads.busy:  # a search that took longer than its time limit still runs
+    if threads.busy:  # a search still runs that has exceeded its time limit
         end_now(code)
     runner.close()
     return code
@@ -208,9 +223,9 @@ def _other_results(batch: Batch) -> list[str]:
     if batch.replaced:
         lines.append(
             f"{count_with_noun(batch.replaced, 'debate')} in {batch.folder} had other settings or texts. New results "
-            "replace the old ones; to keep these, interrupt and name another folder with --out."
+            "replace the old ones; to keep the old ones, interrupt and name another folder with --out."
         )
-    if left := batch.store.count_rows_left():
+    if left := batch.store.count_rows_of_earlier_runs():
         lines.append(
             f"{count_with_noun(left, 'row')} of earlier runs in {batch.folder} {'is' if left == 1 else 'are'} not in "
             f"{batch.claims.path.name}. The table leaves them out; their documents and reports stay."
@@ -219,12 +234,12 @@ def _other_results(batch: Batch) -> list[str]:
 
 
 def all_done(summary: Summary) -> bool:
-    """Whether all debates of all rows are done; they may have found no answer."""
+    """Whether all debates of all rows are done, also if they found no answer."""
     return summary.complete == summary.rows
 
 
 async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
-    """Runs the rows left; returns why no further row was started, or an empty text."""
+    """Runs the debates that are not done; returns why no further row was started, or an empty text if nothing stopped it."""
     spent = (round(batch.spent.tokens), batch.spent.usd)
     progress = BatchProgress(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 
@@ -243,7 +258,10 @@ async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
 
 @contextlib.contextmanager
 def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunner]:
-    """Context with the runner for the limits. Its ceilings include the cost of earlier runs."""
+    """Context manager that yields the runner: a queue, this process or several processes.
+
+    The ceilings of local runners count the cost of earlier runs.
+    """
     if limits.queue:
         from moot.cli.queue.runner import open_queue
 
@@ -276,10 +294,10 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
 
 
 def check_workers(workers: int) -> None:
-    """Checks that several processes are possible.
+    """Checks that this system can run a number of processes.
 
     Raises:
-        UserError: several processes are not possible on this system.
+        UserError: ``workers`` is more than 1, and this system cannot run several processes.
     """
     if workers > 1 and not IS_POSSIBLE:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")

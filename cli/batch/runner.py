@@ -1,6 +1,7 @@
-"""Runs the rows of a batch in this process. `moot.cli.batch.workers` runs them in several processes.
+"""Runs the rows of a batch in this process.
 
-The rows (`moot.cli.batch.jobs`) and their processing (`moot.cli.batch.work`) are the same in both cases.
+`moot.cli.batch.workers` runs them in several processes, and `moot.cli.queue.runner` on a queue. All runners take the
+same rows (`moot.cli.batch.jobs`) and process them in the same way (`moot.cli.batch.work`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from moot.core.errors import STOPS_BATCH
 from moot.nodes._models.ceilings import Ceilings
 
 OnEnd = Callable[[Job, Outcome], Awaitable[None]]
-"""Callback for the outcome of a row."""
+"""Callback that receives a row that has ended, and its outcome."""
 
 
 class Rows:
-    """The rows left, for several concurrent consumers.
+    """The rows to run, for several concurrent consumers.
 
     Args:
         jobs: the rows; the iterator runs in a thread.
@@ -34,7 +35,7 @@ class Rows:
         """Why no further row is started; empty if further rows may start."""
 
     async def take(self) -> Job | None:
-        """The next row; None if there is none, or if no further row may start."""
+        """Takes the next row; None if there is none, or if no further row may start."""
         async with self._lock:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
@@ -61,11 +62,14 @@ class RowRunner(Protocol):
     """Runs rows somewhere: in this process, in several, or on a queue."""
 
     async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
-        """Runs all rows and reports the outcome of each.
+        """Runs rows until none is left or no further row may start, and reports each outcome.
 
         Args:
             rows: the rows to run.
-            on_end: called with each row that has ended.
+            on_end: called with each row that has ended, and its outcome.
+
+        Raises:
+            ExceptionGroup: taking rows, running them or ``on_end`` raised errors.
         """
         ...
 
@@ -74,8 +78,8 @@ class LocalRunner:
     """Runs rows in this process.
 
     Args:
-        processor: processes a row.
-        at_once: debates in flight.
+        processor: processes each row.
+        at_once: maximum number of debates in flight.
         ceilings: the ceilings shared by all debates.
     """
 

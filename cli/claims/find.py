@@ -1,4 +1,4 @@
-"""``moot claims``: finds the claims of a text, as a table that a person edits and ``moot batch`` reads."""
+"""``moot claims``: finds the claims of a text, and prints or writes them for editing and for ``moot batch``."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Maximum number of dropped claims, and of unread parts of the text, that are printed."""
+"""Maximum number of dropped claims that are printed; the same for unread parts of the text."""
 LONGEST = 160
 """Maximum length of a quote on the screen, in characters."""
 STEPS = 3
 """Number of the graph's steps for each part of the text."""
 NO_MODEL = (
     "The built-in model is too weak to find claims. Name another one with --model provider:name (or as default: moot "
-    "config set model NAME), or list every sentence to choose from, without a model: --sentences"
+    "config set model NAME). Or list the sentences of the text, which needs no model: --sentences"
 )
 RELATIVE = re.compile(
     r"\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b", re.IGNORECASE
 )
-"""Words for times relative to a text's publication."""
+"""English words for times relative to the publication of a text."""
 UNDATED = (
-    "The text's date of publication is not known, so words like “last year” are left unchanged. Give it with --date, "
-    "e.g. 2025-06-20."
+    "The text's date of publication is not known, so words like “last year” are left unchanged. Give the date "
+    "with --date, e.g. 2025-06-20."
 )
 SENTENCES = "Each claim is an unchanged sentence: delete the sentences that you do not want to check."
 JsonObject = dict[str, Any]
@@ -68,14 +68,28 @@ def find_claims(
     as_json: bool,
     out: Path | None,
 ) -> int:
-    """Finds the claims of a text, shows or writes them, and returns the exit code.
+    """Finds the claims of a text, prints or writes them, and returns the exit code.
 
-    The code is 3 if a part could not be read, 2 or 3 if the graph ended with an error, else 0.
+    The code is 2 or 3 if the graph ended with an error, 3 if a part of the text could not be read, else 0. Ctrl-C and
+    SIGTERM end the process with the code 130 or 143.
+
+    Args:
+        given: a file, the address of a page, or ``-`` for standard input.
+        pairs: settings as ``KEY=VALUE``.
+        named: settings from named options; a pair with the same key overrides them.
+        stop: handles Ctrl-C and SIGTERM.
+        title: the title; None for the title in the document.
+        date: the date of publication; None for the date in the document.
+        ledger: the mode of the ledger; None for the value of `moot config`, or ``record`` if there is none.
+        fresh: whether to start a new run even if one is unfinished.
+        as_json: whether to print a JSON document.
+        out: the file to write; None for no file.
 
     Raises:
-        UserError: the text cannot be read, or a setting is not valid.
+        UserError: the text cannot be read, no model is named, or a setting, the mode or the suffix of ``out`` is not
+            valid.
         WorldError: a page cannot be fetched.
-        UserError, WorldError: the file cannot be written.
+        UserError, WorldError: ``out`` cannot be written.
     """
     defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
     settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
@@ -83,7 +97,7 @@ def find_claims(
     if settings.model == EMBEDDED and not {"model", *settings.models} & {*defaults, *named, *parse_pairs(pairs)}:
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
-    article = text_of(given, title, date)
+    article = read_input(given, title, date)
     use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
@@ -102,18 +116,17 @@ def find_claims(
 
 
 def list_sentences(given: str, *, title: str | None, date: str | None, as_json: bool, out: Path | None) -> int:
-    """Shows or writes the sentences of a text as claims, without a model, and returns the exit code.
+    """Prints or writes the sentences of a text as claims, without a model, and returns the exit code 0.
 
-    Sentences of fewer than `LEAST_SENTENCE_WORDS` words are left out.
+    Sentences of fewer than `LEAST_SENTENCE_WORDS` words are left out. The arguments are those of `find_claims`.
 
     Raises:
-        UserError: the text cannot be read, is empty or too long; its date is not valid; or ``out`` has an unknown
-            suffix.
+        UserError: the text cannot be read, is empty or is too long; or its date or the suffix of ``out`` is not valid.
         WorldError: a page cannot be fetched.
-        UserError, WorldError: the file cannot be written.
+        UserError, WorldError: ``out`` cannot be written.
     """
     check_out(out)
-    article = check_text(text_of(given, title, date))
+    article = check_text(read_input(given, title, date))
     own: JsonObject = {
         "speaker": None,
         "date": article.get("date"),
@@ -130,10 +143,11 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
 
 
 def check_out(out: Path | None) -> None:
-    """Checks that the file can be written, before any call is paid.
+    """Checks that ``out``, if it is given, can be written. This is done before any call is paid.
 
     Raises:
-        UserError, WorldError: its suffix is not .csv or .json, or it cannot be written.
+        UserError: its suffix is not .csv or .json, or it cannot be written.
+        WorldError: the disk is full or fails.
     """
     if out is not None:
         if out.suffix.lower() not in (".csv", ".json"):
@@ -141,8 +155,14 @@ def check_out(out: Path | None) -> None:
         check_writable(out)
 
 
-def text_of(given: str, title: str | None, date: str | None) -> JsonObject:
-    """The graph's input from a file, an address or standard input."""
+def read_input(given: str, title: str | None, date: str | None) -> JsonObject:
+    """The input of the graph `find_claims`, read from a file, a page or standard input.
+
+    A given title or date replaces the title or date in the document. The arguments are those of `find_claims`.
+
+    Raises:
+        UserError, WorldError: as `read_article`.
+    """
     article: JsonObject = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
     return article | {key: value for key, value in (("title", title), ("date", date)) if value}
 
@@ -169,12 +189,13 @@ async def _run_graph(article: JsonObject, settings: Settings) -> JsonObject:
 
 
 def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
-    """Writes the claims to ``out`` if it is given. Prints them if it is not given, or with ``as_json``.
+    """Writes the claims to the file ``out``, and prints them if ``out`` is None or ``as_json`` is true.
 
-    Without ``as_json``, a summary follows on standard error.
+    They are printed as a JSON document if ``as_json``, as coloured text at a terminal, and as CSV elsewhere. If not
+    ``as_json``, a summary follows on standard error.
 
     Raises:
-        UserError, WorldError: the file cannot be written.
+        UserError, WorldError: ``out`` cannot be written. The JSON document is printed, so that it is not lost.
     """
     table = claims_csv(found["claims"], found.get("url") or found.get("source") or "text")
     document = json.dumps(found, ensure_ascii=False, indent=2)
@@ -196,7 +217,10 @@ def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
 
 
 def show_claims(found: JsonObject, console: Console) -> None:
-    """Prints each claim (filled-in words underlined) with its score, its quote from the text, and the reason."""
+    """Prints each claim with its score and the reason for the score, its speaker, its quote, and its places.
+
+    Words of the claim that its quote lacks are underlined.
+    """
     for one in found["claims"]:
         claim = Text(one["claim"], style="bold")
         for filled in one["filled"]:
@@ -212,14 +236,17 @@ def show_claims(found: JsonObject, console: Console) -> None:
 
 
 def print_summary(found: JsonObject, out: Path | None) -> None:
-    """Prints on standard error how many claims were found, left out and dropped, and which parts were not read."""
+    """Prints on standard error how many claims were found, left out and dropped, and which parts were not read.
+
+    Warnings and the next command follow.
+    """
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
         console.print(Text(UNDATED, "yellow"))
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
     parts = [count_with_noun(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
-    parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
+    parts += [f"{left_out} less worth checking (--set min_score=0 without max_claims keeps them)"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped"] if found["dropped"] else []
     calls = f"{count_with_noun(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
     console.print(Text("; ".join(parts) + f". {calls}"))
@@ -227,7 +254,7 @@ def print_summary(found: JsonObject, out: Path | None) -> None:
         words = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
         console.print(Text(f"Dropped: “{words}” {clean(one['why'])}", "dim"))
     if more := found["dropped"][SHOWN:]:
-        console.print(Text(f"And {len(more)} more: --json has them all.", "dim"))
+        console.print(Text(f"{len(more)} more were dropped: --json lists all.", "dim"))
     for one in found["unread"][:SHOWN]:
         console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
     if (more := len(found["unread"]) - SHOWN) > 0:
@@ -235,6 +262,6 @@ def print_summary(found: JsonObject, out: Path | None) -> None:
     for warned in found["warnings"]:
         console.print(Text(clean(warned["detail"]), "yellow"))
     if found["claims"] and out is not None and out.suffix.lower() == ".csv":
-        console.print(Text(f"{out} can be edited, and checked with: moot batch {out} --out FOLDER"))
+        console.print(Text(f"You can edit {out}. To check its claims: moot batch {out} --out FOLDER"))
     elif found["claims"] and out is None:
-        console.print(Text("Write a table to edit with --out claims.csv"))
+        console.print(Text("To write a table that you can edit: --out claims.csv"))

@@ -1,6 +1,6 @@
 """A process that runs rows of a queue, and stores documents, outcomes and the ledger in the queue's Postgres.
 
-``python -m moot.cli.queue.child``: the first line has the queue's address, each further line a row.
+``python -m moot.cli.queue.child`` reads JSON lines: the first has the queue's address, each further one has a row.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from moot.nodes._telemetry.start import begin_telemetry
 log = logging.getLogger(__name__)
 
 UNREACHABLE = "queue"
-"""The error kind for an unreachable Postgres: such a row has not failed, and is queued again."""
+"""The error kind for an unreachable Postgres. A row with this error has not failed; it is queued again."""
 MACHINE_FAULTS = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
-"""Error kinds that this machine may have caused: the row may succeed on another machine."""
+"""Kinds of errors that this machine may have caused. A row with such an error may succeed on another machine."""
 RESIGNED = "resigned"
 """The error kind of a row that this worker left to another worker."""
 
@@ -49,7 +49,7 @@ class QueueDocuments:
 
     Args:
         rows: the queue's rows.
-        is_left_to_others: whether a row with this outcome is left to another worker. Blocking.
+        is_left_to_others: whether a row with the given outcome is left to another worker. Blocking.
     """
 
     def __init__(self, rows: QueuedRows, is_left_to_others: Callable[[Outcome], bool]) -> None:
@@ -61,6 +61,7 @@ class QueueDocuments:
 
         Raises:
             WorldError: Postgres was unreachable, or the row is left to another worker. The row then runs again.
+            UserError: Postgres refuses access.
         """
         if outcome["kind"] == UNREACHABLE:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
@@ -82,13 +83,16 @@ class QueueRowProcessor:
         self._ceilings: dict[str, LeasedCeilings] = {}
         self._running: Counter[str] = Counter()
         self._proven: set[str] = set()
-        """Batches with a row that succeeded here: if another of their rows fails, this machine is not the cause."""
+        """Batches with a row that succeeded here. If another row of them fails, this machine is not the cause."""
 
     async def run_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Runs a row: a debate, or the indexing of a piece of a corpus.
 
-        The answer says whether the outcome is stored. If the row was left to another worker, the answer says why, and
-        this worker gets no more rows.
+        In the answer, ``stored`` says whether the row's outcome is stored. If the row was left to another worker,
+        ``resigned`` is the reason, and this worker gets no more rows.
+
+        Raises:
+            UserError, WorldError: the outcome of an unexpected error cannot be stored.
         """
         try:
             return await self._run_row(row)
@@ -103,6 +107,7 @@ class QueueRowProcessor:
             return {"stored": True}
 
     async def _run_row(self, row: dict[str, Any]) -> dict[str, Any]:
+        """As `run_row`, but every error is raised."""
         batch, worker = QueuedBatch(**row["batch"]), row["worker"]
         if "passages" in row["job"]:
             return await self._answer_for(batch, worker, row["job"]["key"], await store_piece(row["job"]))
@@ -124,7 +129,10 @@ class QueueRowProcessor:
         return answer
 
     async def _answer_for(self, batch: QueuedBatch, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
-        """Builds the answer on a row; stores the outcome unless it was stored with a document."""
+        """Builds the answer for a row. Its outcome is stored first, unless the row is to run again.
+
+        An outcome with ``spent`` was already stored, together with its document.
+        """
         if outcome["status"] == "done":
             self._proven.add(batch.id)
         if "spent" not in outcome:
@@ -136,7 +144,10 @@ class QueueRowProcessor:
         return {"stored": True}
 
     def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
-        """Whether a row with this outcome is left to another worker; then this worker gives up its rows. Blocking."""
+        """Whether a row with this outcome is left to another worker. Blocking.
+
+        If so, this worker gives up all its rows. It does not if no other worker is alive.
+        """
         machine_may_be_at_fault = (
             outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         )
@@ -161,7 +172,7 @@ class QueueRowProcessor:
 
 
 def main() -> None:
-    """Runs rows until the standard input ends."""
+    """Runs the rows from standard input, and ends when standard input ends."""
     first, out = open_streams()
     begin_telemetry(port=False)
     url = first["queue"]
@@ -171,6 +182,7 @@ def main() -> None:
 
 
 async def _work(url: str, out: TextIO) -> None:
+    """Runs rows, and shares the limits of model endpoints with the other processes of the queue."""
     endpoints = SharedEndpoints(Postgres(url))
     share_endpoints(endpoints.join)
     async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""``moot worker``, and ``moot batch status``, ``cancel`` and ``retry`` for batches of a queue."""
+"""Runs ``moot worker``, and shows, cancels and retries the batches of a queue (``moot batch status`` etc.)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def worker(
     row_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds after which a row counts as hanging, and its process is ended.")
     ] = 3600,
-    drain: Annotated[bool, typer.Option("--drain", help="End as soon as no row waits.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="End when no row waits and this worker's rows have ended.")] = False,
 ) -> None:
     """Run rows that `moot batch --queue` or `moot index --queue` has queued. Any number of machines can run workers.
 
@@ -42,23 +42,26 @@ def worker(
         except (asyncio.CancelledError, KeyboardInterrupt):
             if not stop.signal:
                 raise
-        rows = "1 row" if machine.done == 1 else f"{machine.done:,} rows"
-        print(f"{rows} done here.")  # noqa: T201
+        print(f"This worker has finished {count_with_noun(machine.done, 'row')}.")  # noqa: T201
         if stop.signal:
             end_now(stop.exit_code)
         runner.close()
 
 
 def manage_batches(action: str, id: str, url: str) -> None:
-    """Shows the status of batches, stops a batch, or retries a batch's failed rows.
+    """Shows the status of batches, cancels a batch, or retries a batch.
+
+    A retry queues the failed rows again, and continues a batch that was stopped.
 
     Args:
         action: status, cancel or retry.
-        id: the beginning of the batch's id; empty for all (``status`` only).
+        id: the beginning of the batch's id. For ``status``, it may be empty; then all batches are shown.
         url: the address of the queue.
 
     Raises:
-        UserError: there is no such batch, or the queue cannot be used.
+        UserError: no batch or several batches have such an id, or ``cancel`` or ``retry`` has no id. Or the address
+            is wrong, the extra ``queue`` is not installed, or the database refuses access.
+        WorldError: the database cannot be reached.
     """
     from contextlib import closing
 
@@ -77,20 +80,21 @@ def manage_batches(action: str, id: str, url: str) -> None:
             raise UserError(text, kind="bad_request")
         batch = rows.find(id)
         if action == "cancel":
-            rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, continues it")
+            rows.stop(batch, "the batch was cancelled; the same command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
             running = f"{count_with_noun(counts.get('running', 0), 'running row')} will finish"
             print(f"No further row of {batch} is started; {running}.")  # noqa: T201
             return
         waiting = rows.retry(batch)
         if not waiting:
-            print(f"No row of {batch} failed or waits.")  # noqa: T201
+            print(f"The batch {batch} has no failed row and no waiting row.")  # noqa: T201
             return
         rows_wait = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
         print(f"{rows_wait} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
 
 
 def _show_batches(rows: Any, id: str) -> None:
+    """Prints a table of one batch, or of all batches if ``id`` is empty; then the workers of the queue."""
     from datetime import datetime
 
     from moot.cli.tables import show
@@ -115,9 +119,9 @@ def _show_batches(rows: Any, id: str) -> None:
         show(table)
         for batch in found:
             if batch["stopped"] and batch["rows"].keys() & {"waiting", "failed"}:
-                print(f"{batch['id']}: no further row is started: {batch['stopped']}.")  # noqa: T201
+                print(f"{batch['id']}: no further row is started, because {batch['stopped']}.")  # noqa: T201
     else:
         print("The queue has no batches.")  # noqa: T201
     workers = rows.workers()
-    places = ", ".join(f"{host} (process {pid}): {count_with_noun(running, 'row')}" for host, pid, running in workers)
-    print(f"Workers: {places or 'none: start `moot worker --queue ...`'}.")  # noqa: T201
+    listed = ", ".join(f"{host} (process {pid}): {count_with_noun(running, 'row')}" for host, pid, running in workers)
+    print(f"Workers: {listed or 'none; start one with `moot worker --queue ...`'}.")  # noqa: T201

@@ -28,14 +28,15 @@ from moot.retrievers._filling import Progress, Target, fill_part
 log = logging.getLogger(__name__)
 
 MOST_QUEUED = 64
-"""Most pieces of a corpus in the queue: enough to keep workers busy, few enough to keep the database small."""
+"""Maximum number of pieces of a corpus in the queue. They keep the workers busy, but the database stays small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
+"""No ceilings for tokens, USD and calls."""
 POLL_SECONDS = 0.25
-"""Seconds between two checks for stored pieces."""
+"""Seconds between two checks of the pieces in the queue."""
 
 
 class FillByQueue:
-    """Puts the pieces of a corpus on a queue, and waits until all are stored.
+    """Puts the pieces of a corpus on a queue, and waits until workers have stored all pieces.
 
     Args:
         url: the address of the queue.
@@ -47,31 +48,42 @@ class FillByQueue:
         self._print_line = print_line
 
     async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-        """As `moot.retrievers._filling.Fill`. After an interruption, the same command adds the missing pieces.
+        """The same as `moot.retrievers._filling.Fill`, on the workers of the queue.
+
+        An interruption removes the pieces from the queue. The same command then adds the missing pieces to the corpus.
 
         Raises:
-            UserError, WorldError: the queue cannot be used, a worker could not store a piece, or another command
-                indexes into the corpus.
+            UserError: another command has started to index into the corpus.
+            UserError, WorldError: the queue cannot be used.
+            WorldError: a worker could not store a piece. The error has the kind of the worker's error.
         """
-        corpus = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
-        batch = QueuedBatch(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
+        prefix = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
+        batch = QueuedBatch(prefix + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
         with closing(Postgres(self._url)) as postgres:
             rows = QueuedRows(postgres)
             await asyncio.to_thread(rows.prepare)
-            await self._end_earlier(rows, corpus)
+            await self._end_earlier_runs(rows, prefix)
             await asyncio.to_thread(rows.open_batch, batch)
             try:
                 await self._queue_pieces(rows, batch.id, target, batches, progress)
             finally:
                 await asyncio.to_thread(rows.forget, batch.id)
 
-    async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
-        """Ends earlier runs that index this corpus, so that no worker stores their older pieces after newer pieces."""
-        earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
-        until = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
+    async def _end_earlier_runs(self, rows: QueuedRows, prefix: str) -> None:
+        """Ends earlier runs that index this corpus, so that workers do not replace newer pieces with older pieces.
+
+        It waits for running pieces, but for those of all earlier runs together no longer than the heartbeat timeout.
+
+        Args:
+            rows: the queue's rows.
+            prefix: the beginning of the batch ids of this corpus.
+        """
+        batches = await asyncio.to_thread(rows.batches)
+        earlier = [batch["id"] for batch in batches if batch["id"].startswith(prefix)]
+        deadline = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
         for id in earlier:
             await asyncio.to_thread(rows.stop, id, "the corpus is indexed again")
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 counts, _ = await asyncio.to_thread(rows.state, id)
                 if not counts.get("running"):
                     break
@@ -81,6 +93,12 @@ class FillByQueue:
     async def _queue_pieces(
         self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
     ) -> None:
+        """Queues the pieces, at most `MOST_QUEUED` at a time, and waits until workers have stored all of them.
+
+        Raises:
+            UserError: another command removed the batch, because it indexes into the same corpus.
+            WorldError: a worker could not store a piece.
+        """
         waiting: dict[str, int] = {}
         watch = WorkerWatch(rows, self._print_line)
         seen = encoded = number = 0
@@ -92,7 +110,7 @@ class FillByQueue:
                     more = False
                     break
                 number += 1
-                job = piece_of(f"{batch}-{number}", number, target, passages)
+                job = make_piece(f"{batch}-{number}", number, target, passages)
                 await asyncio.to_thread(rows.queue_rows, batch, [job])
                 waiting[job["key"]] = len(passages)
             ended = await asyncio.to_thread(rows.ended_rows, batch, MOST_QUEUED)
@@ -111,15 +129,15 @@ class FillByQueue:
                 if not (await asyncio.to_thread(rows.state, batch))[0]:
                     raise UserError(
                         f"Another `moot index` into the corpus {target.name!r} has started. Run this command again "
-                        "when the other one has ended.",
+                        "when the other command has ended.",
                         kind="unfinished_corpus",
                     )
                 await asyncio.to_thread(watch.check)
                 await asyncio.sleep(POLL_SECONDS)
 
 
-def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> dict[str, Any]:
-    """A piece of a corpus as a row of the queue."""
+def make_piece(key: str, number: int, target: Target, passages: list[Passage]) -> dict[str, Any]:
+    """The job of the row for a piece of a corpus: the passages, and the corpus and the encoder that they belong to."""
     fields = {*Passage.model_fields}
     return {
         "key": key,
@@ -132,14 +150,14 @@ def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> 
 
 
 async def store_piece(piece: Mapping[str, Any]) -> Outcome:
-    """Stores a piece on the Chroma server and returns the outcome. A failure is not raised, but is an outcome, too.
+    """Stores a piece on the Chroma server and returns the row's outcome. Errors become failed outcomes.
 
     Args:
-        piece: as `piece_of` returns it.
+        piece: as `make_piece` returns it.
     """
     try:
         if not os.environ.get("MOOT_CHROMA_URL", "").strip():
-            raise UserError("Set MOOT_CHROMA_URL for the workers, too.", kind="invalid_environment")
+            raise UserError("Set MOOT_CHROMA_URL in the environment of each worker.", kind="invalid_environment")
         passages = [Passage(**one) for one in piece["passages"]]
         encoded = await fill_part(piece["corpus"], piece["encoder"], piece["dimension"], passages)
     except MootError as error:

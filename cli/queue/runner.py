@@ -1,4 +1,4 @@
-"""Puts the rows of a batch on a queue for workers on any machine, and collects their results."""
+"""Puts the rows of a batch on a queue for workers on any machine, and collects the results of the rows."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ if TYPE_CHECKING:
     from moot.cli.batch.run import Limits
 
 QUEUED_AT_ONCE = 500
-"""Number of rows that are queued in one transaction."""
+"""Maximum number of rows that are queued in one transaction."""
 FETCHED_AT_ONCE = 50
-"""Number of documents that are fetched in one query."""
+"""Maximum number of ended rows that are fetched in one query."""
 POLL_SECONDS = 0.5
 """Seconds between two checks for rows that have ended."""
-NO_WORKER = (
-    "No worker takes rows from the queue, so they wait: start `moot worker` with the same --queue or MOOT_QUEUE."
-)
+NO_WORKER = "No worker takes rows from the queue. Start `moot worker` with the same --queue or MOOT_QUEUE."
 
 
 class WorkerWatch:
-    """Reports once that the queue has no worker, and again each time the last worker has left.
+    """Prints a message if the queue has no worker at first, and each time the last worker has left.
 
     Args:
         rows: the queue's rows.
@@ -45,7 +43,7 @@ class WorkerWatch:
         self._had_worker = True
 
     def check(self) -> None:
-        """Checks whether there is a worker. Blocking."""
+        """Checks for workers, and prints the message unless the previous check also found none. Blocking."""
         before, self._had_worker = self._had_worker, bool(self._rows.workers())
         if before and not self._had_worker:
             self._print_line(NO_WORKER)
@@ -55,7 +53,7 @@ class WorkerWatch:
 def open_queue(
     url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, print_line: Callable[[str], object]
 ) -> Iterator[QueueRunner]:
-    """Opens a queue for the rows of a batch.
+    """Context manager: opens a queue, and yields the runner for the rows of a batch.
 
     Args:
         url: the address of the queue.
@@ -63,8 +61,11 @@ def open_queue(
         folder: the folder for documents.
         file: the name of the batch's file of claims.
         mode: how the ledger is used.
-        limits: the limits for all rows.
+        limits: the limits for all rows together.
         print_line: prints a line.
+
+    Raises:
+        UserError: the address is invalid, or the extra ``queue`` is not installed.
     """
     batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
@@ -73,14 +74,14 @@ def open_queue(
 
 
 class QueueRunner:
-    """Runs rows on a queue.
+    """Lets the workers of a queue run the rows of a batch.
 
     Args:
         rows: the queue's rows.
         batch: the batch as the queue stores it.
         folder: the folder for documents.
         store: the batch's database, which has the rows of this run.
-        watch: reports if there is no worker.
+        watch: prints a message if the queue has no worker.
     """
 
     def __init__(self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, store: Store, watch: WorkerWatch) -> None:
@@ -91,7 +92,9 @@ class QueueRunner:
         self._watch = watch
 
     async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
-        """As `RowRunner.run_rows`. If it is interrupted, the rows stay in the queue.
+        """The same as `RowRunner.run_rows`. If the command is interrupted, the rows stay in the queue.
+
+        If the batch is stopped while rows wait, ``rows.stopped`` becomes the reason.
 
         Raises:
             UserError, WorldError: the queue cannot be used, or a document cannot be written.
@@ -115,13 +118,14 @@ class QueueRunner:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _queue_rows(self, chunk: list[dict[str, Any]], on_end: OnEnd) -> None:
+        """Queues the jobs in ``chunk``, empties this list, and collects some ended rows."""
         if chunk:
             await asyncio.to_thread(self._rows.queue_rows, self._batch.id, chunk)
             chunk.clear()
             await self._collect(on_end)
 
     async def _collect(self, on_end: OnEnd) -> bool:
-        """Writes the documents of some finished rows; returns whether there were any."""
+        """Writes the documents of some ended rows and reports their outcomes; returns false if no row has ended."""
         found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE)
         for row in found:
             if not await asyncio.to_thread(self._store.has_debate, row.key):

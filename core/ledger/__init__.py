@@ -1,4 +1,4 @@
-"""The ledger of calls, which stores debates and the results of their calls; see `moot.core.ledger.calls`."""
+"""The ledger of calls: it stores debates and the results of their calls. See `moot.core.ledger.calls`."""
 
 from moot.core.ledger.calls import (
     CallLedger,

@@ -1,9 +1,9 @@
-"""The ledger of calls: it stores debates and the results of their calls in one file, so that no call is paid for twice.
+"""The ledger of calls: it stores debates and the results of their calls, so that no stored result is paid for again.
 
-The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread reads and writes the
-file, so that the event loop never waits for the disk. This thread runs all queued jobs in one transaction. A stored
-result survives the death of the process once `CallLedger.store_call` has returned. A power failure may lose the writes
-of the last seconds (SQLite's ``synchronous=NORMAL``), but the file stays consistent.
+By default it is the file ``$MOOT_HOME/ledger.sqlite``, which several processes may use at once. A separate thread reads
+and writes the file, so that the event loop never waits for the disk. This thread runs all queued jobs in one
+transaction. A stored result survives the death of the process once `CallLedger.store_call` has returned. A power
+failure may lose the writes of the last seconds (SQLite's ``synchronous=NORMAL``), but the file stays consistent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from moot.core.ledger.records import (
     fingerprint_of,
     key_of,
 )
-from moot.core.ledger.stored import StoredCall, is_json, stored_call
+from moot.core.ledger.stored import StoredCall, is_stored_as_json, stored_call
 from moot.core.ledger.values import pack, pack_vectors
 from moot.core.redaction import Keys, environment_keys, hide_secrets, redact
 
@@ -50,16 +50,16 @@ T = TypeVar("T")
 Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
-"""Maximum number of jobs in one transaction. A job is a function that uses the open file."""
+"""Maximum number of jobs in one transaction. A job is a function that is called with the open file."""
 LEAST_INTERVAL = 0.02
 """Minimum number of seconds between the starts of two transactions, so that jobs of many debates share one."""
 CHECK_INTERVAL = 0.1
-"""Seconds between two checks whether the file was removed, if all jobs store results; other jobs always check."""
+"""Minimum seconds between two checks whether the file was removed. It applies only if all queued jobs store results."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearestEntry:
-    """The entry most similar to a key: its description, its debate, and the names of the parts in which they differ."""
+    """The entry most similar to a key; ``differs`` has the names of the parts that differ between entry and key."""
 
     about: Mapping[str, Any]
     debate: str
@@ -75,7 +75,7 @@ class Embeddings(Protocol):
         """The vectors of texts, in the order of the texts; only texts without a cached vector are embedded.
 
         Args:
-            parts: the parts of each text's key, except the text.
+            parts: the parts that the keys of all texts share, so without the text.
             texts: the texts to embed.
             make: called with the texts that are not cached; returns their vectors.
         """
@@ -83,16 +83,16 @@ class Embeddings(Protocol):
 
 
 embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=None)
-"""The embedding cache of the running node's debate; None if it has none."""
+"""The cache of embeddings of the running node's debate; None if the debate has no cache."""
 
 
 def ledger_path() -> Path:
-    """The path of the ledger."""
+    """The path of the ledger's file."""
     return moot_home() / "ledger.sqlite"
 
 
 def open_ledger() -> CallLedger:
-    """The ledger of this process at `ledger_path`. The first operation opens the file and reports errors."""
+    """This process's ledger. Its first operation opens the file at `ledger_path`, and raises an error if this fails."""
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
         ledger = _ledgers.get(key)
@@ -106,7 +106,7 @@ _ledgers_lock = threading.Lock()
 
 
 def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
-    """Makes this process store its debates elsewhere than in the file at `ledger_path`.
+    """Makes this process store its debates in another store than the file at `ledger_path`; returns the new ledger.
 
     Args:
         open_store: opens a store with the methods of `LedgerFile`, such as `moot.core.postgres.ledger.PostgresLedger`.
@@ -120,8 +120,9 @@ def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
 class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
-    Methods that use the file raise UserError if the folder cannot be written or the file is damaged or from another
-    version, and WorldError if the disk is full or fails, or another process locks the file for too long.
+    Methods that use the file raise UserError if the folder cannot be written, or if the file is damaged or from another
+    version. They raise WorldError if the disk is full or fails, or another process locks the file for too long. After
+    `close`, all of them except `prune` raise RuntimeError.
     """
 
     def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:
@@ -136,7 +137,7 @@ class CallLedger:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Runs the queued jobs and closes the file; waits at most 10 seconds for this. Blocking."""
+        """Lets the thread run the queued jobs and close the file; waits at most 10 seconds for the thread. Blocking."""
         self.is_closed = True
         self._jobs.put(None)
         if self._thread is not threading.current_thread():
@@ -157,7 +158,7 @@ class CallLedger:
         person: str | None = None,
         run: str | None = None,
     ) -> DebateStart:
-        """Begins a debate, before its first call.
+        """Records that a debate begins, before the debate's first call.
 
         Args:
             graph: the system's name.
@@ -167,26 +168,18 @@ class CallLedger:
                 (ceilings may differ) and version. It has no effect if an id or an idempotency key is given.
             id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
                 new debate gets this id. By default, the id is random.
-            idempotency_key: a name of the request: equal requests with the same name are one debate.
-                `DebateStart.owned` tells whether this request runs the debate.
-            person: the owner of the debate, on a server with users.
-            run: the id of the server's run that begins it.
+            idempotency_key: a name that the caller gives the request. Equal requests with the same name share one
+                debate; `DebateStart.owned` tells whether this request must run it.
+            person: the user who owns the debate, on a server with users.
+            run: the id of the server's run that begins the debate.
 
         Raises:
             UserError: the debate with this id is already running, or the idempotency key belongs to another request.
+            ValueError, TypeError: the input or the settings are not JSON values.
         """
-        self._keys = environment_keys()
-        request = Request(
-            id,
-            fingerprint_of(graph, input, settings),
-            graph,
-            redact(as_json(input), self._keys),
-            as_json(hide_secrets(settings, self._keys)),
-            adopt,
-            idempotency_key,
-            person,
-            run,
-        )
+        self._keys, fingerprint = environment_keys(), fingerprint_of(graph, input, settings)
+        texts = redact(as_json(input), self._keys), as_json(hide_secrets(settings, self._keys))
+        request = Request(id, fingerprint, graph, *texts, adopt, idempotency_key, person, run)
         begun: DebateStart | None = None
 
         def job(file: LedgerFile) -> tuple[DebateStart, dict[str, Entry]]:
@@ -196,7 +189,7 @@ class CallLedger:
 
         try:
             start, entries = await self._do(job)
-        except asyncio.CancelledError:  # the job still runs, so the debate that it begins must be ended
+        except asyncio.CancelledError:  # the queued job still begins the debate, so another job must end the debate
             self._enqueue(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
             raise
         if entries:
@@ -209,8 +202,8 @@ class CallLedger:
         Args:
             id: the debate's id.
             status: its new status.
-            document: the path of its result document, if it has one.
-            note: a remark on the debate.
+            document: the path of its result document; None keeps the earlier path.
+            note: a remark on the debate; None keeps the earlier remark.
         """
         self._resumed.pop(id, None)
         await self._do(lambda file: file.end(id, status, document, note))
@@ -226,7 +219,7 @@ class CallLedger:
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
     async def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Id, status and start time of each debate, newest first; of one person's debates if ``person`` is given."""
+        """The id, status and start time of debates, newest first; on a server with users, of ``person`` if given."""
         return await self._do(lambda file: file.outline(person))
 
     async def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
@@ -234,7 +227,7 @@ class CallLedger:
         return await self._do(lambda file: file.spending_of(ids))
 
     async def debate(self, id: str) -> Debate | None:
-        """A debate; None if the id is unknown."""
+        """The debate with this id; None if the id is unknown."""
         found = await self._do(lambda file: file.debates(id=id))
         return next((debate for debate in found if debate.id == id), None)
 
@@ -255,17 +248,17 @@ class CallLedger:
         return await self._do(lambda file: file.find_run(id))
 
     async def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """The thread and the run of each debate; see `LedgerFile.runs`."""
+        """The thread and the run of each debate that ran on a server; see `LedgerFile.runs`."""
         return await self._do(lambda file: file.runs(thread))
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def stored_entries(self, debate: str) -> Mapping[str, Entry]:
-        """The entries of a resumed debate, by the hash of their keys; empty for a new debate."""
+        """The entries that a resumed debate had when it was resumed, by the hash of their keys; empty after `end`."""
         return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
-        """The result that a resumed debate has stored for a key, from memory; None if there is none."""
+        """The result for a key in `stored_entries`; None if there is no such entry. A damaged result is a UserError."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else stored_call(entry)
 
@@ -275,11 +268,12 @@ class CallLedger:
         Args:
             debate: the id of a debate that has begun.
             key: the key of the call.
-            value: the result: a JSON value; vectors for an embedding, which are stored as 32-bit floats.
-            about: the role and the model of the call, for display.
+            value: a JSON value or, for an embedding, a list of vectors; they are stored as 32-bit floats.
+            about: a description of the call, such as its role and its model, and fields such as `PAID`.
 
         Raises:
-            ValueError, TypeError: the value is not a JSON value, or the vectors differ in length.
+            UserError: the debate is not in the ledger.
+            ValueError, TypeError: the value is not a JSON value. For vectors, see also `pack_vectors`.
         """
         await self.store_calls(debate, [(key, value)], about)
 
@@ -288,29 +282,30 @@ class CallLedger:
     ) -> None:
         """Stores the results of several calls, each with its key, as `store_call` does.
 
-        If some of them cannot be stored, the others still are; then the first error is raised.
+        If the ledger fails to store some results, the others are still stored, and then the first error is raised. If
+        a value has no stored form, its error is raised at once, and the results after it are not stored.
         """
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
-            raw = as_json(value) if is_json(key, value) else pack_vectors(value)
-            waiting.append(self._queue(_StoreJob(debate, key, raw, about or {}, self._keys)))
+            raw = as_json(value) if is_stored_as_json(key, value) else pack_vectors(value)
+            waiting.append(self._submit(_StoreJob(debate, key, raw, about or {}, self._keys)))
         errors = [error for future in waiting if (error := await _error_of(future))]
         if errors:
             raise errors[0]
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
-        """The newest entry for a key in any debate, or None; an entry of the debate ``prefer`` has priority.
+        """The newest result for a key in any debate; None if there is no result.
 
         Args:
             key: the key of the call.
-            prefer: a debate's id.
-            failed: whether to include the entries of failed calls.
+            prefer: the id of a debate whose result has priority; None for no priority.
+            failed: whether to include failed calls.
         """
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else stored_call(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> NearestEntry | None:
-        """The entry that shares the most parts with a key; see `LedgerFile.most_similar`."""
+        """The entry that shares the most parts with a key, and how it differs; see `LedgerFile.most_similar`."""
         entry = await self._do(lambda file: file.most_similar(key, debate))
         if entry is None:
             return None
@@ -319,12 +314,12 @@ class CallLedger:
         return NearestEntry(entry.about, entry.debate, differs)
 
     async def replay_error(self, key: Key, what: str, debate: str | None = None) -> UserError:
-        """The error if a replay has no entry for a key; it names the parts in which the nearest entry differs.
+        """The error for a replay without an entry for a key; it names the parts in which the nearest entry differs.
 
         Args:
             key: the key of the call.
             what: the call, in words.
-            debate: the id of the replayed debate; None if no debate is named.
+            debate: the id of the replayed debate; None if the replay may use all debates.
         """
         near = await self.nearest(key, debate)
         of = f" of the debate {debate}" if debate else ""
@@ -340,17 +335,17 @@ class CallLedger:
         )
 
     async def prune(self) -> PruningResult:
-        """Removes old debates and entries, as `LedgerFile.prune`. Opening the ledger also does this, if necessary."""
+        """Removes old data from the file, as `LedgerFile.prune`. Opening the ledger also starts this, if necessary."""
         return await asyncio.to_thread(_prune, self.path)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     async def _do(self, job: Callable[[LedgerFile], T]) -> T:
         """Runs a job in the ledger's thread and returns its result."""
-        return await self._queue(job)
+        return await self._submit(job)
 
-    def _queue(self, job: Callable[[LedgerFile], T]) -> asyncio.Future[T]:
-        """Queues a job for the ledger's thread; the future gets its result."""
+    def _submit(self, job: Callable[[LedgerFile], T]) -> asyncio.Future[T]:
+        """Queues a job for the ledger's thread; the returned future gets the job's result or error."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._enqueue(job, future)
         return future
@@ -371,7 +366,7 @@ class CallLedger:
             try:
                 if file is not None and (begun > checked + CHECK_INTERVAL or len(_store_jobs(group)) < len(group)):
                     checked = begun
-                    if not file.is_current():  # it was removed
+                    if not file.is_current():  # the file was removed or replaced
                         file.close()
                         file = None
                 if file is None and group:
@@ -390,7 +385,10 @@ class CallLedger:
 
 @dataclass(frozen=True, slots=True)
 class _StoreJob:
-    """A job that stores the result of a call; one SQL statement runs several such jobs."""
+    """A job that stores the result of a call; one SQL statement can run several such jobs.
+
+    ``raw`` holds packed vectors, or a JSON text in which `entry` hides the ``keys``.
+    """
 
     debate: str
     key: Key
@@ -408,14 +406,14 @@ class _StoreJob:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedJob:
-    """A job, and the future that waits for its result."""
+    """A job, and the future that gets its result or error; None if no caller waits."""
 
     job: Job
     future: asyncio.Future[Any] | None
 
 
 def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_QueuedJob], bool]:
-    """Waits for a job. Returns the queued jobs, and whether the ledger closes after them."""
+    """Waits for a job. Returns at most `MOST_AT_ONCE` queued jobs, and whether the ledger closes after them."""
     group: list[_QueuedJob] = []
     try:
         job = jobs.get()
@@ -430,43 +428,46 @@ def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_Queued
 
 
 def _results_of(file: LedgerFile, group: list[_QueuedJob]) -> list[Any]:
-    """Runs jobs and returns the result or the error of each. If one fails, each runs again in its own transaction."""
+    """Runs jobs in one transaction, and returns the result or the error of each job.
+
+    If one of several jobs fails, the transaction is undone. Then each job runs again in its own transaction.
+    """
     results: list[Any] = []
     try:
         if len(stored := _store_jobs(group)) == len(group) <= MOST_ROWS:
             file.store_entries([job.entry() for job in stored])  # one statement, which is its own transaction
             return [None] * len(group)
         with file.transaction():
-            for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _StoreJob)):
-                waiting = [*some]
-                if stored := _store_jobs(waiting):
+            for _, sequence in groupby(group, lambda queued: isinstance(queued.job, _StoreJob)):
+                neighbours = [*sequence]
+                if stored := _store_jobs(neighbours):
                     file.store_entries([job.entry() for job in stored])
-                results += [None for _ in stored] or [queued.job(file) for queued in waiting]
+                results += [None for _ in stored] or [queued.job(file) for queued in neighbours]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
             return [error]
-    return [_results_of(file, [waiting])[0] for waiting in group]
+    return [_results_of(file, [queued])[0] for queued in group]
 
 
 def _store_jobs(group: list[_QueuedJob]) -> list[_StoreJob]:
     """The jobs of a group that store results of calls."""
-    return [waiting.job for waiting in group if isinstance(waiting.job, _StoreJob)]
+    return [queued.job for queued in group if isinstance(queued.job, _StoreJob)]
 
 
 def _deliver(group: list[_QueuedJob], results: list[Any]) -> None:
-    """Passes the results to the futures; each event loop is woken once."""
+    """Passes each job's result or error to its future; each event loop is woken only once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for waiting, result in zip(group, results, strict=True):
-        if waiting.future is not None:
-            by_loop.setdefault(waiting.future.get_loop(), []).append((waiting.future, result))
+    for queued, result in zip(group, results, strict=True):
+        if queued.future is not None:
+            by_loop.setdefault(queued.future.get_loop(), []).append((queued.future, result))
     for loop, pairs in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed, so no caller waits
             loop.call_soon_threadsafe(_set_results, pairs)
 
 
 async def _error_of(future: asyncio.Future[None]) -> Exception | None:
-    """Waits for a job and returns its error; None if it succeeded."""
+    """Waits for a job and returns the job's error; None if the job succeeded."""
     try:
         await future
     except Exception as error:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""Translates errors of the ledger's file and folder into MootErrors."""
+"""Errors of the ledger's file and folder, translated into MootErrors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ __all__ = ["ledger_errors"]
 def ledger_errors(path: Path) -> Iterator[None]:
     """Context manager that translates errors of the ledger's file and folder into MootErrors.
 
+    It translates OSErrors, JSONDecodeErrors and most errors of SQLite. All other errors are raised unchanged.
+
+    Args:
+        path: the ledger's file, for the errors' texts.
+
     Raises:
-        UserError: the file cannot be read or written, is damaged, or no longer has a row for the debate.
-        WorldError: the disk is full or fails, or another process locks the file for too long.
+        UserError: the file or the folder cannot be read or written. Or the file is damaged, or no longer has a row for
+            the debate.
+        WorldError: SQLite reports that the disk is full or fails, or that another process locks the file for too long.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The ledger's file: debates and the results of their calls, in one SQLite database. Every call here blocks.
+"""The ledger's file: one SQLite database for debates and the results of their calls. All functions here block.
 
 Debates use `moot.core.ledger.calls`, which runs this code in a thread.
 """
@@ -41,12 +41,12 @@ APPLICATION = 0x6D6F6F74
 BUSY = 30.0
 """Seconds to wait for another process's transaction."""
 DAYS = 30.0
-"""Days for which a debate is stored with its entries after the last change of its row."""
+"""Number of days without a change of its row after which a debate is pruned."""
 MOST_BYTES = 10**9
-"""Size in bytes above which the file is pruned; the server's file of threads has the same limit."""
+"""Number of bytes above which the file is pruned; the server's file of threads has the same limit."""
 
 ROWS = (1, 4, 16, 64)
-"""Possible numbers of entries in one SQL statement. They are few, so that compiled statements can be used again: SQLite
+"""Possible numbers of entries in one SQL statement. They are few, so that compiled statements can be used again. SQLite
 takes longer to compile a statement than to run it.
 """
 MOST_ROWS = ROWS[-1]
@@ -71,7 +71,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_thread ON runs (thread);
 """
 NO_ROW = (None,) * 8
-"""Fills a statement that has more rows than there are entries."""
+"""This row fills up a statement that has more rows than there are entries."""
 STORE = {
     count: "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
     "SELECT (SELECT number FROM debates WHERE id = column1), column2, column3, column4, column5, column6, column7, "
@@ -79,8 +79,8 @@ STORE = {
     for count in ROWS
 }
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
-"""This index is created only when a key is first looked up in all debates: with the index, each stored call changes one
-more page of the file.
+"""Creates an index of keys. This happens only when a key is first looked up in all debates, because with the index each
+stored call changes one more page of the file.
 """
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
 USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
@@ -89,14 +89,16 @@ OLD_DEBATES = (
     "SELECT id FROM debates WHERE updated <= ? "
     "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
-"""The query for debates with data that is old enough to be removed."""
+"""The query for the debates whose data is old enough to be removed."""
 
 
 class LedgerFile:
     """An open ledger. Only one thread at a time may use it.
 
+    Outside a `transaction`, most methods raise the errors of SQLite unchanged.
+
     Args:
-        path: the file; it is created with its folder if it is missing.
+        path: the file; if it is missing, it is created with its folder.
 
     Raises:
         UserError: the folder cannot be written, or the file is damaged, not a ledger, or from another version.
@@ -122,17 +124,17 @@ class LedgerFile:
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
         run("PRAGMA wal_autocheckpoint = 4000")  # pages; rare checkpoints write changed index pages less often
-        if not _value(run("PRAGMA user_version")):
-            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # other processes may start, too
-                if not _value(run("PRAGMA user_version")) and not _value(run("SELECT count(*) FROM sqlite_schema")):
+        if not _scalar(run("PRAGMA user_version")):
+            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # several processes may start
+                if not _scalar(run("PRAGMA user_version")) and not _scalar(run("SELECT count(*) FROM sqlite_schema")):
                     run("PRAGMA auto_vacuum = INCREMENTAL")
                     run("PRAGMA journal_mode = WAL")
                     run(f"PRAGMA application_id = {APPLICATION}")
                     about = f"PRAGMA user_version = {SCHEMA_VERSION};"
                     self._connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} {about} COMMIT;")
-        if _value(run("PRAGMA application_id")) != APPLICATION:
+        if _scalar(run("PRAGMA application_id")) != APPLICATION:
             raise sqlite3.DatabaseError("it is not a ledger of moot")
-        found = _value(run("PRAGMA user_version"))
+        found = _scalar(run("PRAGMA user_version"))
         if found != SCHEMA_VERSION:
             which = "a later" if found > SCHEMA_VERSION else "an earlier"
             raise UserError(
@@ -140,7 +142,7 @@ class LedgerFile:
                 f"{SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or use `--ledger off`.",
                 kind="damaged_ledger",
             )
-        with self.transaction():  # a folder that cannot be written fails here
+        with self.transaction():  # fails if the folder cannot be written
             run("UPDATE debates SET id = id WHERE 0")
 
     def is_current(self) -> bool:
@@ -151,13 +153,13 @@ class LedgerFile:
             return False
 
     def close(self) -> None:
-        """Closes the file; debates that this process has not ended become interrupted."""
+        """Closes the file. Debates that this object began and that are still running then count as interrupted."""
         self._connection.close()
         self._owner.release()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Context manager that commits all writes in its body together, or none."""
+        """Context manager that commits all writes in its body or none; it translates errors as `ledger_errors` does."""
         with ledger_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -171,7 +173,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate, or neither if `DebateStart.owned` is false. Needs an open transaction."""
+        """Takes over or inserts a debate, as in `moot.core.ledger.CallLedger.begin`. It must run in a `transaction`."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -202,7 +204,7 @@ class LedgerFile:
         return DebateStart(id, resumed=False)
 
     def _find_existing(self, request: Request) -> Mapping[str, Any] | None:
-        """The row of the debate with a request's id, else with its idempotency key; None if there is neither.
+        """The row of a request's debate, found by id or, if the id is unknown, by idempotency key; otherwise None.
 
         Raises:
             UserError: the idempotency key belongs to a debate with another fingerprint.
@@ -220,6 +222,7 @@ class LedgerFile:
         return None
 
     def _take_over(self, id: str, request: Request, *, resumed: bool) -> DebateStart:
+        """Records that this process now runs a debate of the ledger, with the settings of the request."""
         self._connection.execute(
             "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ?, settings = ? WHERE id = ?",
             (self._owner.id, os.getpid(), time.time(), request.settings, id),
@@ -227,7 +230,7 @@ class LedgerFile:
         return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Records the new status of a debate whose run ended; its document and note stay if none are given."""
+        """Records the new status of a debate whose run ended. A document or note of None leaves the old one."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -247,9 +250,9 @@ class LedgerFile:
         Args:
             status: only debates with this status.
             graph: only debates of this system.
-            text: only debates whose input contains this text (case is ignored for ASCII letters).
-            limit: the maximum number of debates; None for all.
-            id: only debates whose id begins with this.
+            text: only debates whose input, as a JSON text, contains this text. The case of ASCII letters is ignored.
+            limit: the maximum number of debates; None or 0 for all.
+            id: only debates whose id begins with these characters.
         """
         where: list[str] = ["1"]
         values: list[Any] = []
@@ -276,7 +279,7 @@ class LedgerFile:
         found: list[Debate] = []
         alive: dict[str, bool] = {}
         for row in rows:
-            debate = self._debate(row, alive)
+            debate = self._debate_of(row, alive)
             if status in (None, debate.status):
                 found.append(debate)
                 if len(found) == limit:
@@ -285,9 +288,9 @@ class LedgerFile:
         return found
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Id, status and start time of all debates, newest first. Much faster than `debates`.
+        """The id, status and start time of all debates, newest first. This is much faster than `debates`.
 
-        ``person`` is ignored: all debates of a file belong to one person.
+        ``person`` is ignored, because all debates of a file belong to one person.
         """
         alive: dict[str, bool] = {}
         return [
@@ -295,33 +298,17 @@ class LedgerFile:
             for row in self._rows("SELECT id, status, owner, started FROM debates ORDER BY started DESC, id")
         ]
 
-    def _debate(self, row: Any, alive: dict[str, bool]) -> Debate:
-        _, id, fingerprint, version, graph, input, settings, status, owner = row[:9]
-        pid, started, updated, document, idempotency_key, note, entries, calls, size = row[9:]
+    def _debate_of(self, row: Any, alive: dict[str, bool]) -> Debate:
+        """The debate in a row of `debates`, with its real status; ``alive`` is a cache (see `Owner.status`)."""
+        _, id, fingerprint, version, graph, input, settings, status, owner, *others, calls, size = row
         with ledger_errors(self.path):
             status = self._owner.status(status, owner, alive)
             input, settings = json.loads(input), json.loads(settings)
-        return Debate(
-            id,
-            fingerprint,
-            version,
-            graph,
-            input,
-            settings,
-            status,
-            pid,
-            started,
-            updated,
-            document,
-            idempotency_key,
-            note,
-            entries,
-            int(calls),
-            int(size),
-        )
+        others += [int(calls), int(size)]  # after pid, started, updated, document, idempotency key, note, entries
+        return Debate(id, fingerprint, version, graph, input, settings, status, *others)
 
     def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """Tokens, USD and calls of these debates, by id, if they have entries. Calls with lost replies also count."""
+        """The tokens, USD and calls that debates with entries have spent, by id, including calls with lost replies."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -331,13 +318,13 @@ class LedgerFile:
         return {id: (tokens, usd, calls) for id, tokens, usd, calls in found}
 
     def add(self, row: tuple[Any, ...]) -> None:
-        """Adds a debate: id, fingerprint, version, graph, input, settings, status, started, updated, note."""
+        """Adds a debate's row: id, fingerprint, version, graph, input, settings, status, started, updated, note."""
         self._connection.execute(
             "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
         )
 
     def delete(self, id: str) -> None:
-        """Deletes a debate with its entries."""
+        """Deletes a debate with its entries, if the ledger has the debate."""
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
@@ -351,12 +338,15 @@ class LedgerFile:
 
     def find_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate on a server; None if it has not run on a server."""
-        return next(
-            ((row["thread"], row["run"]) for row in self._rows("SELECT * FROM runs WHERE debate = ?", id)), None
-        )
+        rows = self._rows("SELECT * FROM runs WHERE debate = ?", id)
+        return next(((row["thread"], row["run"]) for row in rows), None)
 
     def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """The thread and the run of each debate on a server, newest first; only of ``thread`` if it is given."""
+        """The thread and the run of each debate that ran on a server, by the debate's id; newest debate first.
+
+        Args:
+            thread: only debates of this thread.
+        """
         rows = self._rows(
             "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
             thread or "",
@@ -368,11 +358,11 @@ class LedgerFile:
     def store_entries(self, entries: Sequence[Entry]) -> None:
         """Stores the results of calls. A result replaces the debate's earlier entry for the same key.
 
-        Of each `MOST_ROWS` entries in order, all are stored or none.
+        The entries are stored in groups of `MOST_ROWS`. Of each group, either all entries are stored or none.
         """
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement for all rows: a statement releases the GIL, and a busy event loop returns it late.
+                # One statement for all rows: each statement releases the GIL, and a busy event loop returns it late.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
@@ -382,31 +372,32 @@ class LedgerFile:
         """A debate's entries in the order in which they were stored, each with its position.
 
         Args:
-            debate: its id.
+            debate: the debate's id.
             after: only entries after this position.
             limit: the maximum number of entries; -1 for all.
         """
-        return self._entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
+        return self._select_entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The newest entry for a key in any debate, or None; an entry of the debate ``prefer`` has priority.
+        """The newest entry for a key in any debate; None if there is no entry.
 
         Args:
             hash: the key's hash.
-            prefer: a debate's id.
+            prefer: the id of a debate whose entry has priority; None for no priority.
             failed: whether to include the entries of failed calls.
         """
         key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
-        found = self._entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
+        found = self._select_entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
         if not found:
             self._connection.execute(BY_KEY)
-            found = self._entries(f"key = ?{usable} ORDER BY seq DESC LIMIT 1", key)
+            found = self._select_entries(f"key = ?{usable} ORDER BY seq DESC LIMIT 1", key)
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The entry of a key's kind that shares the most parts with the key; of several, the newest; None for no entry.
+        """The entry of a key's kind that shares the most parts with the key; None if no entry has this kind.
 
-        Only the newest ``limit`` entries are searched: those of one debate if it is given, else those of all debates.
+        If several entries share equally many parts, the newest of them is returned. Only the newest ``limit`` entries
+        of this kind are searched: those of ``debate`` or, if it is None, of all debates.
         """
         where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
@@ -417,9 +408,9 @@ class LedgerFile:
             shared = len(key.parts.items() & json.loads(parts).items())
             if shared > most_shared:
                 best, most_shared = seq, shared
-        return None if best is None else self._entries("seq = ?", best)[0][1]
+        return None if best is None else self._select_entries("seq = ?", best)[0][1]
 
-    def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
+    def _select_entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
         """The entries that a SQL condition selects, each with its position."""
         return [
             (seq, Entry(debate, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
@@ -429,6 +420,7 @@ class LedgerFile:
         ]
 
     def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        """The rows of a query; each is a dictionary from the columns' names to their values."""
         cursor = self._connection.execute(query, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
@@ -438,15 +430,15 @@ class LedgerFile:
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates.
 
-        Debates that have not changed for ``days`` are removed, except running ones; of a debate with a document, only
-        the entries. Then the entries of done debates are removed, the oldest debate first, and then those of failed
-        debates, until the file is small enough. Interrupted and waiting debates keep their entries. Each debate has its
-        own transaction, so that other processes never wait long.
+        First, debates that have not changed for ``days`` are removed, except running ones. Of an old debate with a
+        document, only the entries are removed. Then the entries of done debates are removed, the oldest debate first,
+        and after them those of failed debates, until the file is small enough. In this second step, other debates keep
+        their entries. Each debate has its own transaction, so that other processes never wait long.
         """
         before, pruned = self._size_of("page_count"), 0
-        limit = time.time() - days * 86400
-        for row in self._rows(OLD_DEBATES, limit):
-            pruned += self._prune_debate(row["id"], limit)
+        cutoff = time.time() - days * 86400
+        for row in self._rows(OLD_DEBATES, cutoff):
+            pruned += self._prune_debate(row["id"], cutoff)
         while self._used_bytes() > most:
             earliest = self._rows(
                 "SELECT number FROM debates WHERE status IN ('done', 'failed') "
@@ -464,19 +456,20 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether some debates are too old, or the file is too large."""
-        old = _value(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
+        """Whether some debates have data that is older than ``days``, or the file is larger than ``most`` bytes."""
+        old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 
     def _used_bytes(self) -> int:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
-    def _prune_debate(self, id: str, limit: float) -> bool:
-        """Removes a debate, or only its entries if it has a document, unless it runs or changed after ``limit``.
-        Returns whether something was removed.
+    def _prune_debate(self, id: str, cutoff: float) -> bool:
+        """Removes a debate or, if it has a document, its entries. Returns whether it did so.
+
+        A debate that is running or changed after ``cutoff`` is left unchanged.
         """
         with self.transaction():
-            for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
+            for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, cutoff):
                 if self._owner.status(row["status"], row["owner"]) != "running":
                     table, column = ("debates", "number") if row["document"] is None else ("entries", "debate")
                     self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (row["number"],))
@@ -484,21 +477,22 @@ class LedgerFile:
         return False
 
     def _size_of(self, which: str) -> int:
-        """The bytes of all pages (``page_count``) or of the free pages (``freelist_count``)."""
-        count: int = _value(self._connection.execute(f"PRAGMA {which}"))
-        size: int = _value(self._connection.execute("PRAGMA page_size"))
+        """The number of bytes of all pages (``page_count``) or of the free pages (``freelist_count``)."""
+        count: int = _scalar(self._connection.execute(f"PRAGMA {which}"))
+        size: int = _scalar(self._connection.execute("PRAGMA page_size"))
         return count * size
 
 
-def _value(rows: sqlite3.Cursor) -> Any:
+def _scalar(rows: sqlite3.Cursor) -> Any:
+    """The first column of the first row."""
     return rows.fetchone()[0]
 
 
 def _create(path: Path) -> None:
-    """Creates the file so that only its user can read it; SQLite gives its own files next to it the same mode."""
+    """Creates a missing file, and lets only its owner read it. SQLite gives its own files next to it the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:  # not opened here: to close it would release the locks of this process's other connections
+    except FileExistsError:  # not opened here: closing it would release the locks of this process's other connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)

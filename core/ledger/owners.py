@@ -1,6 +1,6 @@
-"""Whether the process of a debate is alive: each process that runs debates locks a file of its own.
+"""Tells whether the process that runs a debate is still alive.
 
-The running debates of a process that has ended count as interrupted.
+Each process that runs debates locks its own file. If the process has ended, its running debates count as interrupted.
 """
 
 from __future__ import annotations
@@ -10,49 +10,54 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from moot.core.ledger.records import Status, is_id, new_id
 
-_owned: set[str] = set()
-"""The ids of this process as an owner; their locks need no test."""
+_own_ids: set[str] = set()
+"""The ids of the owners in this process. These owners are alive, so their locks are not tested."""
 
 
 class Owner:
-    """This process as the owner of debates: an id and a lock.
+    """This process as the owner of the debates that it runs; the owner has an id and a locked file.
 
     Args:
-        ledger: the ledger's file.
+        ledger: the ledger's file. The locked file is in the folder ``running`` next to it.
     """
 
     def __init__(self, ledger: Path) -> None:
         self.id = ""
-        """The owner's id; empty until the first debate begins."""
+        """The owner's id; empty until the first `acquire`."""
         self._folder = ledger.with_name("running")
         self._lock: FileLock | None = None
 
     def acquire(self) -> None:
-        """Locks this process's file, if it is not locked already, until `release` or the end of the process."""
+        """Chooses the owner's id and locks the owner's file, unless this has been done already.
+
+        The lock is held until `release` or the end of the process.
+        """
         if self._lock is None:
             owner = new_id()
-            lock = self._lock_of(owner)
+            lock = self._lock_path(owner)
             lock.parent.mkdir(exist_ok=True, mode=0o700)
             self._lock = FileLock(lock, mode=0o600, thread_local=False)
             self._lock.acquire()
             self.id = owner
-            _owned.add(owner)
+            _own_ids.add(owner)
 
     def release(self) -> None:
-        """Releases the lock: debates that have not ended become interrupted."""
+        """Releases the lock, if it is held. The owner's running debates then count as interrupted."""
         if self._lock is not None:
             self._lock.release()
-            _owned.discard(self.id)
+            _own_ids.discard(self.id)
             Path(self._lock.lock_file).unlink(missing_ok=True)
             self._lock = None
 
     def status(self, status: Status, owner: str | None, alive: dict[str, bool] | None = None) -> Status:
-        """The real status of a debate: ``interrupted`` if its row says ``running``, but its process has ended.
+        """The real status of a debate.
+
+        It is ``interrupted`` if the debate's row has the status ``running``, but the owner's process has ended.
 
         Args:
             status: the status in the debate's row.
-            owner: the owner in the debate's row.
-            alive: a cache that is updated: for each owner, whether it is alive.
+            owner: the owner's id in the debate's row; None if the row has no owner.
+            alive: a cache, which this method fills: for each owner's id, whether the owner is alive.
         """
         if status != "running":
             return status
@@ -62,14 +67,14 @@ class Owner:
             alive[owner] = self._is_alive(owner)
         return "running" if alive[owner] else "interrupted"
 
-    def _lock_of(self, owner: str) -> Path:
+    def _lock_path(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"
 
     def _is_alive(self, owner: str) -> bool:
-        """Whether an owner's process is alive; if not, its lock file is removed."""
-        if owner in _owned:
+        """Whether an owner's process is alive; the lock file of an ended process is removed."""
+        if owner in _own_ids:
             return True
-        path = self._lock_of(owner)
+        path = self._lock_path(owner)
         if not is_id(owner) or not path.exists():
             return False
         try:

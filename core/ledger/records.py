@@ -1,4 +1,4 @@
-"""The records of the ledger: debates, results of calls, and the keys that identify them."""
+"""The records of the ledger: debates, results of calls, and the keys that identify calls."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ Status = Literal["running", "interrupted", "waiting", "failed", "done"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 KEY_VERSION = 1
-"""Part of the hashes of keys and debates. It increases if the meaning of a key's part changes, so that older entries do
-not match.
+"""A number in the hash of each key and in each debate's fingerprint. It increases if the meaning of a part of a key
+changes. Then older entries match no new key.
 """
-PART = 24
-"""Hexadecimal digits of the hash of one part."""
-WHOLE = 32
-"""Hexadecimal digits of the hash of a key."""
+PART_DIGITS = 24
+"""Number of hexadecimal digits in the hash of one part of a key."""
+KEY_DIGITS = 32
+"""Number of hexadecimal digits in the hash of a key."""
 FAILED = "failed"
 """The field of an entry's ``about`` that marks a call without a usable result."""
 SENT = "sent"
-"""The field of an entry's ``about`` with the spending of its calls that gave no result (in flight, lost or failed):
-tokens, USD, calls. This spending counts for the ceilings.
+"""The field of an entry's ``about`` for what was spent without a result, on requests in flight, lost or failed.
+
+Its value is a list: tokens, USD, number of calls. This spending counts for the ceilings of a resumed debate.
 """
 PAID = "paid"
-"""The field of an entry's ``about`` with the spending of the calls that gave its result: tokens, USD, calls. USD are 0
-if they are not bounded.
+"""The field of an entry's ``about`` for the spending that led to the entry's result.
+
+Its value is a list: tokens, USD, number of calls. USD are 0 if the cost is unknown or not bounded.
 """
 CEILINGS = frozenset({"budget", "max_calls", "max_cost", "max_seconds"})
-"""Settings that bound a debate. They are not in its fingerprint: a debate can continue under other ceilings."""
-NOTHING: Mapping[str, str] = {}
+"""Settings that bound a debate. They are not in its fingerprint, so that the debate can be resumed with other ceilings.
+"""
+NO_PARTS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ class Key:
 
     Args:
         kind: the kind of the call.
-        hash: the first half of the SHA-256 of `KEY_VERSION`, the kind and ``parts``, in hexadecimal digits.
-        parts: the first `PART` hexadecimal digits of the SHA-256 of each part, by the part's name.
+        hash: the first `KEY_DIGITS` hexadecimal digits of the SHA-256 of `KEY_VERSION`, the kind and ``parts``.
+        parts: the first `PART_DIGITS` hexadecimal digits of the SHA-256 of each part, by the part's name.
     """
 
     kind: Kind
@@ -56,17 +59,17 @@ class Key:
     parts: Mapping[str, str]
 
 
-def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NOTHING) -> Key:
+def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NO_PARTS) -> Key:
     """The key of a call.
 
     Args:
         kind: the kind of the call.
         parts: everything that the result depends on, by name, as plain JSON values. For a chat call: provider,
             endpoint (without user and password), model, messages, schema, parameters, sample.
-        hashed: further parts, as `hashes_of` returns them.
+        hashed: the hashes of further parts, as `hashes_of` returns them.
 
     Raises:
-        ValueError, TypeError: a part is not a JSON value (NaN and infinity are not).
+        ValueError, TypeError: see `canonical`.
     """
     hashes = {**hashed, **hashes_of(parts)}
     return Key(kind, hash_of(kind, hashes), hashes)
@@ -76,40 +79,52 @@ def hashes_of(parts: Mapping[str, Any]) -> dict[str, str]:
     """The hash of each part of a key, by name.
 
     Raises:
-        ValueError, TypeError: as `key_of`.
+        ValueError, TypeError: see `canonical`.
     """
-    return {name: hashlib.sha256(canonical(part)).hexdigest()[:PART] for name, part in parts.items()}
+    return {name: hashlib.sha256(canonical(part)).hexdigest()[:PART_DIGITS] for name, part in parts.items()}
 
 
 def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
-    """A key's hash, from the hashes of its parts."""
-    return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()[:WHOLE]
+    """The hash of a key, computed from the kind and the hashes of the key's parts."""
+    return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()[:KEY_DIGITS]
 
 
 def fingerprint_of(graph: str, input: Any, settings: Any, version: str | None = None) -> str:
-    """The hash of a debate's graph, input, settings without `CEILINGS`, and moot version (None: the installed one)."""
+    """The hash that identifies debates with the same graph, input, settings (without `CEILINGS`) and version of moot.
+
+    Args:
+        graph: the system's name.
+        input: the graph's input, as a JSON value.
+        settings: the settings, as a JSON value.
+        version: the version of moot; by default, the installed version.
+
+    Raises:
+        ValueError, TypeError: see `canonical`.
+    """
     settings = without_ceilings(settings)
     return hashlib.sha256(canonical([KEY_VERSION, version or moot_version(), graph, input, settings])).hexdigest()
 
 
 def without_ceilings(settings: Any) -> Any:
-    """Settings, as a JSON value, without `CEILINGS`."""
+    """Settings without `CEILINGS`; a value that is not a mapping is returned unchanged."""
     if not isinstance(settings, Mapping):
         return settings
     return {name: value for name, value in settings.items() if name not in CEILINGS}
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value as bytes, with sorted names and without white space. Tuples become lists; 1 and 1.0 differ.
+    """A JSON value as bytes, with sorted names and without white space.
+
+    Tuples are written as lists. 1 and 1.0 give different bytes.
 
     Raises:
-        ValueError, TypeError: the value is not a JSON value.
+        ValueError, TypeError: the value is not a JSON value, such as NaN. Enums and UUIDs are not always refused.
     """
     try:
         written = orjson.dumps(value, option=CANONICAL)
-    except orjson.JSONEncodeError:  # a lone surrogate, a long number, a name that is not a string; or not a JSON value
+    except orjson.JSONEncodeError:  # orjson also refuses lone surrogates, long integers, names that are not strings
         return _encoder.encode(value).encode()
-    return _encoder.encode(value).encode() if b"null" in written else written  # NaN would become null
+    return _encoder.encode(value).encode() if b"null" in written else written  # orjson writes NaN as null
 
 
 CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -117,10 +132,12 @@ _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 def as_json(value: Any) -> str:
-    """A JSON value as a text that SQLite accepts; lone surrogates are escaped.
+    """A value as a JSON text that SQLite accepts; lone surrogates are escaped.
+
+    Some values that are not JSON values are converted: a date to its text, a set to a list.
 
     Raises:
-        ValueError, TypeError: the value is not a JSON value.
+        ValueError, TypeError: the value cannot be written as JSON, such as NaN or an object.
     """
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
@@ -135,7 +152,7 @@ def new_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of an id that `new_id` returns."""
+    """Whether a text has the form of an id of `new_id`."""
     return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
@@ -155,21 +172,21 @@ class Debate:
     Args:
         id: 32 hexadecimal digits.
         fingerprint: see `fingerprint_of`.
-        version: the version of moot that began it.
+        version: the version of moot that began the debate.
         graph: the system's name.
         input: the graph's input.
         settings: the settings, without secrets.
-        status: its status; ``interrupted`` if its process ended without recording a status.
-        pid: the process that runs it, or ran it last; None for an imported debate.
-        started: when it first began, in seconds since 1970.
-        updated: when its status was last written, in seconds since 1970.
-        document: the path of its result document; None if it has none.
-        idempotency_key: the name that the caller gave its request; None for no name.
-        note: a remark on it, such as the file that it was imported from.
-        entries: the number of its entries.
-        calls: the number of entries that are usable replies of models.
-        size: bytes of the entries' values.
-        person: the user who owns it, on a server with users.
+        status: the debate's status; ``interrupted`` if its process ended without recording a status.
+        pid: the process that runs the debate, or ran it last; None for an imported debate.
+        started: when the debate first began, in seconds since 1970.
+        updated: when the status was last written, in seconds since 1970.
+        document: the path of the result document; None if there is no document.
+        idempotency_key: the name that the caller gave the request; None without a name.
+        note: a remark on the debate, such as the file that it was imported from; None without a remark.
+        entries: the number of the debate's entries.
+        calls: the number of entries of chat calls that are not marked as `FAILED`.
+        size: the number of bytes of the entries' values.
+        person: the user who owns the debate, on a server with users; otherwise None.
     """
 
     id: str
@@ -193,10 +210,10 @@ class Debate:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The result of one call.
+    """The result or the failure of one call.
 
-    ``about`` describes the call (role, model). ``created`` is in seconds since 1970. ``value`` is packed (see
-    `moot.core.ledger.values`), and ``size`` is its length in bytes.
+    ``about`` describes the call: its role, its model, and fields such as `FAILED` and `SENT`. ``created`` is in seconds
+    since 1970. ``value`` is packed (see `moot.core.ledger.values`), and ``size`` is its length in bytes.
     """
 
     debate: str
@@ -214,7 +231,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Request:
-    """A request to begin a debate; see `moot.core.ledger.CallLedger.begin`."""
+    """A request to begin a debate; see `moot.core.ledger.CallLedger.begin`.
+
+    ``input`` and ``settings`` are JSON texts without secrets.
+    """
 
     id: str | None
     fingerprint: str
@@ -229,13 +249,13 @@ class Request:
 
 @dataclass(frozen=True)
 class DebateStart:
-    """A debate that has begun.
+    """The answer to a request to begin a debate.
 
     Args:
-        id: its id.
-        resumed: whether it began earlier and is now resumed.
-        owned: false if an earlier request with this idempotency key began the debate, and the debate runs, waits or is
-            done. Then this request must not run it.
+        id: the debate's id.
+        resumed: whether the debate began earlier, and this request continues it with the stored results.
+        owned: whether this request must run the debate. It is false if an earlier request with this idempotency key
+            began the debate, and the debate is running, waiting or done.
     """
 
     id: str
@@ -245,7 +265,7 @@ class DebateStart:
 
 @dataclass(frozen=True)
 class PruningResult:
-    """The number of debates from which pruning removed data, and the bytes by which the file shrank."""
+    """What pruning removed: the number of debates that lost data, and the number of bytes by which the file shrank."""
 
     debates: int
     size: int

@@ -1,4 +1,4 @@
-"""Results of calls as the ledger returns them."""
+"""The results of calls in the form in which the ledger returns them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class StoredCall:
     """The stored result of a call.
 
     Args:
-        value: a JSON value; for an embedding, a list of vectors.
-        about: the role and the model of the call.
+        value: a JSON value; for an embedding, a list of vectors or, if it failed, the record of its error.
+        about: a description of the call, such as its role and its model.
         debate: the id of the debate that made the call.
     """
 
@@ -26,13 +26,16 @@ class StoredCall:
     debate: str
 
 
-def is_json(key: Key, value: Any) -> bool:
-    """Whether a value is stored as JSON: all values except vectors. The value of a failed embedding is its error."""
+def is_stored_as_json(key: Key, value: Any) -> bool:
+    """Whether the value of a call is stored as JSON. This is false only for the vectors of an embedding.
+
+    If an embedding failed, its value is the record of its error, which is stored as JSON.
+    """
     return key.kind != "embedding" or isinstance(value, Mapping)
 
 
 def stored_call(entry: Entry) -> StoredCall:
-    """The stored result in an entry.
+    """The result that an entry stores.
 
     Raises:
         UserError: the entry's value is damaged.

@@ -1,7 +1,7 @@
-"""Exports and imports one debate of the ledger as a file of JSON Lines: first the debate, then its entries.
+"""Exports and imports a debate of the ledger as a file of JSON Lines: first the debate, then its entries.
 
-An imported file is untrusted: its size, names and values are checked, and nothing in it is executed. Every function
-here blocks.
+An imported file is untrusted. Therefore its size, names and values are checked, and nothing in it is executed. Every
+function here blocks.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ if TYPE_CHECKING:
     from moot.core.postgres.served import ServedLedger
 
 FORMAT = 1
+"""The version of the file's format."""
 PAGE = 100
-"""Number of entries that are read at once."""
+"""Number of entries that an export reads from the ledger at once."""
 LONGEST_LINE = 64 * 2**20
-"""Maximum number of bytes of a line."""
+"""Maximum number of bytes in a line."""
 MOST_ENTRIES = 100_000
-"""Maximum number of entries of a file."""
+"""Maximum number of entries in a file."""
 LARGEST_FILE = 2**30
-"""Maximum number of bytes of a file."""
+"""Maximum number of bytes in a file."""
 
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,40}$")]
 Spent = Annotated[list[Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]], Field(min_length=3, max_length=3)]
+"""Tokens, USD and number of calls."""
 Short = Annotated[str, StringConstraints(max_length=500)]
 
 
 class DebateLine(BaseModel):
-    """The first line of an exported file: the debate."""
+    """The first line of an exported file, which describes the debate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     moot_ledger: Literal[1]
@@ -57,7 +59,7 @@ class DebateLine(BaseModel):
 
 
 class EntryLine(BaseModel):
-    """Any other line of an exported file: an entry."""
+    """A line of an exported file after the first line; it describes an entry of the debate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     kind: Kind
@@ -70,15 +72,16 @@ class EntryLine(BaseModel):
 
 
 def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
-    """Writes a debate with its entries to a file that only its user can read. Returns the number of entries.
+    """Writes a debate with its entries to a file that only the current user may read. Returns the number of entries.
 
     Args:
         file: the ledger.
         id: the debate's id.
-        path: the file; an existing file is replaced once the new one is complete.
+        path: the file to write. An existing file is replaced once the new file is complete.
 
     Raises:
         UserError: there is no such debate, an entry is damaged, or the file cannot be written.
+        ValueError: a vector contains NaN or infinity.
     """
     debate = next((found for found in file.debates(id=id) if found.id == id), None)
     if debate is None:
@@ -89,7 +92,7 @@ def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as fresh:
             try:
                 fresh.write(as_json({"moot_ledger": FORMAT, "moot": debate.version, **shared}) + "\n")
-                for entry in _entries(file, id):
+                for entry in _all_entries(file, id):
                     fresh.write(as_json(_line_of(entry)) + "\n")
                     count += 1
             except BaseException:  # also if the process is interrupted
@@ -101,7 +104,8 @@ def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
     return count
 
 
-def _entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
+def _all_entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
+    """The entries of a debate, which are read in pages."""
     after = 0
     while page := file.entries(id, after, PAGE):
         yield from (entry for _, entry in page)
@@ -109,29 +113,34 @@ def _entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
 
 
 def _line_of(entry: Entry) -> dict[str, Any]:
-    """An entry as `EntryLine` describes it."""
+    """The fields of an entry's line (see `EntryLine`)."""
     fields = {"kind": entry.key.kind, "parts": entry.key.parts, "about": entry.about, "created": entry.created}
     return {**fields, "value": stored_call(entry).value}
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
-    """Adds the debate in a file, completely or not at all. Returns its id and the number of its entries.
+    """Adds the debate in a file to the ledger, completely or not at all.
 
-    The imported debate has no document. A debate that was running when it was exported is interrupted.
+    The imported debate has no document. If it was running when it was exported, its status is ``interrupted``.
 
     Args:
         file: the ledger.
         path: a file that `export_debate` wrote.
 
+    Returns:
+        The debate's id and the number of its entries.
+
     Raises:
         UserError: the file cannot be read, is too large or not an exported debate, or its debate is in the ledger.
+            Or the ledger cannot be written.
+        WorldError: see `ledger_errors`.
     """
     count = 0
     try:
         with path.open("rb") as source, file.transaction():
             if os.fstat(source.fileno()).st_size > LARGEST_FILE:
                 raise ValueError(f"has more than {LARGEST_FILE // 2**20} MiB")
-            head = DebateLine.model_validate(_read(source.readline(LONGEST_LINE)))
+            head = DebateLine.model_validate(_parse(source.readline(LONGEST_LINE)))
             if file.debates(id=head.id):
                 raise UserError(f"The debate {head.id} is in the ledger already.", kind="invalid_file")
             file.add(
@@ -152,7 +161,7 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
                 count += 1
                 if count > MOST_ENTRIES:
                     raise ValueError(f"has more than {MOST_ENTRIES} entries")
-                file.store_entries([_entry(head.id, EntryLine.model_validate(_read(text)))])
+                file.store_entries([_entry_of(head.id, EntryLine.model_validate(_parse(text)))])
             if count < head.entries:
                 raise ValueError(f"is the last one, but the debate has {head.entries}: the file is cut off")
     except OSError as error:
@@ -163,8 +172,13 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
     return head.id, count
 
 
-def _read(line: bytes) -> Any:
-    """Parses a line of an exported file."""
+def _parse(line: bytes) -> Any:
+    """Parses a line of an exported file.
+
+    Raises:
+        ValueError: the line cannot be parsed. The error's text is the end of a sentence, as for `_reason`.
+        RecursionError: the line's JSON value is nested too deeply.
+    """
     if not line.endswith(b"\n"):
         raise ValueError("is cut off" if len(line) < LONGEST_LINE else f"has more than {LONGEST_LINE // 2**20} MiB")
     try:
@@ -177,8 +191,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"contains {name}, which is not a JSON number")
 
 
-def _entry(debate: str, line: EntryLine) -> Entry:
-    """The ledger's entry from a line of an exported file."""
+def _entry_of(debate: str, line: EntryLine) -> Entry:
+    """The entry that a line of an exported file describes.
+
+    Raises:
+        ValueError: the line is an embedding without a valid list of vectors.
+    """
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_vector(vector) for vector in line.value):
@@ -190,15 +208,16 @@ def _entry(debate: str, line: EntryLine) -> Entry:
 
 
 def _is_vector(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_float, value))
+    return isinstance(value, list) and bool(value) and all(map(_fits_float, value))
 
 
-def _is_float(value: Any) -> bool:
+def _fits_float(value: Any) -> bool:
+    """Whether a value is a number that a 32-bit float can hold."""
     return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 3e38
 
 
 def _reason(error: Exception) -> str:
-    """Why a line cannot be imported, as the end of a sentence."""
+    """Why a line cannot be imported, as the end of a sentence that begins with the line's number."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"is invalid at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"

@@ -1,4 +1,4 @@
-"""The stored form of results of calls."""
+"""Converts the results of calls to the bytes that the ledger stores, and back."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from typing import Any
 import numpy as np
 
 COMPRESSED = 8192
-"""Values of at least this many bytes are compressed."""
+"""JSON texts of at least this many bytes are compressed."""
 
 
 def pack(text: str) -> bytes:
-    """The stored form of a JSON text: a letter that names the form, then the text, compressed if it is long."""
+    """The stored form of a JSON text: a letter, then the text. The letter tells whether the text is compressed."""
     plain = text.encode()
     return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
 
 
 def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
-    """The stored form of vectors: a letter that names the form, the number of vectors, then 32-bit floats.
+    """The stored form of vectors: a letter, the number of vectors, then 32-bit floats.
 
     Raises:
         ValueError: the vectors differ in length.
+        OverflowError: a number is too large for a 32-bit float.
+        TypeError, struct.error: these are not vectors of numbers.
     """
     if len({*map(len, vectors)}) > 1:
         raise ValueError("has vectors of different lengths")
@@ -33,10 +35,10 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 
 
 def unpack(value: bytes) -> Any:
-    """The JSON value or the list of vectors from its stored form.
+    """The JSON value or the list of vectors whose stored form `pack` or `pack_vectors` returned.
 
     Raises:
-        ValueError: the bytes are not a stored value.
+        ValueError: the bytes cannot be read.
     """
     tag, rest = value[:1], value[1:]
     if tag == b"f":

@@ -1,4 +1,5 @@
-"""Data that several machines share in one Postgres: the ledger of calls, the rows of batches, and endpoints' limits.
+"""Data that several machines share in one Postgres database.
 
-It needs the extra ``queue``.
+The data are the ledger of calls, the debates of a server, the rows of batches, and the limits of endpoints. The extra
+``queue`` must be installed.
 """

@@ -1,4 +1,4 @@
-"""A connection to Postgres that survives restarts of the server, and moot's tables. Every call here blocks."""
+"""A connection to Postgres that survives restarts of the server, and moot's tables. All functions here block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Job = Callable[[Any], T]
 VERSION = 3
 """The version of moot's tables. Each change of the tables increases the version and adds an element to `UPGRADES`."""
 PATIENCE = 120.0
-"""Seconds for which a job is retried if the server is unreachable or its disk is full."""
+"""Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
 PAUSE = 0.25
 """Seconds between the first two attempts; each further pause is twice as long, up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 2.0
@@ -31,10 +31,11 @@ PERMANENT = (
     "invalid port",
     "for connection option",
 )
-"""Parts of the texts of connection errors that a retry cannot fix. Texts are compared, because errors that occur before
-the server has authenticated the user have no code.
+"""Parts of the texts of connection errors that a retry cannot fix. The texts are searched, because errors have no code
+before the server has authenticated the user.
 """
 NAMED_BY = "--queue, --database, MOOT_QUEUE or MOOT_DATABASE"
+"""The options and variables with the address of a database, for error messages."""
 TABLES = """
 CREATE SCHEMA moot;
 CREATE TABLE moot.about (version integer NOT NULL, silence interval NOT NULL DEFAULT '30 seconds');
@@ -126,7 +127,7 @@ class Postgres:
 
     Args:
         url: the server and the database, as ``postgresql://user:password@host:port/database``.
-        patience: seconds for which a job is retried if `do` is not given another number.
+        patience: seconds for which `do` retries a job by default.
 
     Raises:
         UserError: the address is invalid, or the extra ``queue`` is not installed.
@@ -146,7 +147,7 @@ class Postgres:
         self._lock = threading.Lock()
 
     def _is_address(self) -> bool:
-        """Whether the address can be parsed. The parser's errors are not shown: they may contain the password."""
+        """Whether the URL is the address of a Postgres. Parser errors are not shown: they may contain the password."""
         try:
             host = self.psycopg.conninfo.conninfo_to_dict(self.url).get("host") or ""
             return urlsplit(self.url).scheme in ("postgresql", "postgres") and "@" not in host
@@ -154,26 +155,32 @@ class Postgres:
             return False
 
     def name(self) -> str:
-        """The database and its server for display, without user and password."""
+        """The names of the database and its server for display, without the password.
+
+        If the address names no database, the user's name is shown: Postgres then opens the database of that name.
+        """
         parts = self.psycopg.conninfo.conninfo_to_dict(self.url)
         server = ":".join(str(parts[key]) for key in ("host", "port") if parts.get(key))
         return f"{parts.get('dbname') or parts.get('user') or 'of this user'} at {server or 'this machine'}"
 
     def close(self) -> None:
-        """Closes the connection; the next use opens it again."""
+        """Closes the connection; the next job opens a new one."""
         with self._lock:
             self._drop()
 
     def do(self, job: Job[T], patience: float | None = None) -> T:
-        """Runs a job in its own transaction and returns its result. The job is retried if the connection breaks.
+        """Runs a job in its own transaction and returns its result.
+
+        The job is retried after temporary errors of the connection or the server. Other errors are not changed.
 
         Args:
             job: a function of a cursor. It may run twice, although its first transaction was committed: the server's
                 answer to the commit may be lost.
-            patience: seconds for which the job is retried; by default, the connection's `patience`.
+            patience: seconds for which the job is retried; 0 for no retry. By default, the connection's `patience`.
 
         Raises:
-            WorldError: the server could not be reached for this time, or its disk is full.
+            WorldError: a temporary error lasted for this time: the server is unreachable or its disk is full, for
+                example.
             UserError: the address, the user or the database is wrong, or a permission or a table is missing.
         """
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
@@ -210,7 +217,7 @@ class Postgres:
             self._connection = None
 
     def _is_temporary(self, error: Any) -> bool:
-        """Whether a retry may help. It cannot if the server refuses the user or the database."""
+        """Whether a retry may help: not if the address is wrong, or the server refuses the user or the database."""
         return not any(text in str(error) for text in PERMANENT)
 
     def _connection_error(self, error: Exception) -> WorldError | UserError:
@@ -225,6 +232,9 @@ class Postgres:
     def prepare(self, patience: float = 0) -> None:
         """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's tables.
 
+        Args:
+            patience: as for `do`; by default, there is no retry.
+
         Raises:
             UserError: the tables are from a later version; or as `do`.
             WorldError: as `do`.
@@ -234,10 +244,10 @@ class Postgres:
         def make(cursor: Any) -> int:
             cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # other processes may start at the same time
             cursor.execute("SELECT to_regclass('moot.about'), to_regclass('procrastinate_jobs')")
-            moots, procrastinates = cursor.fetchone()
-            if procrastinates is None:
+            moot_table, procrastinate_table = cursor.fetchone()
+            if procrastinate_table is None:
                 cursor.execute(schema)
-            if moots is None:
+            if moot_table is None:
                 cursor.execute(TABLES)
                 cursor.execute("INSERT INTO moot.about VALUES (1)")
             cursor.execute("SELECT version FROM moot.about")
@@ -250,7 +260,7 @@ class Postgres:
 
         found = self.do(make, patience)
         if found != VERSION:
-            raise UserError(_later_version(found), kind="invalid_environment")
+            raise UserError(_later_version_text(found), kind="invalid_environment")
 
     def check(self) -> None:
         """Checks that moot's tables exist and are from this version, and changes nothing.
@@ -275,14 +285,14 @@ class Postgres:
         elif found < VERSION:
             text = (
                 f"The tables of the database are from an earlier version of moot (their version is {found}, this moot "
-                f"knows {VERSION}): {commands} of this version upgrade them."
+                f"uses {VERSION}): {commands} of this version upgrade them."
             )
         else:
-            text = _later_version(found)
+            text = _later_version_text(found)
         raise UserError(text, kind="invalid_environment")
 
 
-def _later_version(found: int) -> str:
+def _later_version_text(found: int) -> str:
     return (
         f"The tables are from a later version of moot (their version is {found}, this moot uses {VERSION}). Use that "
         "version of moot on all machines, or another database."
@@ -290,4 +300,5 @@ def _later_version(found: int) -> str:
 
 
 def _short_text(error: Exception) -> str:
+    """The first 300 characters of an error's text, without keys and line breaks; the error's class if there is none."""
     return redact(" ".join(str(error).split()))[:300] or type(error).__name__

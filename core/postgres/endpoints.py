@@ -1,9 +1,9 @@
-"""Shares endpoints between several machines: their limits are divided, and refusals apply to all processes.
+"""Divides the limits of endpoints among the processes of several machines; refusals apply to all these processes.
 
-Each process leases a number of concurrent calls and the same share of the calls per minute. It regularly reports how
-many calls it wants, gives back calls that other processes need more, and takes free calls. So all processes together
-stay within the limits, if each of them reports in time. If an endpoint refuses a call of one process, all processes are
-notified at once, and wait.
+Each process leases some of the concurrent calls, and with them the same fraction of the calls per minute. It regularly
+reports how many calls it wants, gives back calls beyond its fair share, and takes free calls. So all processes together
+stay within the limits, if they have the same limits and each of them reports in time. If an endpoint refuses a call of
+one process, the other processes are notified at once, and wait. They learn of a long wait with their next reports.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from moot.core.postgres.connection import LONGEST_PAUSE, Postgres
 log = logging.getLogger(__name__)
 
 REPORT_INTERVAL = 1.0
-"""Seconds between two reports of a process if nothing has changed, and between two checks whether to stop listening."""
+"""Seconds after which a process reports again even if nothing has changed (plus `LEAST_INTERVAL`). It is also the time
+between two checks whether to stop listening.
+"""
 LEAST_INTERVAL = 0.2
-"""Minimum number of seconds between two reports, unless the endpoint asks for a wait."""
+"""Minimum number of seconds between two reports, unless an endpoint refuses a call or asks for a wait."""
 LEASE_SECONDS = 15.0
 """Seconds without a report after which a process loses the calls that it has leased."""
 TURN_SECONDS = 5
-"""Seconds after which calls pass to other processes, if there are more processes than calls."""
+"""Seconds after which a remainder of calls passes to other processes, if the calls cannot be divided equally."""
 CHANNEL = "moot_closed"
+"""The channel of the notifications."""
 
 
 def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -> int:
@@ -47,7 +50,7 @@ def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -
     Args:
         most: the limit for all processes together.
         wanted: the number of concurrent calls that each process wants, by its id.
-        mine: the id of the process.
+        mine: the id of the process, which must be in ``wanted``.
         turn: a number that changes regularly, so that the remainder does not always go to the same process.
     """
 
@@ -64,7 +67,7 @@ def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -
 
 
 class SharedEndpoints:
-    """The endpoints that this process shares with others.
+    """The endpoints that this process shares with other processes. It must be created in a running event loop.
 
     Args:
         postgres: the connection.
@@ -88,13 +91,16 @@ class SharedEndpoints:
         self._postgres.close()
 
     def join(self, address: str, gate: Limiter) -> EndpointShare:
-        """This process's share of an endpoint. At first, no call is granted."""
+        """Adds an endpoint, and returns this process's share of it. At first, no call is granted."""
         share = self._shares[without_user(address)] = EndpointShare(gate, self._changed, self._refused)
         self._changed.set()
         return share
 
     async def work(self) -> None:
-        """Reports to the database regularly (`report_demand`) for all endpoints, until it is cancelled."""
+        """Listens for notifications, and calls `report_demand` regularly for all endpoints, until it is cancelled.
+
+        If a report fails, a warning is logged.
+        """
         self._listener.start()
         while True:
             with suppress(TimeoutError):
@@ -112,8 +118,9 @@ class SharedEndpoints:
                     await self._refused.wait()
 
     async def report_demand(self, address: str) -> None:
-        """Reports how many concurrent calls to an endpoint this process wants, and updates the granted number.
+        """Reports how many concurrent calls to an endpoint this process wants, and its waits for the endpoint.
 
+        The granted number of calls and the waits of other processes are then applied.
         If fewer calls are granted than before, other processes get the difference only after the next report, because
         this process may still start calls while this report is sent.
 
@@ -141,11 +148,11 @@ class SharedEndpoints:
     def _exchange(
         self, address: str, most: int, wanted: int, leased: int, waits: Waits
     ) -> tuple[int, float, dict[str, float]]:
-        """Sends the wanted and the leased calls, and the waits that the endpoint asked for. Blocking.
+        """Sends the limit, the numbers of wanted and leased calls, and the waits of an endpoint. Blocking.
 
         Returns:
-            The granted calls; the seconds for which the endpoint must not be called; and, by the name of each model or
-            source with a long wait, the seconds for which it must not be called.
+            The number of granted calls; the seconds for which the endpoint must not be called; and the seconds of each
+            long wait, by the name of the model or source.
         """
         wait, pace, own_long_waits = waits
 
@@ -192,7 +199,7 @@ class SharedEndpoints:
         return self._postgres.do(job)
 
     def _listen(self) -> None:
-        """Listens for notifications that an endpoint has asked another process to wait."""
+        """Listens until `close` for notifications that an endpoint has asked another process to wait."""
         psycopg = self._postgres.psycopg
         while not self._is_closed:
             try:
@@ -205,6 +212,7 @@ class SharedEndpoints:
                 time.sleep(LONGEST_PAUSE)  # until then, the regular reports return the waits
 
     def _read_notification(self, payload: str) -> None:
+        """Applies the wait in a notification of another process; ignores a notification that cannot be read."""
         try:
             holder, address, seconds, pace = json.loads(payload)
             wait = float(seconds), float(pace)
@@ -218,8 +226,8 @@ class Waits(NamedTuple):
     """Waits that an endpoint asked a process for.
 
     Args:
-        seconds: the longest wait for the endpoint, in seconds; 0 for none.
-        pace: the calls per second of the process when it was refused; see `moot.core.limiter.Share`.
+        seconds: the longest wait for the endpoint, in seconds; 0 for no wait.
+        pace: the calls per second of the process before a refusal; see `moot.core.limiter.Share.report_wait`.
         long: the long waits in seconds, by the name of the model or source.
     """
 
@@ -243,21 +251,21 @@ class EndpointShare:
         self.most = 1
         self._changed = changed
         self._urgent = urgent
-        self._refused = self._pace = 0.0
+        self._wait = self._pace = 0.0
         self._long_waits: dict[str, float] = {}
 
     def request_more(self) -> None:
-        """See `Share`."""
+        """See `Share`. A report follows soon."""
         self._changed.set()
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """See `Share`. The notification to the other processes contains the pace."""
-        self._refused, self._pace = max(self._refused, seconds), max(self._pace, pace)
+        """See `Share`. A report follows at once; it notifies the other processes of the wait and the pace."""
+        self._wait, self._pace = max(self._wait, seconds), max(self._pace, pace)
         self._changed.set()
         self._urgent.set()
 
     def report_long_wait(self, name: str, seconds: float) -> str:
-        """See `Share`. The other processes read the wait with their next reports."""
+        """See `Share`. A report follows at once; the other processes read the wait with their next reports."""
         self._long_waits[name] = seconds
         self._changed.set()
         self._urgent.set()
@@ -265,13 +273,13 @@ class EndpointShare:
 
     def take_waits(self) -> Waits:
         """Returns the waits reported since the last call of this method, and forgets them."""
-        waits = Waits(self._refused, self._pace, self._long_waits)
-        self._refused, self._pace, self._long_waits = 0.0, 0.0, {}
+        waits = Waits(self._wait, self._pace, self._long_waits)
+        self._wait, self._pace, self._long_waits = 0.0, 0.0, {}
         return waits
 
     def return_waits(self, waits: Waits) -> None:
-        """Adds waits to the next report, because their report failed."""
-        self._refused, self._pace = max(self._refused, waits.seconds), max(self._pace, waits.pace)
+        """Adds waits to the next report, because the report that contained them failed."""
+        self._wait, self._pace = max(self._wait, waits.seconds), max(self._pace, waits.pace)
         self._long_waits = waits.long | self._long_waits
 
     def update(self, name: str = "") -> None:

@@ -26,7 +26,9 @@ STORE = (
 
 
 class PostgresLedger:
-    """The ledger; each method runs one transaction, which may be repeated.
+    """The ledger. Each method that reads or writes the database runs one transaction, which may be repeated.
+
+    These methods raise the errors of `Postgres.do`.
 
     Args:
         postgres: the connection.
@@ -55,9 +57,12 @@ class PostgresLedger:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over a debate, or inserts a new one."""
+        """Takes over the debate with the request's id, or inserts a new debate.
+
+        The request's idempotency key and its other fields do not select a debate.
+        """
         id, now = request.id or new_id(), time.time()
-        texts = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
+        values = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
 
         def job(cursor: Any) -> DebateStart:
             cursor.execute("SELECT status FROM moot.debates WHERE id = %s", (id,))
@@ -67,7 +72,7 @@ class PostgresLedger:
                 "VALUES (%s, %s, %s, %s, %s, %s, 'running', %s, %s) "
                 "ON CONFLICT (id) DO UPDATE SET status = 'running', updated = excluded.updated, "
                 "settings = excluded.settings",
-                texts,
+                values,
             )
             return DebateStart(id, resumed=found is not None and found[0] != "done")
 
@@ -82,7 +87,11 @@ class PostgresLedger:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def store_entries(self, entries: Sequence[Entry]) -> None:
-        """Stores the results of calls, all or none; see `LedgerFile.store_entries`."""
+        """Stores the results of calls, all or none; see `LedgerFile.store_entries`.
+
+        Raises:
+            UserError: a debate of an entry is not in the ledger any more.
+        """
         rows = []
         for entry in entries:
             debate, key, *rest = entry.row()
@@ -99,12 +108,12 @@ class PostgresLedger:
         self._postgres.do(job)
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
-        """The same as `LedgerFile.entries`."""
+        """The same as `LedgerFile.entries`, but an entry that was replaced keeps its first position."""
         most = None if limit < 0 else limit
         return self._entries("id = %s AND seq > %s ORDER BY seq LIMIT %s", debate, after, most)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The same as `LedgerFile.find`."""
+        """The same as `LedgerFile.find`, but an entry that was replaced counts as old as it was at first."""
         usable = "" if failed else f" AND about::json ->> '{FAILED}' IS NULL"
         query = f"key = %s{usable} ORDER BY id = %s DESC NULLS LAST, seq DESC LIMIT 1"
         found = self._entries(query, bytes.fromhex(hash), prefer)
@@ -117,6 +126,8 @@ class PostgresLedger:
         return max(found, key=lambda entry: len(key.parts.items() & entry.key.parts.items()), default=None)
 
     def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
+        """The entries that a SQL condition selects, each with its position."""
+
         def job(cursor: Any) -> list[tuple[int, Entry]]:
             query = f"SELECT {COLUMNS} FROM moot.entries JOIN moot.debates ON number = debate WHERE {where}"
             return [

@@ -1,8 +1,9 @@
 """The rows of batches in a Postgres that several machines share. Each row is given to one worker at a time.
 
-A row is waiting, running, done, failed, or dropped (no longer requested). It ends once its outcome is stored, whatever
-the state of its procrastinate job: jobs only notify workers of waiting rows. A worker that sends no heartbeat for the
-time in the table `moot.about` loses its rows, which are queued again. Every method here blocks.
+A row is waiting, running, done, failed, or dropped (no longer requested). It ends when its outcome is stored. The state
+of its procrastinate job does not matter: these jobs only notify workers of waiting rows. A worker without a heartbeat
+for the time in the table `moot.about` loses its rows. They are queued again, or fail after `MOST_LOSSES` lost workers.
+Every method here blocks.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""SQL for a moment. A row is overdue if it has waited without a job, or its worker has been silent, since then."""
+"""SQL for one heartbeat timeout ago. A worker last seen earlier is dead; a row last touched earlier is overdue."""
 ALONE_AFTER = 2
 """Number of lost workers after which a row is run alone."""
 MOST_LOSSES = 4
 """Number of lost workers after which a row fails."""
 CHECKED_ROWS = 200
-"""Maximum number of rows in one check for lost jobs, the longest waiting first; a million would take seconds."""
+"""Maximum number of rows in one check for lost jobs, the longest waiting first; a million rows would take seconds."""
 BLOCK = 16
-"""The size of a lease of a batch's ceilings, as a multiple of the maximum spending of one call."""
+"""The size of a lease of a batch's ceilings, as a multiple of the maximum spending of one call; `PARTS` limits it."""
 PARTS = 8
-"""A lease takes at most 1 / `PARTS` of the rest, or ``least`` if that is more; so leases shrink with the rest."""
+"""A lease takes at most 1 / `PARTS` of what is left (see `QueuedRows.lease`), so leases shrink with it."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
 """SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
 Spent = tuple[float, float, float]
@@ -47,7 +48,7 @@ class QueuedBatch:
 
     Args:
         id: 16 hexadecimal digits.
-        file: the name of its file of claims.
+        file: the name of its file of claims, or of the corpus that it indexes.
         mode: how its debates use the ledger.
         most: the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling.
         until: the latest end of the batch, in seconds since 1970; infinite without a limit.
@@ -64,7 +65,7 @@ class QueuedBatch:
 
 @dataclass(frozen=True)
 class AssignedRow:
-    """A row that was given to a worker. If ``alone``, the worker must run no other row at the same time."""
+    """A row that was given to a worker. If ``alone`` is true, the worker must run no other row at the same time."""
 
     key: str
     job: dict[str, Any]
@@ -74,7 +75,7 @@ class AssignedRow:
 
 @dataclass(frozen=True)
 class EndedRow:
-    """A row that has ended, with its outcome and, if it has one, its result document."""
+    """A row that has ended, with its outcome and its result document (None if it has no document)."""
 
     key: str
     job: dict[str, Any]
@@ -83,7 +84,7 @@ class EndedRow:
 
 
 class QueuedRows:
-    """The rows of all batches. If the server cannot be reached, methods try again for ``patience`` seconds."""
+    """The rows of all batches. Methods except `prepare` and `lease` are retried as `Postgres.do` with ``patience``."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -94,13 +95,13 @@ class QueuedRows:
         return self._postgres.do(job, self._patience)
 
     def prepare(self) -> None:
-        """The same as `Postgres.prepare`."""
+        """The same as `Postgres.prepare`, without a retry."""
         self._postgres.prepare()
 
     # --- batches --------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: QueuedBatch) -> None:
-        """Adds a batch, or continues it with new ceilings.
+        """Adds a batch, or continues an earlier batch with new ceilings, even if it was stopped.
 
         Waiting rows are dropped; the caller then queues the rows that it still requests. If no row is running, the
         batch's spending is set to the sum over its rows.
@@ -115,9 +116,8 @@ class QueuedRows:
                 "until = excluded.until, stopped = ''",
                 values,
             )
-            cursor.execute(
-                "UPDATE moot.rows SET status = 'dropped' WHERE batch = %s AND status = 'waiting'", (batch.id,)
-            )
+            drop = "UPDATE moot.rows SET status = 'dropped' WHERE batch = %s AND status = 'waiting'"
+            cursor.execute(drop, (batch.id,))
             self._recount(cursor, batch.id)
 
         self._do(job)
@@ -138,7 +138,7 @@ class QueuedRows:
         """Queues new, failed and dropped rows. Other rows keep their status; `ended_rows` then returns done rows again.
 
         Args:
-            batch: its id.
+            batch: the id of an existing batch.
             jobs: the jobs of the rows, each with a ``key`` and a ``number``.
         """
         lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
@@ -156,7 +156,7 @@ class QueuedRows:
         self._do(job)
 
     def _requeue(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
-        """Queues the rows that a SQL condition selects again. Returns their number."""
+        """Sets rows that a SQL condition selects to waiting, and forgets their outcomes. Returns the number of rows."""
         cursor.execute(
             "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
             f"queued = NULL, collected = false, touched = now() WHERE {where}",
@@ -165,7 +165,7 @@ class QueuedRows:
         return int(cursor.rowcount)
 
     def _notify(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
-        """Adds a job for each selected row that has no waiting job, in the same transaction."""
+        """Adds a procrastinate job for each row that a SQL condition selects and that has no waiting job."""
         cursor.execute(
             f"SELECT key FROM moot.rows WHERE {where} AND NOT EXISTS "
             "(SELECT 1 FROM procrastinate_jobs WHERE id = queued AND status = 'todo') ORDER BY number FOR UPDATE",
@@ -210,7 +210,7 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute(query, ([*keys],)))
 
     def state(self, batch: str) -> tuple[dict[str, int], str]:
-        """The number of rows of a batch by status, and the reason of a stop; empty if the batch is not stopped."""
+        """The number of rows of a batch by status, and the reason of its stop ("" if the batch is not stopped)."""
 
         def job(cursor: Any) -> tuple[dict[str, int], str]:
             cursor.execute("SELECT status, count(*) FROM moot.rows WHERE batch = %s GROUP BY 1", (batch,))
@@ -222,7 +222,7 @@ class QueuedRows:
         return found
 
     def activity(self, batch: str) -> tuple[bool, bool, str]:
-        """Whether rows of a batch wait, whether rows run, and the reason of a stop (or ""). Faster than `state`."""
+        """Whether rows of a batch wait, whether rows of it run, and the reason of its stop. Faster than `state`."""
 
         def job(cursor: Any) -> tuple[bool, bool, str]:
             cursor.execute(
@@ -238,8 +238,10 @@ class QueuedRows:
         return found
 
     def batches(self) -> list[dict[str, Any]]:
-        """All batches, newest first: id, file, creation time, reason of a stop, number of rows by status, spending of
-        ended rows (tokens, USD, calls), and the number of rows whose calls have no known price.
+        """All batches, newest first, each with ``id``, ``file``, ``made`` (seconds since 1970) and ``stopped``.
+
+        ``rows`` has the number of rows by status, and ``spent`` the spending stored with the outcomes: tokens, USD and
+        calls. ``unpriced`` is the number of rows with calls, but without USD: their price is unknown or 0.
         """
 
         def job(cursor: Any) -> list[dict[str, Any]]:
@@ -268,8 +270,7 @@ class QueuedRows:
         """The number of waiting rows (in batches that are not stopped), and of running rows."""
         query = (
             "SELECT (SELECT count(*) FROM moot.rows AS r JOIN moot.batches AS b ON b.id = r.batch "
-            "WHERE r.status = 'waiting' AND b.stopped = ''), "
-            "(SELECT count(*) FROM moot.rows WHERE status = 'running')"
+            "WHERE r.status = 'waiting' AND b.stopped = ''), (SELECT count(*) FROM moot.rows WHERE status = 'running')"
         )
         waiting, running = self._do(lambda cursor: cursor.execute(query).fetchone())
         return {"waiting": waiting, "running": running}
@@ -284,7 +285,7 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch for the reason ``why``: no further row starts, and running rows continue to their end."""
+        """Stops a batch for the reason ``why``: no further row starts, but running rows continue to their end."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 
@@ -328,15 +329,15 @@ class QueuedRows:
         return float(self._do(lambda cursor: cursor.execute(query).fetchone())[0])
 
     def join(self) -> int:
-        """Adds a worker. Returns its number."""
+        """Adds this process as a worker, and returns the worker's number."""
         query = "INSERT INTO moot.workers (host, pid) VALUES (%s, %s) RETURNING id"
         values = (socket.gethostname()[:100], os.getpid())
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records a heartbeat of a worker, which runs the rows ``keys``; false if the worker was removed as dead.
+        """Records the heartbeat of a worker that runs the rows ``keys``; false if the worker was removed as dead.
 
-        Overdue rows of the worker that are not in ``keys`` wait again.
+        Overdue running rows of the worker that are not in ``keys`` wait again.
         """
 
         def job(cursor: Any) -> bool:
@@ -367,7 +368,7 @@ class QueuedRows:
         self._notify(cursor, "key = ANY(%s)", (keys,))
 
     def resign(self, worker: int) -> bool:
-        """Removes a worker that cannot run its rows, as `leave`; returns false instead if no other worker is alive."""
+        """Removes a worker that cannot run its rows; returns false without a change if no other worker is alive."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # so that two workers do not rely on each other
@@ -384,7 +385,7 @@ class QueuedRows:
         return found
 
     def assign(self, key: str, worker: int) -> AssignedRow | None:
-        """Gives a row to a worker if it waits or is this worker's already; None if not, or if its batch is stopped."""
+        """Gives a row to a worker; None if the row neither waits nor is this worker's, or if its batch is stopped."""
 
         def job(cursor: Any) -> AssignedRow | None:
             cursor.execute(
@@ -404,7 +405,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores the outcome of a row, from any worker, unless the row has one. Returns whether it was stored."""
+        """Stores the outcome of a row from any worker, unless the row has an outcome. Returns whether it was stored."""
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -421,15 +422,14 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues the rows of dead workers again, and returns their number; adds jobs for overdue rows without a job.
+        """Queues rows of dead workers again, and returns their number. Overdue waiting rows without a job get a job.
 
         Args:
-            lost: the outcome for a row that has lost `MOST_LOSSES` workers.
+            lost: the outcome of a row that has lost `MOST_LOSSES` workers: this row fails.
         """
 
         def job(cursor: Any) -> int:
-            cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)")
-            if not cursor.fetchone()[0]:
+            if not cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)").fetchone()[0]:
                 return 0  # another worker does the same now
             cursor.execute(
                 "WITH gone AS (DELETE FROM moot.workers WHERE seen < "
@@ -441,14 +441,14 @@ class QueuedRows:
                 (MOST_LOSSES, MOST_LOSSES, json.dumps(lost)),
             )
             keys = [key for key, status in cursor.fetchall() if status == "waiting"]
-            live = "batch IN (SELECT id FROM moot.batches WHERE stopped = '')"
+            not_stopped = "batch IN (SELECT id FROM moot.batches WHERE stopped = '')"
             cursor.execute(
-                f"SELECT key FROM moot.rows WHERE status = 'waiting' AND touched < {OVERDUE} AND {live} "
+                f"SELECT key FROM moot.rows WHERE status = 'waiting' AND touched < {OVERDUE} AND {not_stopped} "
                 "ORDER BY touched LIMIT %s",
                 (CHECKED_ROWS,),
             )
             overdue = [key for (key,) in cursor.fetchall()]
-            self._notify(cursor, f"status = 'waiting' AND key = ANY(%s) AND {live}", ([*keys, *overdue],))
+            self._notify(cursor, f"status = 'waiting' AND key = ANY(%s) AND {not_stopped}", ([*keys, *overdue],))
             return len(keys)
 
         found: int = self._do(job)
@@ -460,13 +460,13 @@ class QueuedRows:
         """Leases a part of what a batch may still spend.
 
         Args:
-            batch: its id.
-            least: the smallest lease; if less is left, nothing is leased.
-            need: the maximum spending of one call. The lease is `BLOCK` times this, but at most `1 / PARTS` of the rest
-                (or ``least``, if that is more).
+            batch: the id of an existing batch.
+            least: the smallest lease. If less of an amount is left, nothing is leased.
+            need: the maximum spending of one call. The lease is `BLOCK` times this, but at most `1 / PARTS` of what is
+                left. It is never less than ``least``.
 
         Returns:
-            The leased amounts (zero if too little is left), and the rest after the lease.
+            The leased amounts (all zero if too little is left), and the amounts that are left after the lease.
         """
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
@@ -489,7 +489,7 @@ class QueuedRows:
         return found
 
     def give_back(self, batch: str, unused: Spent) -> None:
-        """Returns the unspent part of a lease."""
+        """Gives the unspent part of a lease back to its batch."""
         self._do(lambda cursor: self._add_spending(cursor, batch, tuple(-one for one in unused)))
 
     def _add_spending(self, cursor: Any, batch: str, leased: Any) -> None:

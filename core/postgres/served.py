@@ -1,7 +1,7 @@
 """The ledger of a server with several processes, in one Postgres. It stores the person and the process of each debate.
 
-A process sends a heartbeat every `INTERVAL` seconds. If the heartbeats stop, the debates of the process count as
-interrupted, and other processes may resume them.
+A process sends a heartbeat every `INTERVAL` seconds. After `SILENCE` seconds without a heartbeat, the debates of the
+process count as interrupted, and other processes may resume them.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ INTERVAL = 2.0
 SILENCE = 8
 """Seconds without a heartbeat after which a process counts as dead. The service's lease of a run must be longer."""
 LOOKUP_PATIENCE = 10.0
-"""Seconds for which a lookup is retried if the database cannot be reached. Other operations are retried for longer."""
+"""Seconds for which most lookups are retried if the database cannot be reached. Other operations are retried longer."""
 ENDED = ("done", "failed", "waiting")
-"""Statuses of a debate that has ended or waits, and was not interrupted."""
+"""Statuses of a debate that has ended or waits, except ``interrupted``."""
 IS_ALIVE = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
 """SQL: whether the process that owns the debate is alive."""
 IN_QUEUE = "EXISTS (SELECT 1 FROM moot.rows AS r WHERE r.key = d.id AND r.status = 'running')"
 """SQL: whether a worker of the queue runs the debate."""
 STATUS = f"CASE WHEN d.status = 'running' AND NOT {IS_ALIVE} AND NOT {IN_QUEUE} THEN 'interrupted' ELSE d.status END"
+"""SQL: the status of a debate; ``interrupted`` if its row says ``running``, but no living process runs it."""
 USABLE = f"e.kind = 'chat' AND e.about::json ->> '{FAILED}' IS NULL"
+"""SQL: whether an entry is a usable reply of a model."""
 
 
 class Heartbeat:
@@ -53,6 +55,9 @@ class Heartbeat:
 
     Args:
         url: the address of the database.
+
+    Raises:
+        UserError: as `Postgres`.
     """
 
     def __init__(self, url: str) -> None:
@@ -71,7 +76,7 @@ class Heartbeat:
         self._thread.start()
 
     def end(self) -> None:
-        """Stops the heartbeats and removes this process from the database. Blocking."""
+        """Stops the heartbeats and removes this process from the database. Needs a successful `begin`. Blocking."""
         self._stopped.set()
         self._thread.join(10)
         try:
@@ -115,10 +120,14 @@ class ServedLedger(PostgresLedger):
         self._owner = owner
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over a debate, or inserts a new one; see `LedgerFile.begin`.
+        """Takes over or inserts a debate, or neither if `DebateStart.owned` is false.
 
-        If a run begins its debate a second time, its first worker was lost. Then the run gets the same debate, even if
-        the debate has ended.
+        Only the id and the idempotency key of the request select a debate. If a run begins its debate a second time,
+        its first worker was lost. Then the run gets the same debate, even if the debate has ended.
+
+        Raises:
+            UserError: the debate belongs to another person or is running, or the idempotency key was used for another
+                request.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
@@ -134,12 +143,12 @@ class ServedLedger(PostgresLedger):
         )
         if (found := cursor.fetchone()) is None:
             id, now = request.id or new_id(), time.time()
-            texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
+            values = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
             cursor.execute(
                 "INSERT INTO moot.debates (id, fingerprint, version, graph, input, settings, status, started, updated, "
                 "person, owner, pid, idempotency_key, run) VALUES (%s, %s, %s, %s, %s, %s, 'running', %s, %s, %s, %s, "
                 "%s, %s, %s)",
-                (id, *texts, now, now, request.person, self._owner, os.getpid(), request.idempotency_key, request.run),
+                (id, *values, now, now, request.person, self._owner, os.getpid(), request.idempotency_key, request.run),
             )
             return DebateStart(id, resumed=False)
         id, person, run, fingerprint, status = found
@@ -166,7 +175,8 @@ class ServedLedger(PostgresLedger):
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
         """The same as `LedgerFile.end`, for a debate that two workers may run.
 
-        The status ``done`` is final. Only the process that owns the debate can set ``interrupted``.
+        The status ``done`` is final. A process that does not own the debate can set only the statuses in `ENDED`. A
+        change that is not allowed has no effect.
         """
         columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         may_end = "(owner = %s OR (status <> 'done' AND %s))"
@@ -182,7 +192,7 @@ class ServedLedger(PostgresLedger):
         limit: int | None = None,
         id: str | None = None,
     ) -> list[Debate]:
-        """The same as `LedgerFile.debates`."""
+        """The same as `LedgerFile.debates`, but the database's locale defines how the case of letters is ignored."""
         as_stored = None if text is None else as_json(text)[1:-1]
         values: dict[str, Any] = {"status": status, "graph": graph, "text": as_stored, "limit": limit, "id": id}
         conditions = {
@@ -204,7 +214,10 @@ class ServedLedger(PostgresLedger):
         return [_debate(*row) for row in rows]
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """As `LedgerFile.outline`, without debates of batches in a queue; only of one person if ``person`` is given."""
+        """Id, status and start time of the debates that ran on the server, newest first.
+
+        Debates of batches in a queue are left out. If ``person`` is given, so are debates of other persons.
+        """
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
             "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
@@ -250,7 +263,7 @@ class ServedLedger(PostgresLedger):
             "ORDER BY started DESC"
         )
         rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall(), LOOKUP_PATIENCE)
-        return {id: (found, run) for id, found, run in rows}
+        return {id: (run_thread, run) for id, run_thread, run in rows}
 
     def prune(self, *_: Any) -> PruningResult:
         """Raises UserError: the operator of the database prunes this ledger."""
@@ -262,5 +275,5 @@ class ServedLedger(PostgresLedger):
 def _debate(*row: Any) -> Debate:
     id, fingerprint, version, graph, input, settings, *rest, entries, calls, size, person = row
     counts = (int(entries), int(calls), int(size))
-    texts: Any = (id, fingerprint, version, graph, json.loads(input), json.loads(settings), *rest, *counts, person)
-    return Debate(*texts)
+    fields: Any = (id, fingerprint, version, graph, json.loads(input), json.loads(settings), *rest, *counts, person)
+    return Debate(*fields)

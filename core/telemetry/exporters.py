@@ -1,6 +1,6 @@
 """Creates OpenTelemetry's providers and exporters, as OpenTelemetry's environment variables configure them.
 
-OpenTelemetry's SDK itself reads the variables of the sampler, the resource, batches, intervals, addresses and headers.
+OpenTelemetry's SDK itself reads the variables for the sampler, the resource, batches, intervals, addresses and headers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 log = logging.getLogger(__name__)
 
 SHUTDOWN_WAIT = 3.0
-"""Seconds that the process waits at its end for unsent data to be sent."""
+"""Seconds for which the process waits at its end until unsent data are sent; see `finish` for an exception."""
 PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """OTLP's protocols, each with the name of its exporter."""
 
@@ -41,6 +41,7 @@ def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: boo
 
     Raises:
         UserError: an exporter or a protocol is unknown, or an exporter cannot start.
+        ModuleNotFoundError: a package that an exporter needs is not installed.
     """
     resource = _resource()
     if is_set(trace.get_tracer_provider()):
@@ -53,7 +54,7 @@ def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: boo
             provider.add_span_processor(processor)
         trace.set_tracer_provider(provider)
         _providers.append(provider)
-    readers = [_reader(_create_exporter("metrics", name)) for name in metric_exporters]
+    readers = [_metric_reader(_create_exporter("metrics", name)) for name in metric_exporters]
     if page and not any(_is_prometheus(reader) for reader in readers):
         readers.append(_page_reader())
     if readers:
@@ -67,14 +68,17 @@ _providers: list[TracerProvider | MeterProvider] = []
 
 
 def finish() -> None:
-    """Sends all remaining data and shuts the providers down. Waits at most `SHUTDOWN_WAIT` seconds. Blocking."""
+    """Sends all remaining data and shuts the providers down. Blocking.
+
+    It waits at most `SHUTDOWN_WAIT` seconds. If Python starts no more threads, it waits as long as the providers do.
+    """
     ending = []
     while _providers:
         provider = _providers.pop(0)
         thread = threading.Thread(target=provider.shutdown, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # Python 3.12 and later start no thread at shutdown
+        except RuntimeError:  # Python 3.12 starts no thread while it shuts down
             provider.shutdown()
         else:
             ending.append(thread)
@@ -86,7 +90,7 @@ def finish() -> None:
 
 
 def _resource() -> Resource:
-    """The attributes of this process; attributes in the environment take precedence."""
+    """The resource: the attributes of this process. Attributes in the environment take precedence."""
     variable = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     named = {part.partition("=")[0].strip() for part in variable.split(",")}
     own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}
@@ -96,16 +100,20 @@ def _resource() -> Resource:
 
 
 def _create_exporter(signal: str, name: str) -> Any:
-    """Creates an exporter of ``traces`` or ``metrics``."""
+    """Creates an exporter of ``traces`` or ``metrics`` (the signal).
+
+    Raises:
+        UserError, ModuleNotFoundError: as `install`.
+    """
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     if name == "otlp":
-        name = _otlp(signal)
+        name = _otlp_exporter_name(signal)
     group = f"opentelemetry_{signal}_exporter"
     found = [*entry_points(group=group, name=name)]
     if not found:
         known = sorted({"otlp", "none", *(point.name for point in entry_points(group=group))})
         raise UserError(
-            f"{variable} names {name!r}, which is not installed. Installed are {', '.join(known)}.",
+            f"{variable} needs the exporter {name!r}, which is not installed. Known values: {', '.join(known)}.",
             kind="invalid_environment",
         )
     try:
@@ -117,8 +125,12 @@ def _create_exporter(signal: str, name: str) -> Any:
         ) from error
 
 
-def _otlp(signal: str) -> str:
-    """The name of the OTLP exporter for the protocol in the environment."""
+def _otlp_exporter_name(signal: str) -> str:
+    """The name of the OTLP exporter for the protocol in the environment (by default, ``http/protobuf``).
+
+    Raises:
+        UserError: the protocol is unknown.
+    """
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     named = ((name, os.environ.get(name, "").strip()) for name in variables)
     variable, protocol = next((pair for pair in named if pair[1]), ("", "http/protobuf"))
@@ -130,7 +142,7 @@ def _otlp(signal: str) -> str:
     return PROTOCOLS[protocol]
 
 
-def _reader(exporter: Any) -> MetricReader:
+def _metric_reader(exporter: Any) -> MetricReader:
     return exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
 
 

@@ -16,17 +16,21 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-"""The last version before the GenAI conventions moved to a separate repository."""
+"""The address of the conventions' schema. 1.41 is the last version before those for GenAI moved to another repository."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The environment variable that allows prompts and replies in spans."""
 CAPTURED = {
     **dict.fromkeys(("", "false", "no_content"), False),
     **dict.fromkeys(("true", "span_only", "span_and_event"), True),
 }
-"""Values of the variable `CAPTURE`, and whether spans then contain prompts and replies."""
+"""The values of this variable in lower case, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
-"""The name of all further models and sources once there are `MOST_NAMES`, and of the provider if there is none."""
+"""The name in metrics of models and sources beyond the first `MOST_NAMES`, and of an unknown provider."""
 MOST_NAMES = 100
-"""Maximum number of names of models and sources in metrics: callers may use any name, and each is a time series."""
+"""Maximum number of different names of models and sources in metrics.
+
+Callers may use any name, and each name makes a time series.
+"""
 
 PROVIDERS = {
     "azure_openai": "azure.ai.openai",
@@ -37,12 +41,12 @@ PROVIDERS = {
     "mistralai": "mistral_ai",
     "xai": "x_ai",
 }
-"""The names of providers in the conventions, if they differ from the names in settings."""
+"""The conventions' names of the providers that have other names in settings, by the name in settings."""
 
 OPERATION_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""Bounds of the histogram's buckets, from the conventions."""
+"""Bounds of the buckets for the time of an operation, from the conventions."""
 TOKENS = tuple(4.0**power for power in range(14))
-"""The same for tokens."""
+"""Bounds of the buckets for numbers of tokens, from the conventions."""
 WAIT_SECONDS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 DEBATE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
@@ -59,7 +63,7 @@ class Telemetry:
         meters: the provider of metrics; by default, the process's provider.
 
     Raises:
-        UserError: `CAPTURE` has an invalid value.
+        UserError: the environment variable `CAPTURE` has an invalid value.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class Telemetry:
         self.operation = meter.create_histogram(
             "gen_ai.client.operation.duration",
             "s",
-            "Time of a call to a model or a search, including retries.",
+            "Time of a search, or of a call to a model with its retries.",
             explicit_bucket_boundaries_advisory=OPERATION_SECONDS,
         )
         self.tokens = meter.create_histogram(
@@ -107,12 +111,12 @@ class Telemetry:
         self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Running debates.")
 
     def add_gauge(self, name: str, unit: str, description: str, read: Readings) -> None:
-        """Adds a gauge, whose values are read when metrics are exported, in the exporter's thread.
+        """Adds a gauge. Its values are read whenever metrics are exported, in the thread that exports them.
 
         Args:
             name: the metric's name.
-            unit: its unit.
-            description: its description.
+            unit: the metric's unit.
+            description: the metric's description.
             read: returns the current values, each with its attributes.
         """
 
@@ -124,7 +128,7 @@ class Telemetry:
     def add_queue_gauge(self, read: Readings) -> None:
         """Adds a gauge of the length of a queue; see `add_gauge`."""
         self.add_gauge(
-            "moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait and run.", read
+            "moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait or run.", read
         )
 
     def count_refusal(self, address: str, name: str) -> None:
@@ -140,18 +144,18 @@ class Telemetry:
         """Counts a model's reply.
 
         Args:
-            outcome: the reply's outcome, as calls record it.
-            model: its name in settings.
+            outcome: the reply's outcome, as in the record of the call.
+            model: the model's name in settings.
         """
         self.replies.add(1, {"moot.outcome": outcome, **self.model_attributes(model)})
 
     def model_attributes(self, model: str) -> dict[str, str]:
-        """A model's provider and name, from its name in settings, as attributes of a metric."""
+        """The attributes of a metric for a model, from its name in settings: the provider and the name (`bounded_name`)."""
         attributes = provider_and_model(model)
         return attributes | {"gen_ai.request.model": self.bounded_name(attributes["gen_ai.request.model"])}
 
     def bounded_name(self, name: str) -> str:
-        """A name for a metric, limited to `MOST_NAMES` different names."""
+        """The name of a model or source in metrics: the name itself, or `OTHER` after `MOST_NAMES` other names."""
         if name not in self._names:
             if len(self._names) >= MOST_NAMES:
                 return OTHER
@@ -163,19 +167,20 @@ def captures_content() -> bool:
     """Whether the environment allows prompts and replies in spans.
 
     Raises:
-        UserError: the variable has an invalid value.
+        UserError: the environment variable `CAPTURE` has an invalid value.
     """
     value = os.environ.get(CAPTURE, "").strip()
     if value.lower() not in CAPTURED:
         raise UserError(
-            f"{CAPTURE} is {value!r}; it may be true, span_only or false. moot writes no events.",
+            f"{CAPTURE} is {value!r}; it must be true, false, span_only, span_and_event or no_content. "
+            "There is no value for events alone, because moot writes no events.",
             kind="invalid_environment",
         )
     return CAPTURED[value.lower()]
 
 
 def provider_and_model(name: str) -> dict[str, str]:
-    """A model's provider and name as attributes, from its name in settings."""
+    """A model's provider and name as attributes, from its name in settings. Without a provider it is `OTHER`."""
     provider, _, model = name.partition(":")
     if not model:
         provider, model = OTHER, name
@@ -184,7 +189,7 @@ def provider_and_model(name: str) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def server_of(address: str) -> dict[str, str | int]:
-    """An endpoint's host and port, as attributes; without a user's name and password."""
+    """The attributes of an endpoint: its host and its port, or the whole address if it names no host."""
     parts = urlsplit(address)
     if not parts.hostname:
         return {"server.address": address}

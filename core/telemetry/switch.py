@@ -1,4 +1,4 @@
-"""Turns telemetry on. OpenTelemetry is imported only then, because most processes do not need it."""
+"""Turns telemetry on. OpenTelemetry is imported only if telemetry is on, because most processes do not need it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
         port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``. Only one of several
             cooperating processes may open it.
 
+    Returns:
+        The telemetry of this process; None if it is still off.
+
     Raises:
-        UserError: a variable has an invalid value, or a package is missing.
+        UserError: a variable has an invalid value, a package is missing, or an exporter cannot start.
     """
     global _current
     if _current is not None or is_disabled():
@@ -45,7 +48,11 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
 
 
 def find_telemetry() -> Telemetry | None:
-    """The same as `telemetry`, but turns telemetry on if the program has set up OpenTelemetry itself."""
+    """The same as `telemetry`, but turns telemetry on if the program has set a provider of OpenTelemetry.
+
+    Raises:
+        UserError: a variable has an invalid value.
+    """
     global _current
     if _current is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
         trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
@@ -55,7 +62,10 @@ def find_telemetry() -> Telemetry | None:
 
 
 def finish() -> None:
-    """Sends all remaining data if telemetry is on, before a process ends with ``os._exit``. Blocking."""
+    """Sends all remaining data of the providers that `turn_on` has created, and shuts them down. Blocking.
+
+    Call this before ``os._exit``, which runs no exit handlers.
+    """
     if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
         exporters.finish()
 
@@ -68,8 +78,8 @@ def is_disabled() -> bool:
 def requested_exporters(signal: str) -> list[str]:
     """The exporters that the environment names for ``traces`` or ``metrics``.
 
-    If the environment sets only an address, the exporter is OTLP. If it sets neither, there is no exporter, unlike
-    OpenTelemetry's own default.
+    If the environment names no exporter, but an address, the exporter is OTLP. Without an address, there is no
+    exporter; OpenTelemetry's own default is OTLP. The name ``none`` stands for no exporter.
     """
     if value := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
         return [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]
@@ -77,8 +87,8 @@ def requested_exporters(signal: str) -> list[str]:
     return ["otlp"] if any(os.environ.get(name, "").strip() for name in addresses) else []
 
 
-def needs_package(error: ModuleNotFoundError) -> UserError:
-    """The error for a package of the extra ``telemetry`` that is not installed."""
+def missing_telemetry_package(error: ModuleNotFoundError) -> UserError:
+    """The error if a package of the extra ``telemetry`` is not installed."""
     return missing_package(error, "telemetry", "Telemetry", "Or unset the OTEL_ variables and LOG_JSON.")
 
 
@@ -86,7 +96,7 @@ def _install(traces: list[str], metrics: list[str], *, page: bool) -> None:
     try:
         imported("moot.core.telemetry.exporters").install(traces, metrics, page=page)
     except ModuleNotFoundError as error:
-        raise needs_package(error) from error
+        raise missing_telemetry_package(error) from error
 
 
 def _create_telemetry() -> Telemetry:
@@ -95,5 +105,5 @@ def _create_telemetry() -> Telemetry:
 
 
 def is_set(provider: object) -> bool:
-    """Whether a provider is set. If not, OpenTelemetry returns a placeholder, whose class is in OpenTelemetry's API."""
+    """Whether a provider has been set. Otherwise it is a placeholder, whose class is in OpenTelemetry's API."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

@@ -1,4 +1,4 @@
-"""A debate under attack as an Inspect solver: it runs again on samples that already have a result without an attack."""
+"""An Inspect solver that runs a debate again, under attack, on samples that have a result without an attack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from moot.transcript.report.report import report
 from pydantic import Field
 
 ATTACK = "attack"
-"""Key of a sample's metadata for the attack on its debate."""
+"""Key of a sample's metadata for the details of the attack, such as the wrong answer that it aims at."""
 LONGEST_DOCUMENT = 12_000
 """Maximum number of characters of a debate's report that the attacking model reads."""
 
@@ -56,19 +56,23 @@ def attacked(
 ) -> Solver:
     """A solver that runs a debate under attack, on samples that already have a result without an attack.
 
+    The attack aims at a wrong answer. A sample is missing data if the debate without an attack has no outcome on it, or
+    if its task has no wrong label. The attack `lying_debater` also needs at least two debaters that answered.
+
     Args:
         attack: the attack's name (`moot.evals._attacks.attack`).
         logs: the folder with the log of the debate without an attack.
         of: the key of this log (`moot.evals._runs.run.log_key`).
         graph: the name of the debate system.
-        run: as for `moot.evals._runs.solver.debate`.
+        run: further data that identify this run, as for `moot.evals._runs.solver.debate`.
         pieces: the number of poisoned passages, from 1 to 5.
         kept_back: whether to use the held-out templates and passages.
         attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
         settings: settings of the graph.
 
     Raises:
-        UserError: a setting is unknown, a value is out of its range, or there is no log of the debate.
+        UserError: the graph or a setting is unknown, a value is out of its range, a log cannot be read, or there is no
+            log of the debate.
     """
     system = load_graph(graph)
     checked_settings(system.settings, settings, graph)
@@ -83,21 +87,23 @@ def attacked(
             raise DebateFailed("not_attacked: the debate without an attack did not end on this sample")
         label = target_answer(original["task"]["labels"], list(sample.target))
         if label is None:
-            raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
+            raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need labels or options")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
         # use the same seeds as the debate without an attack
         chosen = settings_for_sample(chosen, sample, graph, settings)
         details: dict[str, Any] = {"label": label}
         meaning = original["task"]["meanings"].get(label, "")
-        shown = f"{label} ({meaning})" if question.get("options") else label
+        target = f"{label} ({meaning})" if question.get("options") else label
         if attack == "lying_debater":
             liar = choose_liar(original)
             if liar is None:
-                raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
-            tampering, details["liar"] = lying_attack(liar, shown), liar
+                raise DebateFailed(
+                    "not_attacked: fewer than two debaters answered, so the liar's answer would be the verdict"
+                )
+            tampering, details["liar"] = lying_attack(liar, target), liar
         elif attack == "injection":
             template = template_for(sample.sample_id, kept_back=kept_back)
-            tampering = injection_attack(template, question["claim"], shown)
+            tampering = injection_attack(template, question["claim"], target)
             details |= {"template": template.id, "position": template.position, "language": template.language}
         else:
             if attack == "adaptive":
@@ -115,17 +121,17 @@ def attacked(
 
 
 async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Have a model write passages that argue against a debate's report, in one call of the role ``attacker``.
+    """Have a model write passages that argue against a debate's report. The model's role is ``attacker``.
 
     Args:
         original: the result document of the debate without an attack.
         label: the answer that the passages argue for.
-        pieces: the number of passages; the model may write fewer.
+        pieces: the number of passages that the model is asked for. It may write fewer; more are cut off.
         model: the attacking model, as provider:name.
 
     Raises:
-        UserError, WorldError: the call failed.
-        ReplyError: the reply could not be used.
+        UserError, WorldError: the model cannot be opened, or a call failed.
+        ReplyError: neither the first nor the second reply could be used.
     """
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {

@@ -1,1 +1,1 @@
-"""Benchmarks: their files, records and items, their gold evidence, and measurements of retrieval."""
+"""Reads the records of benchmarks as items, finds their gold evidence, and measures retrieval."""

@@ -1,7 +1,8 @@
-"""The papers' benchmarks: where each is published, under which licence, and how its records become items.
+"""Moot's benchmarks: where each is published, under which licence, and how its records become items.
 
-``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file; a folder or the Hub can be read, too.
-An invalid record raises an error before any debate runs. Notes count the records that are left out.
+``read_benchmark("fever", Path("paper_dev.jsonl"))`` reads the items of a file. It can also read a folder or the Hub.
+All records are read before a debate runs, and an invalid record raises an error. Notes count the records that are left
+out.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from moot.nodes._texts.task import TASKS
 
 __all__ = ["BENCHMARKS", "Benchmark", "Item", "Reading", "read_benchmark"]
 
-LABELS = ("accuracy", "macro_f1")
-SHORT = ("exact_match", "token_f1", "judged")
+LABEL_METRICS = ("accuracy", "macro_f1")
+"""Measures of answers that are labels."""
+SHORT_ANSWER_METRICS = ("exact_match", "token_f1", "judged")
 """Measures of short answers. ``judged``: whether a model judges that the answer means the same as a gold answer."""
 
 
@@ -41,28 +43,32 @@ class Benchmark:
     """A key of `moot.nodes._texts.task.TASKS`."""
     licence: str
     source: str
-    """Where its files are published."""
+    """Where its files are published; for the user's own claims, the file that the user has to give."""
     files: tuple[str, ...]
-    """File names or patterns to look for in a folder. All files of the first one that matches are read."""
+    """File names or patterns to look for in a folder. All files of the first pattern that matches are read."""
     read: Callable[[Record], Item]
+    """Makes an item from a record, or raises `InvalidRecord` or `SkippedRecord` (`moot.evals._benchmarks.records`)."""
     metrics: tuple[str, ...]
     hub: Hub | None = None
     together: bool = False
-    """Whether to read the files of all names in ``files``, not only of the first one that matches."""
+    """Whether to read the files of all patterns in ``files``, not only of the first pattern that matches."""
     columns: tuple[str, ...] = ()
     """Column names of a CSV file without a header."""
     expand: Expand | None = None
-    """Splits an object of a file that contains several records."""
+    """Splits an object that contains several records, such as an article with several questions."""
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Completes the records of a file with data from another file near it; returns the records and a note for users."""
+    """Adds data from another file near the file of the records. Returns the records, and a note for users."""
     is_own: bool = False
     """Whether the records come from a file of the user's own claims (`claim_files`)."""
 
 
 def benchmark_names() -> list[str]:
-    """The names of moot's benchmarks, then those of installed packages; no package is imported."""
+    """The names of moot's benchmarks, then the names that installed packages declare.
+
+    No package is imported, so a name may belong to a benchmark that cannot be loaded.
+    """
     return [*BENCHMARKS, *INSTALLED.names()]
 
 
@@ -73,7 +79,8 @@ def load_benchmark(name: str) -> Benchmark:
         name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
 
     Raises:
-        UserError: there is no benchmark of that name, or a package declares it wrongly.
+        UserError: there is no benchmark of this name; a package declares a name of moot, or two packages declare the
+            same name; or a package's benchmark cannot be imported or is invalid.
     """
     INSTALLED.check(name)
     if name in BENCHMARKS:
@@ -93,7 +100,7 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
-    """Import the benchmarks of installed packages; return the usable ones, and the errors of the others."""
+    """Import the benchmarks of installed packages; return the usable ones, and an error for each unusable one."""
     found, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
@@ -106,19 +113,20 @@ def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
 def read_benchmark(
     name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
 ) -> Reading:
-    """Read the items of a benchmark, with notes about records that are left out and about duplicate items.
+    """Read the items of a benchmark, with notes for users, for example about records that are left out.
 
     Args:
         name: as for `load_benchmark`.
-        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder that contains one; None for
-            the Hub, if it has the benchmark.
+        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder with such files; for the
+            user's own claims, .csv, .tsv or .jsonl. None: the Hub is read, if it has the benchmark.
         limit: maximum number of items; the notes are about all items.
-        seed: the seed that shuffles the items before the limit applies: a larger limit keeps the items of a smaller
-            one. None: the items are in the file's order.
+        seed: the seed that shuffles the items before the limit applies, so that a larger limit only adds items. None:
+            the items are in the file's order.
 
     Raises:
-        UserError: the name is unknown, the limit is below 1, there is no data (the message says where to get it, and
-            its licence), a file or record is invalid (the error names its place), or no record can be used.
+        UserError: the benchmark cannot be loaded, the limit is below 1, there is no data (the message says where to get
+            it, and its licence), a file or record is invalid (the error names its place), two different records have
+            one id, or no record can be used.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
@@ -126,7 +134,7 @@ def read_benchmark(
     records, notes = (_read_from_hub(benchmark), []) if path is None else _read_from_path(benchmark, path)
     reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
     if not reading.items:
-        raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
+        raise invalid(str(path or benchmark.hub), "; ".join(("no usable record", *reading.notes)) + ".")
     items = list(reading.items)
     if seed is not None:
         random.Random(seed).shuffle(items)
@@ -179,11 +187,11 @@ def _is_records_file(file: Path) -> bool:
 
 
 def own_records(path: Path) -> tuple[list[Record], list[str]]:
-    """The rows of a file of claims for an evaluation, and a note about columns that are not read, if there are any.
+    """The rows of a file of claims for an evaluation. If columns are not read, a note names them.
 
     Raises:
-        UserError: a row is invalid, or has its own system or settings (the error names its line); or the labelled rows
-            differ in the column ``labels``.
+        UserError: the file cannot be read or has no rows; a row is invalid, or has its own system or settings (the
+            error names its line); or the labelled rows differ in the column ``labels``.
     """
 
     def check(row: ClaimRow) -> str:
@@ -191,11 +199,12 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
             return "the columns `graph` and `settings` are only for `moot batch`: an evaluation sets them for all rows"
         return ""
 
-    claims = ClaimsFile(path)
-    rows = read_all_rows(claims, check)
+    file = ClaimsFile(path)
+    rows = read_all_rows(file, check)
     if len({row.labels for row in rows if row.label}) > 1:
-        raise invalid(path.name, "its rows have different `labels`; an evaluation needs the same labels in all rows.")
-    notes = [f"these columns are not read: {', '.join(claims.ignored)}"] if claims.ignored else []
+        problem = "its labelled rows have different `labels`; an evaluation needs the same labels in all rows."
+        raise invalid(path.name, problem)
+    notes = [f"these columns are not read: {', '.join(file.ignored)}"] if file.ignored else []
     return [
         Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
     ], notes
@@ -218,14 +227,14 @@ _ALL = [
         *("claims", "Your own claims", "labels", "yours", "a .csv or .jsonl file with the columns claim and label"),
         ("claims.csv", "claims.jsonl"),
         claims.own_claim,
-        (*LABELS, "balanced_accuracy"),
+        (*LABEL_METRICS, "balanced_accuracy"),
         is_own=True,
     ),
     Benchmark(
         *("fever", "FEVER", "fever", "CC BY-SA 3.0", "https://fever.ai/dataset/fever.html"),
         ("fever.jsonl", "paper_dev.jsonl", "shared_task_dev.jsonl"),
         claims.fever,
-        (*LABELS, "fever_score"),
+        (*LABEL_METRICS, "fever_score"),
         Hub("fever/fever", "v1.0", "labelled_dev", converted=True, gather=claims.fever_rows),
     ),
     Benchmark(
@@ -238,34 +247,34 @@ _ALL = [
         ),
         ("fever_symmetric.jsonl", "symmetric_v0.2/fever_symmetric_test.jsonl", "fever_symmetric_test.jsonl"),
         claims.fever_symmetric,
-        LABELS,
+        LABEL_METRICS,
     ),
     Benchmark(
         *("feverous", "FEVEROUS", "feverous", "CC BY-SA 3.0", "https://fever.ai/dataset/feverous.html"),
         ("feverous.jsonl", "feverous_dev_challenges.jsonl", "dev.json"),
         claims.feverous,
-        (*LABELS, "feverous_score"),
+        (*LABEL_METRICS, "feverous_score"),
         Hub("fever/feverous", "default", "validation", converted=True),
     ),
     Benchmark(
-        *("faviq", "FaVIQ", "faviq", "none seen with the data", "https://github.com/faviq/faviq"),
+        *("faviq", "FaVIQ", "faviq", "none stated with the data", "https://github.com/faviq/faviq"),
         ("faviq.jsonl", "test.jsonl", "dev.jsonl"),
         claims.faviq,
-        LABELS,
+        LABEL_METRICS,
     ),
     Benchmark(
         *("averitec", "AVeriTeC", "averitec", "CC BY-NC 4.0: not for commercial use"),
         "https://github.com/MichSchli/AVeriTeC",
         ("averitec.jsonl", "dev.json", "data/dev.json"),
         claims.averitec,
-        LABELS,
-        uncomputed={"AVeriTeC score": "it scores questions and answers that a system writes, and debates write none"},
+        LABEL_METRICS,
+        uncomputed={"AVeriTeC score": "it scores written questions and answers, but debates write no questions"},
     ),
     Benchmark(
         *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
         ("hover.jsonl", "hover_dev_release_v1.1.json", "data/hover/hover_dev_release_v1.1.json"),
         claims.hover,
-        (*LABELS, "hover_score"),
+        (*LABEL_METRICS, "hover_score"),
         Hub("hover-nlp/hover", "default", "validation", converted=True),
     ),
     Benchmark(
@@ -273,7 +282,7 @@ _ALL = [
         "https://github.com/allenai/scifact",
         ("scifact.jsonl", "claims_dev.jsonl", "data/claims_dev.jsonl"),
         claims.scifact,
-        LABELS,
+        LABEL_METRICS,
         Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
         uncomputed={"abstract F1, sentence F1": "they score a label for each abstract, not for the claim"},
     ),
@@ -284,9 +293,9 @@ _ALL = [
             "https://github.com/posuer/Check-COVID",
             ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
             claims.with_two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
-            (*LABELS, "balanced_accuracy"),
+            (*LABEL_METRICS, "balanced_accuracy"),
             uncomputed={
-                "rationale F1": "it scores sentences chosen within one abstract; debates quote other texts, too"
+                "rationale F1": "it scores sentences chosen within one abstract; debates also quote other texts"
             },
             companion=None if end else claims.with_sentences,
         )
@@ -298,7 +307,7 @@ _ALL = [
             "https://github.com/sarrouti/HealthVer",
             ("healthver.csv", "healthver_test.csv", "data/healthver_test.csv"),
             claims.with_two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
-            (*LABELS, "balanced_accuracy"),
+            (*LABEL_METRICS, "balanced_accuracy"),
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()
     ),
@@ -307,7 +316,7 @@ _ALL = [
         "https://github.com/pubmedqa/pubmedqa",
         ("pubmedqa.json", "test_set.json", "ori_pqal.json", "data/ori_pqal.json"),
         claims.pubmedqa,
-        LABELS,
+        LABEL_METRICS,
         Hub("qiaojin/PubMedQA", "pqa_labeled", "train"),
     ),
     # --- multiple choice
@@ -377,7 +386,7 @@ _ALL = [
         *("triviaqa", "TriviaQA", "triviaqa", "Apache-2.0", "https://nlp.cs.washington.edu/triviaqa"),
         ("triviaqa.jsonl", "unfiltered-web-dev.json", "wikipedia-dev.json", "qa/wikipedia-dev.json"),
         answers.triviaqa,
-        SHORT,
+        SHORT_ANSWER_METRICS,
         Hub("mandarjoshi/trivia_qa", "unfiltered.nocontext", "validation"),
     ),
     Benchmark(
@@ -385,23 +394,23 @@ _ALL = [
         "https://github.com/google-research-datasets/natural-questions",
         ("nq_open.jsonl", "NQ-open.dev.jsonl", "nq_open/NQ-open.dev.jsonl"),
         answers.nq_open,
-        SHORT,
+        SHORT_ANSWER_METRICS,
         Hub("google-research-datasets/nq_open", "nq_open", "validation"),
     ),
     Benchmark(
         *("hotpotqa", "HotpotQA", "hotpotqa", "CC BY-SA 4.0", "https://hotpotqa.github.io"),
         ("hotpotqa.jsonl", "hotpot_dev_fullwiki_v1.json", "hotpot_dev_v1_simplified.json"),
         answers.hotpotqa,
-        SHORT,
+        SHORT_ANSWER_METRICS,
         Hub("hotpotqa/hotpot_qa", "fullwiki", "validation"),
-        uncomputed={"joint EM, joint F1": "only the distractor file numbers sentences: use hotpotqa_distractor"},
+        uncomputed={"joint EM, joint F1": "only the distractor file has numbered sentences: use hotpotqa_distractor"},
     ),
     Benchmark(
         *("hotpotqa_distractor", "HotpotQA (distractor setting)", "hotpotqa", "CC BY-SA 4.0"),
         "https://hotpotqa.github.io",
         ("hotpotqa_distractor.jsonl", "hotpot_dev_distractor_v1.json"),
         answers.hotpotqa_distractor,
-        (*SHORT, "support_em", "support_f1", "joint_em", "joint_f1"),
+        (*SHORT_ANSWER_METRICS, "support_em", "support_f1", "joint_em", "joint_f1"),
         Hub("hotpotqa/hotpot_qa", "distractor", "validation"),
     ),
     Benchmark(
@@ -409,7 +418,7 @@ _ALL = [
         "https://github.com/Alab-NII/2wikimultihop",
         ("2wikimultihopqa.jsonl", "dev.json", "data/dev.json"),
         answers.with_paragraphs,
-        SHORT,
+        SHORT_ANSWER_METRICS,
         Hub("framolfese/2WikiMultihopQA", "default", "validation"),
         uncomputed={"joint EM, joint F1": "they need triples of evidence, which debates do not write"},
     ),
@@ -417,20 +426,20 @@ _ALL = [
         *("squad", "SQuAD 1.1", "squad", "CC BY-SA 4.0", "https://rajpurkar.github.io/SQuAD-explorer"),
         ("squad_v1.1.json", "dev-v1.1.json"),
         answers.squad,
-        SHORT,
+        SHORT_ANSWER_METRICS,
         Hub("rajpurkar/squad", "plain_text", "validation"),
         expand=answers.squad_questions,
     ),
     Benchmark(
         *("longbench", "LongBench (question answering)", "longbench"),
-        "MIT; each subset keeps its own",
+        "MIT; each subset keeps its own licence",
         "https://huggingface.co/datasets/zai-org/LongBench/resolve/main/data.zip",
         tuple(f"{folder}{name}.jsonl" for folder in ("", "data/") for name in answers.LONGBENCH),
         answers.longbench,
-        SHORT,
+        SHORT_ANSWER_METRICS,
         together=True,
         uncomputed={
-            "F1 and ROUGE-L of the Chinese subsets": "they need words, and Chinese has no spaces between words"
+            "F1 and ROUGE-L of the Chinese subsets": "they compare words, but Chinese has no spaces between words"
         },
     ),
     # --- numbers and expressions

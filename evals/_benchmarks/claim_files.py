@@ -1,7 +1,7 @@
-"""Files of claims: CSV or JSON Lines with a column ``claim``, read row by row.
+"""Reads files of claims row by row: CSV or JSON Lines with a column ``claim``.
 
-``for row in ClaimsFile(Path("my.csv"))`` yields each row, valid or not. The caller decides whether an invalid row stops
-the reading (an evaluation) or is only reported (a batch). The contents of a file are not trusted.
+Iterating over ``ClaimsFile(Path("my.csv"))`` yields each row, valid or not. The caller decides whether an invalid row
+stops the reading (an evaluation) or is only reported (a batch). The contents of a file are not trusted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 16 * 2**20
-"""Number of characters at which a line is refused."""
+"""A line with this number of characters, or more, is refused."""
 CSV_ERRORS = {
     "unexpected end of data": "a quotation mark is not closed before the end of the file",
     "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
@@ -38,18 +38,18 @@ class ClaimRow:
     """A claim from a file.
 
     Args:
-        number: its place among the rows with content, from 1.
-        line: the number of its first line in the file, from 1.
-        id: its id in the file, or else its number.
+        number: the number of the row, from 1; empty rows are not counted.
+        line: the number of the row's first line in the file, from 1.
+        id: the claim's id in the file; by default the number of the row.
         claim: the claim to check.
-        label: the right answer, as the file writes it.
-        labels: the answers to choose from; empty for the task's own labels.
+        label: the right answer, as the file writes it; None if the row has none.
+        labels: the answers to choose from; empty if the row names none.
         claim_date: the date of the claim: a year, a month or a day.
         speaker: who made the claim.
         given: the (title, text) of each text that comes with the claim.
         group: a name shared by claims that are not independent of each other, such as claims about one page.
         graph: the debate system for this row.
-        settings: settings of that system, for this row.
+        settings: settings of this debate system, for this row.
     """
 
     number: int
@@ -68,7 +68,7 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used; ``problem`` is the reason. The other fields are as in `ClaimRow`."""
+    """A row that cannot be used; ``problem`` is the reason. Other fields are as in `ClaimRow`; a long id is cut."""
 
     number: int
     line: int
@@ -84,13 +84,13 @@ class ClaimsFile:
     """The rows of a file of claims. Each iteration reads the file again.
 
     Args:
-        path: a UTF-8 file whose name ends in .csv, .tsv or .jsonl. The first line of a CSV file names the columns,
-            separated by commas, semicolons or tabs. In CSV, ``labels`` are separated by ``|``, ``given`` is a text or a
-            JSON list, and ``settings`` is a JSON object.
+        path: a UTF-8 file whose name ends in .csv, .tsv or .jsonl. The first line of a .csv or .tsv file names the
+            columns, separated by commas, semicolons or tabs. In these files, ``labels`` are separated by ``|`` or are a
+            JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
 
     Raises:
-        UserError: the file has another ending or cannot be read; or a CSV file has no column ``claim``, a column twice,
-            or a column whose name is probably a misspelling.
+        UserError: the file has another ending; its first line cannot be read, or is too long; or a .csv or .tsv file
+            has no column ``claim``, a column twice, or a column whose name is probably a misspelling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,9 +100,9 @@ class ClaimsFile:
             raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
         self.is_csv = kind != ".jsonl"
         self.ignored: tuple[str, ...] = ()
-        """Unknown columns, which are not read. For JSON Lines, they are known only after an iteration.
+        """Unknown columns, which are not read. For JSON Lines, they are complete only after an iteration.
 
-        In CSV, the columns that ``moot claims`` adds for editing are not listed if all of them are present.
+        ``moot claims`` adds columns to CSV files for editing. If all of these are present, they are not listed.
         """
         self._header: list[str] = []
         self._delimiter = ","
@@ -113,10 +113,10 @@ class ClaimsFile:
                 next(self._read_lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
-        """Yield each row, in order.
+        """Yield each row that is not empty, in order.
 
         Raises:
-            UserError: the file is not UTF-8 text, has a line that is too long, or can no longer be read.
+            UserError: the file is not UTF-8 text, has a line that is too long, or can no longer be opened.
         """
         ids: dict[str, int] = {}
         rows = self._csv_rows() if self.is_csv else self._json_rows()
@@ -147,7 +147,7 @@ class ClaimsFile:
         """Yield the lines of the opened file.
 
         Raises:
-            UserError: a line is not UTF-8 text, or too long.
+            UserError: a line is not UTF-8 text, or is too long.
         """
         number = 0
         try:
@@ -164,6 +164,7 @@ class ClaimsFile:
     # --- CSV
 
     def _read_header(self) -> None:
+        """Read the delimiter and the names of the columns from the first line, and check the names."""
         with self._open() as lines:
             first = next(self._read_lines(lines), "")
         delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
@@ -176,7 +177,8 @@ class ClaimsFile:
         else:
             beginning = repr(first.strip()[:100]) if first.strip() else "empty"
             raise invalid(
-                self.path.name, f"no column `claim`: its first line is {beginning}. Columns: {', '.join(COLUMNS)}."
+                self.path.name,
+                f"no column `claim`: its first line is {beginning}. Known columns: {', '.join(COLUMNS)}.",
             )
         duplicates = sorted({name for name in self._header if name and self._header.count(name) > 1})
         if duplicates:
@@ -188,10 +190,11 @@ class ClaimsFile:
         )
 
     def _is_unknown(self, name: str) -> bool:
-        """Whether a column is unknown.
+        """Whether a column has a name that is unknown; False for an empty name.
 
         Raises:
-            UserError: the name is similar to that of a known column (in CSV, of a known column that the file lacks).
+            UserError: the name is probably a misspelling of a known column. In CSV, it is compared only with known
+                columns that the header lacks.
         """
         if name in COLUMNS or not name:
             return False
@@ -203,6 +206,7 @@ class ClaimsFile:
         return True
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
+        """Yield for each row its first line's number, and its cells by column or the problem with it."""
         with self._open() as lines:
             rows = csv.reader(self._read_lines(lines), delimiter=self._delimiter, strict=True)
             line = 1
@@ -230,6 +234,7 @@ class ClaimsFile:
     # --- JSON Lines
 
     def _json_rows(self) -> Iterator[tuple[int, Any]]:
+        """Yield for each row its line's number, and its fields or the problem with it."""
         with self._open() as lines:
             for number, line in enumerate(self._read_lines(lines), 1):
                 if line.strip():
@@ -270,7 +275,7 @@ class ClaimsFile:
         return ClaimRow(
             number=number,
             line=line,
-            id=_read_text({"id": id}, "id") or id,
+            id=_read_text({"id": id}, "id") or id,  # refuses an id that is too long
             claim=claim,
             label=label,
             labels=labels,
@@ -317,7 +322,11 @@ def _parse_json(value: str, name: str) -> Any:
 
 
 def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
-    """A column's text without white space around it; None if it is empty."""
+    """A column's text without white space around it; None if the column is missing or empty.
+
+    Raises:
+        _Problem: the value is neither a text nor a number, or has more than ``longest`` characters.
+    """
     given = value.get(name)
     if given is None:
         return None
@@ -334,11 +343,11 @@ def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda ro
 
     Args:
         file: the file of claims.
-        check: returns the reason why the caller refuses a row; empty if the row is accepted.
+        check: returns the reason why the caller refuses a row, or an empty text if the caller accepts it.
 
     Raises:
-        UserError: a row is invalid or refused (the error names the first such line, and the number of further ones), or
-            there is no row.
+        UserError: a row is invalid or refused (the error names the first such row, and counts the others), the file
+            cannot be read to its end, or there is no row.
     """
     rows, bad = [], []
     for row in file:

@@ -1,4 +1,4 @@
-"""The gold evidence that a debate found: pages, documents, addresses or texts, depending on the benchmark."""
+"""Compares the evidence that a debate found with the gold evidence of an item."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from moot.retrievers import Evidence
 def gold_and_found(
     gold_evidence: Mapping[str, Any] | None, evidence: Sequence[Evidence]
 ) -> tuple[set[str], set[str]] | None:
-    """Ids of an item's gold evidence, and ids of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
+    """Names of an item's gold evidence and of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
 
-    If the item has several kinds of gold evidence, only the first of these is used:
+    Names are normalised titles, ids, addresses or texts. A gold name is found if it is also among the names of the
+    evidence. If the item has several kinds of gold evidence, only the first kind in this list is used:
 
     - ``pages`` match the title of a piece of evidence;
     - ``documents`` match a piece's title, or the last part of its address (a PubMed id);
-    - ``urls`` match a piece's address, without scheme, "www." and query;
+    - ``urls`` match a piece's address; only the host without "www." and the path are compared;
     - ``texts`` match a piece if one text contains the other; case and the amount of white space are ignored.
 
     Args:
@@ -28,7 +29,7 @@ def gold_and_found(
         evidence: the evidence of a result document, without the texts given with the claim.
 
     Returns:
-        None if the item has none of these kinds.
+        The names of the gold evidence and the names found. None if the item has no gold evidence of these kinds.
     """
     named = gold_evidence or {}
     if pages := named.get("pages"):

@@ -1,7 +1,7 @@
-"""Queries with relevance judgements, and the corpora that they search.
+"""Reads queries with relevance judgements, and the corpora to search for relevant passages.
 
 A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (a
-`Query` on each line). The gold ids of a qrels file determine its corpus.
+`Query` on each line). The gold ids in a qrels file determine the corpora that the file belongs to.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 Scope = Literal["own", "union"]
 SCOPES: tuple[Scope, ...] = ("own", "union")
-"""Which passages are searched: those of the qrels file's own corpora (`own_corpora`), or those of all corpora."""
+"""The corpora that are searched: ``own`` for the corpora that a qrels file belongs to, ``union`` for all corpora."""
 
 
 class Gold(BaseModel):
-    """A passage that answers a query, and its relevance grade."""
+    """A passage that is relevant to a query, and its grade of relevance."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -31,7 +31,7 @@ class Gold(BaseModel):
 
 
 class Query(BaseModel):
-    """One line of a qrels file."""
+    """A query and its relevant passages: one line of a qrels file."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -62,19 +62,21 @@ class Row:
 
 
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
-    """The rows of a data folder: one for each qrels file and scope.
+    """The rows of a data folder: one row for each qrels file and scope.
 
-    If a qrels file's own corpora are all corpora, it has a single row for both scopes.
+    If a qrels file belongs to all corpora, both scopes search the same passages. Then the file has only one row, with
+    the first of ``scopes``.
 
     Args:
         folder: the data.
         split: the folder below ``qrels``.
-        names: names of qrels files, without their ending; all files of the split if none is named.
+        names: names of qrels files, without their ending; if empty, all files of the split are read.
         scopes: the scopes of the searches.
 
     Raises:
-        UserError: a folder, split or name does not exist, a line is malformed, a file contains no query, two different
-            passages have one id, or a gold id is in no corpus.
+        UserError: a folder, split or name does not exist, a file cannot be read, a line is malformed, a file contains
+            no query or a qid twice, two different passages have one id, or a gold id is in no corpus. Gold ids are
+            looked up only for the scope ``own``.
     """
     files = _jsonl_files(_subfolder(folder / "qrels", split), "qrels")
     for name in names:
@@ -114,13 +116,18 @@ def _jsonl_files(folder: Path, content: str) -> dict[str, Path]:
 
 
 def read_queries(file: Path) -> list[Query]:
-    """The queries of a qrels file.
+    """Read the queries of a qrels file.
 
     Raises:
-        UserError: a line is malformed (the error names file and line), a qid occurs twice, or there is no query.
+        UserError: the file cannot be read, a line is malformed (the error names file and line), a qid occurs twice, or
+            there is no query.
     """
     queries: dict[str, Query] = {}
-    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({error.strerror}).", kind="missing_file") from error
+    for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
         query = parse_query(line, f"{file.name}, line {number}")
@@ -132,10 +139,14 @@ def read_queries(file: Path) -> list[Query]:
 
 
 def parse_query(line: bytes, where: str) -> Query:
-    """Parse the query in a line.
+    """Parse a line of a qrels file.
+
+    Args:
+        line: the line.
+        where: the file and the number of the line, for the error.
 
     Raises:
-        UserError: the line is malformed; ``where`` names file and line in the error.
+        UserError: the line is malformed.
     """
     try:
         return Query.model_validate_json(line)
@@ -150,16 +161,16 @@ def parse_query(line: bytes, where: str) -> Query:
 
 
 def read_corpus(file: Path) -> dict[str, Passage]:
-    """The passages of a corpus file by id.
+    """Read the passages of a corpus file, by id.
 
     Raises:
-        UserError: a line is malformed, or two different passages have one id.
+        UserError: the file cannot be read, a line is malformed, or two different passages have one id.
     """
     return _passages_by_id(read_passages(file), file.name)
 
 
 def join_passages(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passage]]) -> dict[str, Passage]:
-    """Join the passages of several corpora.
+    """Join the passages of the corpora with these names, by id.
 
     Raises:
         UserError: two different passages have one id.
@@ -176,7 +187,15 @@ def _passages_by_id(passages: Iterable[Passage], where: str) -> dict[str, Passag
 
 
 def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
-    """The corpora that qrels belong to: the first that has every gold passage, else all that have at least one.
+    """The names of the corpora that a qrels file belongs to.
+
+    If any corpus contains all gold passages, this is only the first such corpus. Otherwise, these are all corpora with
+    at least one gold passage.
+
+    Args:
+        name: the name of the qrels file, for the error.
+        queries: the queries of the file.
+        corpora: the passages of each corpus, by id.
 
     Raises:
         UserError: a gold passage is in no corpus.
@@ -186,8 +205,7 @@ def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mappi
         some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         raise UserError(
             f"No file in corpus/ contains {count_with_noun(len(unknown), 'passage')} that the qrels {name} name: "
-            f"{some}. "
-            "Add the corpus that they come from.",
+            f"{some}. Add the corpus that they come from.",
             kind="invalid_file",
         )
     complete = [file for file, passages in corpora.items() if ids <= passages.keys()]

@@ -1,4 +1,4 @@
-"""Items made from the records of a benchmark, and readers for one field of a record.
+"""Records and items of benchmarks, and functions that read single fields of a record.
 
 A record is an object as its benchmark publishes it. For each benchmark, a reader (in `records_claims`, `records_choice`
 or `records_answers`) makes an `Item` from a record, or raises `InvalidRecord` or `SkippedRecord`.
@@ -15,24 +15,25 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Record:
-    """An object from a file or from a dataset on the Hub, with its place there."""
+    """An object from a file or from a dataset on the Hub, and the place where it was found."""
 
     fields: Mapping[str, Any]
     where: str
-    """Its place in error messages, such as ``fever.jsonl, line 3``."""
+    """The place for error messages, such as ``fever.jsonl, line 3``."""
     index: int = 0
-    """Its place in its file, from 0."""
+    """The record's position in its file or dataset, from 0."""
     file: str = ""
-    """Its file within the folder, without the ending."""
+    """The path of the record's file within the user's folder, without the ending; empty for the Hub."""
     id: str = ""
-    """Its id from the list of ids beside its file, or from its row in a file of claims; else empty."""
+    """The record's id in the list of ids beside the file, or in a file of claims; empty if neither has one."""
 
 
 @dataclass(frozen=True)
 class Item:
     """One claim or question of a benchmark, with the data to score answers.
 
-    The system under test sees only ``claim``, ``options``, ``labels``, ``given``, ``claim_date`` and ``speaker``.
+    Prompts show only ``claim``, ``options``, ``labels``, ``given``, ``claim_date`` and ``speaker``. The debate also
+    gets the task and ``published_before``, but no other field.
     """
 
     claim: str
@@ -40,7 +41,7 @@ class Item:
     """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: one label or letter of the task,
     all accepted short answers, or one number or expression."""
     options: tuple[str, ...] = ()
-    """The texts of the options, lettered from A."""
+    """The texts of the options; the first option has the letter A."""
     task: str = ""
     """A key of `moot.nodes._texts.task.TASKS` if the item's task differs from its benchmark's."""
     labels: tuple[str, ...] = ()
@@ -49,13 +50,13 @@ class Item:
     stratum: str = ""
     """The class of items for which the benchmark reports a separate score: a subject, a type, a number of hops."""
     group: str = ""
-    """A name shared by items that are not independent, such as items on one page; empty for independent items."""
+    """A name shared by items that depend on each other, such as items about one page; empty for independent items."""
     claim_date: str | None = None
     """The ISO date of the claim, shown to the system."""
     speaker: str | None = None
     """The speaker of the claim, shown to the system."""
     published_before: str | None = None
-    """The ISO day of the claim. Evidence from this day or later could reveal the answer."""
+    """The ISO day of the claim. Evidence from this day or later could reveal the answer, so searches leave it out."""
     gold_evidence: Mapping[str, Any] | None = None
     """Gold evidence for measuring retrieval, as plain JSON; never shown to the system. Each benchmark has some of these
     keys:
@@ -63,9 +64,9 @@ class Item:
     - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``: addresses of gold pages;
       ``texts``: gold sentences or paragraphs;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
-    - ``sentences``: for each text in ``given`` the offsets of its sentences, in code points (HotpotQA's supporting
+    - ``sentences``: for each text in ``given``, the offsets of its sentences, in code points (HotpotQA's supporting
       facts);
-    - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
+    - ``questions``: the questions of a fact-checker with their answers, as [{question, answers}] (AVeriTeC).
     """
     given: tuple[tuple[str, str], ...] = ()
     """(title, text) of each text that comes with the claim or question, such as LongBench's documents, HotpotQA's
@@ -76,7 +77,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Reading:
-    """Items, and notes about their records: how many are left out for which reason, and duplicates."""
+    """Items, and notes for users: for example, how many records are left out, and why."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
@@ -87,19 +88,19 @@ class InvalidRecord(Exception):  # noqa: N818 - says what is wrong with a record
 
 
 class SkippedRecord(Exception):  # noqa: N818 - says why a record is left out
-    """A valid record that cannot be used as an item; the text is the reason, and notes count the records by reason."""
+    """A record that is valid, but cannot be used as an item; the text is the reason. Notes count records by reason."""
 
 
 UNLABELLED = "no gold answer, as in test sets"
 
 
 def text_field(record: Record, *names: str) -> str:
-    """The first of several fields that the record has, as a text without surrounding white space.
+    """The first of the named fields that is not None, as a text without surrounding white space.
 
     A number becomes a text.
 
     Raises:
-        InvalidRecord: the record has none of the fields, or the first one is empty, or is neither a text nor a number.
+        InvalidRecord: all named fields are missing or None, or the value is empty, or neither a text nor a number.
     """
     found = optional_field(record, *names)
     if not found:
@@ -110,7 +111,7 @@ def text_field(record: Record, *names: str) -> str:
 
 
 def optional_field(record: Record, *names: str) -> str:
-    """As `text_field`, but empty if the record has none of the fields or the first one is empty.
+    """As `text_field`, but an empty text if all named fields are missing or None, or if the value is empty.
 
     Raises:
         InvalidRecord: the value is neither a text nor a number.
@@ -123,10 +124,14 @@ def optional_field(record: Record, *names: str) -> str:
 
 
 def to_text(value: Any, name: str) -> str:
-    """Convert a text or a number to a text.
+    """Convert a text or a number to a text without surrounding white space.
+
+    Args:
+        value: the value of a field.
+        name: the field's name, for the error.
 
     Raises:
-        InvalidRecord: the value is neither; the error names the field ``name``.
+        InvalidRecord: the value is neither a text nor a number. Truth values are not numbers.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidRecord(f"the field {name} is neither a text nor a number")
@@ -137,7 +142,7 @@ def gold_answer(record: Record, *names: str) -> str:
     """As `text_field`, for the field with the gold answer.
 
     Raises:
-        SkippedRecord: there is no gold answer.
+        SkippedRecord: the gold answer is missing or empty.
         InvalidRecord: the gold answer is neither a text nor a number.
     """
     if not (found := optional_field(record, *names)):
@@ -147,7 +152,13 @@ def gold_answer(record: Record, *names: str) -> str:
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """Within this context, errors in reading a nested field become `InvalidRecord` with the field's name."""
+    """Context manager: errors in reading a nested field become `InvalidRecord`, which names the field.
+
+    Such errors are TypeError, LookupError, AttributeError and ValueError.
+
+    Args:
+        name: the field's name.
+    """
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
@@ -155,7 +166,7 @@ def published_shape(name: str) -> Iterator[None]:
 
 
 def drop_empty(**parts: Any) -> dict[str, Any] | None:
-    """The arguments that are not empty, as an item's gold evidence; None if all are empty."""
+    """Make an item's gold evidence from the parts that are not empty; None if all parts are empty."""
     return {name: part for name, part in parts.items() if part} or None
 
 
@@ -170,7 +181,10 @@ def page_title(name: str) -> str:
 
 
 def group_name(shared: str) -> str:
-    """A group name for items that share a text, such as a paragraph: a digest of it; empty if the text is empty."""
+    """The group name of items that share a text, such as a paragraph.
+
+    The name is a digest of the text. It is empty if the text is empty.
+    """
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
 
@@ -179,5 +193,5 @@ ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\
 
 
 def unique_titles(pairs: Any) -> list[str]:
-    """The pages (or documents) in pairs of [page, sentence], each once, in order."""
+    """The titles in pairs of [title, sentence], in order and without repetitions."""
     return list(dict.fromkeys(page for page, _ in pairs))

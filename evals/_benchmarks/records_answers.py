@@ -1,8 +1,8 @@
-"""Records of questions whose answers are short texts, numbers or expressions.
+"""Reads records of questions whose answers are short texts, numbers or expressions.
 
-Each reader makes an item from a record, and raises `InvalidRecord` or `SkippedRecord`
-(`moot.evals._benchmarks.records`). Its docstring shows the fields of a record as published and, if it differs, as in
-the dataset on the Hub. Worked solutions are dropped.
+Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
+(`moot.evals._benchmarks.records`). Its docstring shows the fields of a published record, and the fields on the Hub if
+they differ. Worked solutions are dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONGBENCH = (
     *("narrativeqa", "qasper", "multifieldqa_en", "multifieldqa_zh"),
     *("hotpotqa", "2wikimqa", "musique", "dureader"),
 )
-"""LongBench's subsets of question answering: first those over one document, then those over several.
+"""LongBench's subsets of question answering: first with one document per question, then with several.
 
 multifieldqa_zh and dureader are in Chinese.
 """
@@ -49,7 +49,7 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
         name: the field's name or description, for errors.
 
     Raises:
-        SkippedRecord: there is no answer.
+        SkippedRecord: there is no answer, or all answers are empty.
         InvalidRecord: an answer is neither a text nor a number.
     """
     answers = [to_text(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
@@ -59,9 +59,10 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
 
 
 def triviaqa(record: Record) -> Item:
-    """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in lower case; or {id, question, golden_answers}.
+    """Read a record {QuestionId, Question, Answer: {Value, Aliases}}.
 
-    In some copies, questions still have the quotation marks of a CSV file; these are removed.
+    On the Hub, a record is {question_id, question, answer: {value, aliases}}. In another copy, it is {id, question,
+    golden_answers}. In some copies, questions still have the quotation marks of a CSV file, which are removed.
     """
     found = record.fields.get("golden_answers")
     if found is None:
@@ -79,7 +80,8 @@ def triviaqa(record: Record) -> Item:
 def without_csv_quotes(question: str) -> str:
     """Remove the quotation marks of a CSV file from a question: ``"Who sang ""Lola""?"`` becomes ``Who sang "Lola"?``.
 
-    A question without doubled quotation marks inside is unchanged.
+    A question is changed only if it begins and ends with a quotation mark, and the quotation marks inside are all
+    doubled. It is unchanged if there are none inside.
     """
     inside = question[1:-1]
     is_quoted = len(question) > 1 and question[0] == question[-1] == '"'
@@ -89,16 +91,16 @@ def without_csv_quotes(question: str) -> str:
 
 
 def nq_open(record: Record) -> Item:
-    """{question, answer: [text]}, without ids."""
+    """Read a record {question, answer: [text]}, which has no id."""
     return Item(gold=accepted_answers(record.fields.get("answer"), "answer"), claim=text_field(record, "question"))
 
 
 def hotpotqa(record: Record) -> Item:
-    """{_id, question, answer, type, supporting_facts: [[title, sentence]], context: [[title, [sentence]]]}.
+    """Read a record {_id, question, answer, type, supporting_facts, context}.
 
-    On the Hub, supporting_facts is {title: [...], sent_id: [...]}, and context is {title: [...], sentences: [...]}.
-    ReAct's copy has neither of these fields, and no ids. The context is not given to the system, which has to search
-    all of Wikipedia.
+    supporting_facts is [[title, sentence number]], and context is [[title, [sentence]]]. On the Hub, supporting_facts
+    is {title: [...], sent_id: [...]}, and context is {title: [...], sentences: [...]}. ReAct's copy has neither of the
+    two fields, and no ids. The context is not given to the system, which has to search all of Wikipedia.
     """
     gold = accepted_answers(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):
@@ -113,7 +115,11 @@ def hotpotqa(record: Record) -> Item:
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, with the record's paragraphs (gold paragraphs and distractors) as given texts, if it has any."""
+    """As `hotpotqa`, but the record's paragraphs (gold paragraphs and distractors) are given texts.
+
+    If the record also has supporting facts, its gold evidence gets the offsets of the sentences. A record without
+    paragraphs is read as by `hotpotqa`.
+    """
     item = hotpotqa(record)
     with published_shape("context"):
         paragraphs = [
@@ -131,12 +137,13 @@ def hotpotqa_distractor(record: Record) -> Item:
     item = with_paragraphs(record)
     if not item.given:
         raise InvalidRecord(
-            "the field context is missing: this benchmark needs the paragraphs of the distractor setting"
+            "the field context has no paragraphs: this benchmark needs the paragraphs of the distractor setting"
         )
     return item
 
 
 def _title_pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
+    """Pairs of a title and a value, from a list of pairs or from the Hub's columns ``title`` and ``second``."""
     if isinstance(found, dict):
         return list(zip(found["title"], found[second], strict=True))
     return [(first, rest) for first, rest in found or []]
@@ -149,9 +156,12 @@ def _add_spaces(sentences: Sequence[str]) -> Iterator[str]:
 
 
 def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the questions of an article: {title, paragraphs: [{context, qas: [{id, question, answers}]}]}.
+    """Yield the questions of an article {title, paragraphs: [{context, qas: [{id, question, answers}]}]}.
 
-    An object without paragraphs is itself a question.
+    An object without the field ``paragraphs`` is itself a question.
+
+    Raises:
+        InvalidRecord: ``paragraphs`` does not have the published shape.
     """
     if "paragraphs" not in fields:
         yield fields
@@ -163,15 +173,16 @@ def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def squad(record: Record) -> Item:
-    """{id, question, answers: [{text}], title, context}; on the Hub, answers is {text: [...]}.
+    """Read a record {id, question, answers: [{text}], title, context}.
 
-    The context, a paragraph, is gold evidence and is not shown to the system.
+    On the Hub, answers is {text: [...]}. The context is a paragraph. It is gold evidence, and is not shown to the
+    system.
     """
     with published_shape("answers"):
         found = record.fields["answers"]
         answers = list(found["text"]) if isinstance(found, dict) else [part["text"] for part in found]
     if not answers:
-        raise SkippedRecord("no answer in its text (SQuAD 2.0)")
+        raise SkippedRecord("no answer in the paragraph (SQuAD 2.0)")
     title, context = optional_field(record, "title"), optional_field(record, "context")
     return Item(
         gold=accepted_answers(answers, "with the answers"),
@@ -183,13 +194,13 @@ def squad(record: Record) -> Item:
 
 
 def longbench(record: Record) -> Item:
-    """{_id, input, context, answers: [text], dataset}.
+    """Read a record {_id, input, context, answers: [text], dataset}.
 
     The context is a given text, because the questions cannot be answered without it.
     """
     subset = text_field(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
-        raise SkippedRecord("of a subset that is not question answering")
+        raise SkippedRecord("a subset without question answering")
     context = text_field(record, "context")
     return Item(
         gold=accepted_answers(record.fields.get("answers"), "answers"),
@@ -205,9 +216,10 @@ def longbench(record: Record) -> Item:
 
 
 def gsm8k(record: Record) -> Item:
-    """{question, answer: a solution, #### and a number}, without ids.
+    """Read a record {question, answer}, which has no id.
 
-    The stratum is the number of calculations in the solution, which are marked with <<.
+    The answer is a solution, then #### and a number. The stratum is the number of calculations in the solution, each of
+    which begins with <<.
     """
     solution = gold_answer(record, "answer")
     before, mark, number = solution.rpartition("####")
@@ -217,7 +229,7 @@ def gsm8k(record: Record) -> Item:
 
 
 def gsm_ic(record: Record) -> Item:
-    """{original_question, new_question, answer, n_steps}, without ids."""
+    """Read a record {original_question, new_question, answer, n_steps}, which has no id."""
     steps = optional_field(record, "n_steps")
     return Item(
         gold=(gold_answer(record, "answer"),),
@@ -228,7 +240,10 @@ def gsm_ic(record: Record) -> Item:
 
 
 def math(record: Record) -> Item:
-    """{problem, solution (with the answer in a box), type or subject, level}; MATH-500 also: answer, unique_id."""
+    """Read a record {problem, solution, type or subject, level}, whose solution has the answer in a box.
+
+    Records of MATH-500 also have the fields answer and unique_id, and need no solution.
+    """
     gold = optional_field(record, "answer")
     return Item(
         gold=(gold or last_box(gold_answer(record, "solution")),),
@@ -239,7 +254,7 @@ def math(record: Record) -> Item:
 
 
 def last_box(solution: str) -> str:
-    r"""The contents of the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
+    r"""The contents of the last box in a solution, such as ``\boxed{\frac{1}{2}}`` or ``\boxed 2``.
 
     Raises:
         InvalidRecord: there is no box, or the last box is not closed.

@@ -1,8 +1,8 @@
-"""Records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
+"""Reads records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
 
-Each reader makes an item from a record, and raises `InvalidRecord` or `SkippedRecord`
-(`moot.evals._benchmarks.records`). Its docstring shows the fields of a record as published and, if it differs, as in
-the dataset on the Hub. The options of an item have the letters A, B, C and so on, whatever labels the record uses.
+Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
+(`moot.evals._benchmarks.records`). Its docstring shows the fields of a published record, and the fields on the Hub if
+they differ. The options of an item have the letters A, B, C and so on, whatever labels the record uses.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
 
     Raises:
         SkippedRecord: there are fewer than two options (as in a few records of MMLU-Pro), or an option is empty.
-        InvalidRecord: there is no option with the index ``right``; the index is above 25, so that no letter is left; or
-            an option is neither a text nor a number.
+        InvalidRecord: no option has the index ``right``; the index is above 25, so there is no letter for it; or an
+            option is neither a text nor a number.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
@@ -57,14 +57,17 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
 
 
 def _index_of(labels: Sequence[str], label: str) -> int:
-    """The index of a label; -1 if it is absent. If ``labels`` is a text, each of its letters is a label."""
+    """The index of a label; -1 if it is absent. If ``labels`` is a text, each of its characters is a label."""
     return list(labels).index(label) if label in list(labels) else -1
 
 
 def medqa(count: int) -> Callable[[Record], Item]:
-    """Make a reader for a number of options: {question, options: {letter: text}, answer_idx, answer, meta_info}.
+    """Make a reader of records {question, options: {letter: text}, answer_idx, answer, meta_info}.
 
     On the Hub, options may be [{key, value}].
+
+    Args:
+        count: the number of options; the reader refuses records with another number.
     """
 
     def read(record: Record) -> Item:
@@ -91,7 +94,10 @@ def medqa(count: int) -> Callable[[Record], Item]:
 
 
 def medmcqa(record: Record) -> Item:
-    """{id, question, opa to opd, cop: 1 to 4, subject_name}; on the Hub cop is a label, a to d."""
+    """Read a record {id, question, opa, opb, opc, opd, cop, subject_name}.
+
+    cop is the number of the right option, from 1 to 4. On the Hub, it is a letter from a to d.
+    """
     right = gold_answer(record, "cop")
     return make_choice_item(
         text_field(record, "question"),
@@ -103,36 +109,41 @@ def medmcqa(record: Record) -> Item:
 
 
 def mmlu(record: Record) -> Item:
-    """A row without header: question, A to D, letter. On the Hub {question, subject, choices, answer: letter or 0-3}.
+    """Read a row with the fields in `MMLU_COLUMNS`: the question, four options, and the letter of the answer.
 
-    The subject is the field ``subject``, else the first part of the record's id (``anatomy:40``), else the first part
-    of the file's name (``anatomy_test.csv``).
+    On the Hub, a record is {question, subject, choices, answer}. There, the answer may also be a number from 0 to 3.
+
+    The stratum is the subject. It comes from the field ``subject``, otherwise from the record's id (``anatomy:40``),
+    otherwise from the file's name (``anatomy_test.csv``). If none of these has a subject, the stratum is empty.
     """
     right = gold_answer(record, "answer")
     with published_shape("choices"):
         options = list(record.fields["choices"] if "choices" in record.fields else map(record.fields.get, "ABCD"))
     subject = optional_field(record, "subject") or record.id.rpartition(":")[0]
     file = record.file.rpartition("/")[2]
-    named = next((file.removesuffix(end) for end in ("_test", "_val", "_dev") if file.endswith(end)), "")
+    in_name = next((file.removesuffix(end) for end in ("_test", "_val", "_dev") if file.endswith(end)), "")
     return make_choice_item(
         text_field(record, "question"),
         options,
         _index_of("ABCD" if right.isalpha() else "0123", right),
-        id=f"{named}:{record.index}" if named and not subject else "",
-        stratum=subject or named,
+        id=f"{in_name}:{record.index}" if in_name and not subject else "",
+        stratum=subject or in_name,
     )
 
 
 def mmlu_med(record: Record) -> Item:
-    """As `mmlu`, but records of other subjects than the six medical ones are left out."""
+    """As `mmlu`, but records of subjects that are not in `MEDICAL` are skipped. Records without a subject are kept."""
     item = mmlu(record)
     if item.stratum and item.stratum not in MEDICAL:
-        raise SkippedRecord("of another subject than the six medical ones")
+        raise SkippedRecord("another subject than the six of MMLU-Med")
     return item
 
 
 def mmlu_pro(record: Record) -> Item:
-    """{question_id, question, options: 1 to 10 texts, answer: a letter, answer_index, category, cot_content}."""
+    """Read a record {question_id, question, options, answer, answer_index, category, cot_content}.
+
+    options are 1 to 10 texts, and answer is a letter.
+    """
     letter = gold_answer(record, "answer")
     with published_shape("options"):
         options = list(record.fields["options"])
@@ -152,9 +163,9 @@ GPQA_OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "I
 
 
 def gpqa(record: Record) -> Item:
-    """{Question, Correct Answer, Incorrect Answer 1 to 3, Record ID, High-level domain}.
+    """Read a record {Question, Correct Answer, Incorrect Answer 1 to 3, Record ID, High-level domain}.
 
-    The right answer comes first in every record, so the options are shuffled; the order depends only on the question.
+    The right answer comes first in every record, so the options are shuffled. Their order depends only on the question.
     """
     gold_answer(record, GPQA_OPTIONS[0])
     question = text_field(record, "Question")
@@ -170,9 +181,10 @@ def gpqa(record: Record) -> Item:
 
 
 def arc(record: Record) -> Item:
-    """{id, question: {stem, choices: [{text, label}]}, answerKey}; on the Hub {question, choices: {text, label}}.
+    """Read a record {id, question: {stem, choices: [{text, label}]}, answerKey}.
 
-    Labels are A to D, or 1 to 4; a few questions have three or five options.
+    On the Hub, a record is {id, question, choices: {text: [...], label: [...]}, answerKey}. Labels are A to D, or 1 to
+    4. A few questions have three or five options.
     """
     key = gold_answer(record, "answerKey")
     with published_shape("question"):

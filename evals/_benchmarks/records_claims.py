@@ -1,8 +1,8 @@
-"""Records of claims with one label each: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
+"""Reads records of claims with one label each: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
 
-Each reader makes an item from a record, and raises `InvalidRecord` or `SkippedRecord`
-(`moot.evals._benchmarks.records`). Its docstring shows the fields of a record as published and, if it differs, as in
-the dataset on the Hub.
+Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
+(`moot.evals._benchmarks.records`). Its docstring shows the fields of a published record, and the fields on the Hub if
+they differ.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from moot.nodes._texts.answers import fold_label, spellings
 from moot.nodes._texts.task import make_task
 
 ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")
-"""An evidence id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
+"""Pattern of FEVEROUS's evidence ids: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
 DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
+"""Pattern of AVeriTeC's dates: day, month and year."""
 
 
 def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
-    """The gold label in the task's spelling.
+    """The gold label in the task's spelling, as a tuple for `Item.gold`.
 
     Args:
         record: the record.
@@ -49,42 +50,47 @@ def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
         names: the fields that may contain the label; by default ``label``.
 
     Raises:
-        SkippedRecord: there is no label.
-        InvalidRecord: the value is not one of the task's labels.
+        SkippedRecord: the label is missing or empty.
+        InvalidRecord: the value is not a spelling of one of the task's labels.
     """
     found = gold_answer(record, *(names or ("label",)))
-    if (known := _label_spellings(task).get(fold_label(found))) is None:
-        labels = ", ".join(dict.fromkeys(_label_spellings(task).values()))
+    if (known := _labels_by_spelling(task).get(fold_label(found))) is None:
+        labels = ", ".join(dict.fromkeys(_labels_by_spelling(task).values()))
         raise InvalidRecord(f"the label {found[:80]!r} is not one of {labels}")
     return (known,)
 
 
 @lru_cache
-def _label_spellings(task: str) -> dict[str, str]:
-    """The task's label for each of its spellings."""
+def _labels_by_spelling(task: str) -> dict[str, str]:
+    """The labels of a task by their normalised spellings."""
     return spellings(make_task(task))
 
 
 def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Make a reader that leaves out records whose label is not one of the two labels of a task."""
+    """Make a reader that skips records whose label is not one of the two labels of a task.
 
-    def read_two(record: Record) -> Item:
+    Args:
+        read: reads a record.
+        task: the task with two labels. The items get its spelling of the labels.
+    """
+
+    def read_if_known(record: Record) -> Item:
         item = read(record)
-        known = _label_spellings(task).get(fold_label(item.gold[0]))
+        known = _labels_by_spelling(task).get(fold_label(item.gold[0]))
         if known is None:
-            raise SkippedRecord(f"labelled {item.gold[0]}, which this benchmark leaves out")
+            raise SkippedRecord(f"the label {item.gold[0]}, which this benchmark does not use")
         return replace(item, gold=(known,))
 
-    return read_two
+    return read_if_known
 
 
 # --- Wikipedia --------------------------------------------------------------------------------------------------------
 
 
 def fever(record: Record) -> Item:
-    """{id, label, claim, evidence: [[[annotation, evidence, page or null, sentence]]]}.
+    """Read a record {id, label, claim, evidence: [[[annotation, evidence, page or null, sentence]]]}.
 
-    The evidence is a list of alternative sets.
+    The evidence is a list of alternative sets. Pieces without a page are left out.
     """
     gold = gold_label(record, "fever")
     with published_shape("evidence"):
@@ -100,7 +106,13 @@ def fever(record: Record) -> Item:
 
 
 def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert the Hub's rows of FEVER, which have one sentence of evidence each, to records in the published shape."""
+    """Convert the Hub's rows of FEVER to records in the published shape.
+
+    Each row has at most one sentence of evidence. Rows with the same id are one record.
+
+    Raises:
+        KeyError: a row lacks a column.
+    """
     records: dict[Any, dict[str, Any]] = {}
     groups: dict[Any, dict[Any, list[Any]]] = {}
     for row in rows:
@@ -112,7 +124,10 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def fever_symmetric(record: Record) -> Item:
-    """{id, claim, evidence: a sentence, gold_label}. The label belongs to the claim together with the sentence."""
+    """Read a record {id, claim, evidence: a sentence, gold_label}.
+
+    The label belongs to the claim together with the sentence. The fields may also be named evidence_sentence and label.
+    """
     gold = gold_label(record, "fever", "gold_label", "label")
     sentence, claim = text_field(record, "evidence", "evidence_sentence"), text_field(record, "claim")
     return Item(
@@ -126,7 +141,10 @@ def fever_symmetric(record: Record) -> Item:
 
 
 def own_claim(record: Record) -> Item:
-    """{label, labels, claim, and the other fields of `moot.evals._benchmarks.claim_files.ClaimRow`}."""
+    """Read a row of the user's own claims, with the fields of `moot.evals._benchmarks.claim_files.ClaimRow`.
+
+    If the row names no labels, its label must be one of FEVER's three labels.
+    """
     row = record.fields
     labels = row["labels"]
     if not row["label"]:
@@ -135,7 +153,7 @@ def own_claim(record: Record) -> Item:
         gold = (row["label"],) if labels else gold_label(record, "fever")
     except InvalidRecord as error:
         raise InvalidRecord(
-            f"{error}. Write one of these, or name your own in a column `labels`, as in true|false"
+            f"{error}. Write one of these, or name your own labels in a column `labels`, as in true|false"
         ) from error
     return Item(
         claim=row["claim"],
@@ -151,9 +169,9 @@ def own_claim(record: Record) -> Item:
 
 
 def feverous(record: Record) -> Item:
-    """{id, claim, label, challenge, evidence: [{content: [element]}]}.
+    """Read a record {id, claim, label, challenge, evidence: [{content: [element]}]}.
 
-    In ProgramFC's copy, the evidence is a text with a line of title, tab and sentence for each piece.
+    In ProgramFC's copy, the evidence is a text. Each line of it has a title, a tab and a sentence.
     """
     gold = gold_label(record, "feverous")
     with published_shape("evidence"):
@@ -174,13 +192,21 @@ def feverous(record: Record) -> Item:
 
 
 def _parse_element(name: str) -> list[str]:
+    """The page and the element in an evidence id.
+
+    Raises:
+        ValueError: the id has another form.
+    """
     if not (match := ELEMENT.fullmatch(name)):
         raise ValueError(f"{name!r} is not an element of a page")
     return [page_title(match["page"]), match["element"]]
 
 
 def faviq(record: Record) -> Item:
-    """{id, claim, label, positive_evidence: {id, title, text}}; in newer releases, positive_evidence is a list."""
+    """Read a record {id, claim, label, positive_evidence: {id, title, text}}.
+
+    In newer releases, positive_evidence is a list of such objects.
+    """
     gold = gold_label(record, "faviq")
     with published_shape("positive_evidence"):
         found = record.fields.get("positive_evidence") or []
@@ -196,7 +222,10 @@ def faviq(record: Record) -> Item:
 
 
 def hover(record: Record) -> Item:
-    """{uid, claim, label, num_hops, supporting_facts: [[title, sentence]]}; on the Hub, a fact is {key, value}."""
+    """Read a record {uid, claim, label, num_hops, hpqa_id, supporting_facts: [[title, sentence]]}.
+
+    On the Hub, a fact is {key, value}.
+    """
     gold = gold_label(record, "hover")
     hops = optional_field(record, "num_hops")
     with published_shape("supporting_facts"):
@@ -216,9 +245,9 @@ def hover(record: Record) -> Item:
 
 
 def averitec(record: Record) -> Item:
-    """{claim, label, claim_date: D-M-YYYY or null, speaker, claim_types, questions: [{question, answers}]}.
+    """Read a record {claim, label, claim_date, speaker, claim_types, questions: [{question, answers}]}.
 
-    Records have no ids.
+    claim_date is a text D-M-YYYY, an ISO date or null. Records have no ids.
     """
     gold = gold_label(record, "averitec")
     with published_shape("questions"):
@@ -259,9 +288,10 @@ def _parse_day(text: str) -> str | None:
 
 
 def scifact(record: Record) -> Item:
-    """{id, claim, evidence: {document: [{sentences, label}]}}.
+    """Read a record {id, claim, evidence: {document: [{sentences, label}]}}.
 
-    The evidence is {} if there is not enough for a verdict. Test sets have no field ``evidence``.
+    If there is not enough evidence for a verdict, the field ``evidence`` is {}. Records of test sets do not have the
+    field, and are skipped.
     """
     with published_shape("evidence"):
         found = record.fields.get("evidence")
@@ -271,7 +301,7 @@ def scifact(record: Record) -> Item:
         sets = [[[document, n] for n in part["sentences"]] for document, part in parts]
         labels = {part["label"] for _, part in parts}
     if len(labels) > 1:
-        raise SkippedRecord("evidence of more than one label")
+        raise SkippedRecord("evidence with more than one label")
     fields = {**record.fields, "label": labels.pop() if labels else "NOT ENOUGH INFO"}
     return Item(
         gold=gold_label(Record(fields, record.where), "scifact"),
@@ -282,7 +312,13 @@ def scifact(record: Record) -> Item:
 
 
 def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert the Hub's rows of SciFact, which have one piece of evidence each, to records in the published shape."""
+    """Convert the Hub's rows of SciFact to records in the published shape.
+
+    Each row has at most one piece of evidence. Rows with the same id are one record.
+
+    Raises:
+        KeyError: a row lacks a column.
+    """
     records: dict[Any, dict[str, Any]] = {}
     for row in rows:
         record = records.setdefault(row["id"], {"id": row["id"], "claim": row["claim"], "evidence": {}})
@@ -293,12 +329,12 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check_covid(record: Record) -> Item:
-    """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
+    """Read a record {id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
     The label belongs to the claim together with the sentences in ``evidence_set``. Most claims with the label
-    NOTENOUGHINFO also occur word for word with another label; their sentences are not gold evidence. A system that gets
-    only the claim cannot give both labels (`moot.evals._benchmarks.records_items.best_possible_accuracy`), so
-    `with_sentences` adds the sentences.
+    NOTENOUGHINFO also occur, word for word, with another label. A system that gets only the claim cannot give both
+    labels (`moot.evals._benchmarks.records_items.best_possible_accuracy`), so `with_sentences` adds the sentences. If
+    the label is NOTENOUGHINFO, the document is gold evidence, but its sentences are not.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
@@ -330,15 +366,14 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
         The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
 
     Raises:
-        UserError: ``corpus.json`` cannot be read, or lacks an abstract or a sentence of a record (the error names the
-            record).
+        UserError: ``corpus.json`` cannot be read, or lacks a sentence of a record (the error names the record).
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)
     if corpus is None:
         return (
             records,
-            "there is no corpus.json near its file: claims come without the sentences that their labels are about",
+            "there is no corpus.json near the records: claims come without the sentences that their labels are about",
         )
     abstracts = {str(entry.fields.get("cord_id")): entry.fields for entry in read_file(corpus, corpus.name)}
     return [
@@ -358,7 +393,10 @@ def _add_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -
 
 
 def healthver(record: Record) -> Item:
-    """{id, evidence: a sentence, claim, label}. The label belongs to the claim together with the sentence."""
+    """Read a record {id, evidence: a sentence, claim, label}.
+
+    The label belongs to the claim together with the sentence.
+    """
     gold = gold_label(record, "healthver")
     sentence, claim = text_field(record, "evidence"), text_field(record, "claim")
     return Item(
@@ -372,7 +410,11 @@ def healthver(record: Record) -> Item:
 
 
 def pubmedqa(record: Record) -> Item:
-    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in lower case, with a field pubid."""
+    """Read a record {PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}.
+
+    On the Hub, a record is {pubid, question, context, long_answer, final_decision}. The contexts are not given to the
+    system.
+    """
     gold = gold_label(record, "pubmedqa", "final_decision")
     pmid = optional_field(record, "id", "pubid")
     return Item(

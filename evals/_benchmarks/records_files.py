@@ -1,4 +1,4 @@
-"""Records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
+"""Reads records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
 
 The contents of a file are not trusted: sizes are limited, and unreadable data raises an error that names its place.
 """
@@ -17,12 +17,12 @@ from moot.core.lazy import imported
 from moot.evals._benchmarks.records import InvalidRecord, Record
 
 LARGEST_FILE = 512 * 2**20
-"""Maximum size of a file in bytes; for a Parquet file, also maximum size of its unpacked data."""
+"""Maximum size of a file in bytes. For a Parquet file, this is also the maximum size of the unpacked data."""
 MOST_RECORDS = 1_000_000
 """Maximum number of lines of JSON Lines, rows of Parquet or of the Hub, and records of a folder."""
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
-"""Splits an object of a file into records: for example, a SQuAD article into its questions."""
+"""Splits an object of a file into the fields of records, for example a SQuAD article into its questions."""
 PlacedValue = tuple[Any, str]
 """A value in a file and its place, such as ``line 3``; the place is empty if the value is the whole file."""
 
@@ -38,14 +38,14 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
     If there is a file ``<stem>.ids.json`` in the same folder, it lists the records' ids.
 
     Args:
-        file: its name ends in .jsonl, .json, .csv or .parquet.
-        name: the file's name in errors: its path within the folder that the user named.
+        file: a file whose name ends in .jsonl, .json, .csv or .parquet.
+        name: the file's name for errors and records, such as its path within the user's folder.
         columns: names of the columns of a CSV file without a header.
-        expand: splits an object of the file that contains several records.
+        expand: splits an object that contains several records.
 
     Raises:
-        UserError: the file has another ending, is too large, cannot be read, or contains anything but records (the
-            error names the place); its list of ids does not fit; or a package for Parquet is missing.
+        UserError: the file has another ending, is too large, cannot be read, or contains a value that is not a record
+            (the error names the place); the list of ids is invalid or has another length; or pyarrow is missing.
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -124,7 +124,11 @@ def _parse_lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
 
 
 def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
-    """Read a list of records (alone or in a field ``data``), or an object with a record for each id; or JSON Lines."""
+    """Read the records of a JSON file.
+
+    The file contains a list, an object with the list in ``data`` or ``Data``, an object with a record for each id, or
+    JSON Lines. Any other value is one record, with an empty place.
+    """
     content = _decode(file.read_bytes(), name)
     try:
         value = json.loads(content, object_pairs_hook=_unique_keys)
@@ -156,7 +160,8 @@ def parse_json(content: str, where: str) -> Any:
     """Parse a JSON text.
 
     Raises:
-        UserError: the text is not JSON, or an object has a key twice; the error names the place ``where``.
+        UserError: the text is not JSON, is nested too deeply, or has an object with the same key twice. The error
+            names the place ``where``.
     """
     try:
         return json.loads(content, object_pairs_hook=_unique_keys)
@@ -222,10 +227,13 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """The label names of each column of numbered labels.
+    """The names of the labels in each column that stores labels as numbers.
 
     Args:
         metadata: the metadata that `datasets` writes into a Parquet file.
+
+    Returns:
+        The names by column; empty for other metadata.
     """
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
@@ -234,9 +242,9 @@ def label_names(metadata: Any) -> dict[str, list[str]]:
 
 
 def with_label_names(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Replace the numbers of labels in a row by the labels' names; a number without a name becomes None.
+    """Replace the numbers of labels in a row by the labels' names.
 
-    The Hub uses the number -1 for unlabelled records.
+    A number without a name becomes None. The Hub uses the number -1 for records without a label.
     """
     return {
         key: (names[key][value] if 0 <= value < len(names[key]) else None)

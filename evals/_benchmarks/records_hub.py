@@ -1,4 +1,4 @@
-"""Records from the Hugging Face Hub, read by the library `datasets`, which runs no code from datasets."""
+"""Reads records from the Hugging Face Hub with the library `datasets`, which runs no code of a dataset."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from moot.evals._benchmarks.records_files import MOST_RECORDS, with_label_names
 class Hub:
     """A dataset on the Hub.
 
-    ``converted``: whether to read the Hub's own conversion to Parquet, because the dataset is a script, which
-    `datasets` no longer runs. ``gather``: makes records from rows, if a record spans several rows.
+    ``converted``: whether to read the Hub's own conversion to Parquet. This is needed for datasets that are scripts,
+    because `datasets` no longer runs scripts. ``gather``: makes records from rows, if a record spans several rows.
     """
 
     dataset: str
@@ -38,6 +38,7 @@ def read_hub(hub: Hub) -> list[Record]:
 
     Raises:
         HubUnavailable: `datasets` is not installed or failed, or there are too many rows.
+        KeyError: a row lacks a column that ``gather`` needs.
     """
     try:
         load = imported("datasets").load_dataset

@@ -1,4 +1,4 @@
-"""Items from records, with checks of each item, and notes about records that are left out."""
+"""Makes items from records, checks each item, and writes notes about records that are left out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from moot.evals._benchmarks.records_files import invalid
 from moot.nodes._texts.answers import LONGEST_ANSWER, read_answer
 from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
 
-SHOWN = 3
+MOST_PLACES = 3
 """Maximum number of places that a note names."""
 
 
 def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
-    """Convert records to items, with notes about records that are left out and about duplicates.
+    """Convert records to items, with notes about records that are left out, duplicates, and missing dates.
 
     Args:
         records: the records, in order.
-        convert: converts a record to an item.
-        task: a key of `moot.nodes._texts.task.TASKS`.
+        convert: converts a record to an item; may raise `InvalidRecord` or `SkippedRecord`.
+        task: the task of items that name no task; a key of `moot.nodes._texts.task.TASKS`.
         title: the benchmark's title, for errors.
 
     Raises:
@@ -51,20 +51,20 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
             left_out["a duplicate of another record"].append(record.where)
     notes = [
         f"{len(places)} of {len(records)} records left out: {reason} "
-        f"({'; '.join(places[:SHOWN])}{'; ...' if len(places) > SHOWN else ''})"
+        f"({'; '.join(places[:MOST_PLACES])}{'; ...' if len(places) > MOST_PLACES else ''})"
         for reason, places in left_out.items()
     ]
     if dropped_answers:
         notes.append(
-            f"{count_with_noun(dropped_answers, 'accepted answer')} left out: repeated, or not a valid answer, "
-            f"such as a single symbol or a text of more than {LONGEST_ANSWER} characters"
+            f"{count_with_noun(dropped_answers, 'accepted answer')} left out: repeated or invalid "
+            f"(for example, a single symbol or a text of more than {LONGEST_ANSWER} characters)"
         )
     found_items = tuple(items.values())
     return Reading(found_items, (*notes, *_duplicate_notes(found_items), *_date_notes(found_items)))
 
 
 def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
-    """An id for a record that has none: its index in its file.
+    """The id of a record without an id: the record's index in its file.
 
     If there are several files, the id is the file's name, followed by the index if the file has several records.
     """
@@ -74,11 +74,15 @@ def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
 
 
 def checked_item(item: Item, task_name: str) -> Item:
-    """Check that moot accepts an item, and return it with only the gold answers that moot can read.
+    """Check that moot accepts an item, and return it with only the gold answers that moot can read, each once.
+
+    Args:
+        item: the item.
+        task_name: the task of items that name no task.
 
     Raises:
         SkippedRecord: the claim or an option is too long for moot, or no gold answer can be read.
-        InvalidRecord: the claim is empty, or the task does not accept the options or labels.
+        InvalidRecord: the claim is empty or cannot be sent, or the task does not accept the options or labels.
     """
     if len(item.claim) > LONGEST_CLAIM:
         raise SkippedRecord(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
@@ -109,21 +113,21 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
     )
     if conflicting:
         given = all(item.given for found in conflicting for item in found)
-        reason = "each comes with a different text" if given else "no system can get both right"
+        reason = "each comes with a different text" if given else "no system can give all of them"
         notes.append(f"{count_with_noun(len(conflicting), 'question')} with different answers: {reason}")
     return notes
 
 
 def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
-    """The best possible accuracy of a system that gives identical questions the same answer.
+    """The best possible accuracy of a system that gives the same answer to identical questions.
 
     Args:
         items: the items of the evaluation.
         task: the benchmark's task.
 
     Returns:
-        The share of items whose right answer is the most frequent right answer to their question. None if this share is
-        1, if the task's answers are neither labels nor letters, or if there is no item.
+        The accuracy if each question gets its most frequent right answer. None if this accuracy is 1, if the task's
+        answers are neither labels nor letters, or if there is no item.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None
@@ -139,4 +143,4 @@ def _date_notes(items: Sequence[Item]) -> list[str]:
     missing = sum(item.published_before is None for item in items)
     if missing in (0, len(items)):
         return []
-    return [f"items without a date: {missing} of {len(items)}; for these, later evidence is not left out"]
+    return [f"items without a date: {missing} of {len(items)}; for these items, newer evidence is not left out"]

@@ -241,9 +241,8 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         name = " ".join(clean(claim.speaker).split())
         known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
         if name and not known:
-            run.ledger.warn(
-                "unknown_speaker", f"{name[:LONGEST_SHOWN]!r}, named as a claim's speaker, is not in the text."
-            )
+            problem = "is too long for a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
+            run.ledger.warn("unknown_speaker", f"{name[:LONGEST_SHOWN]!r}, named as a claim's speaker, {problem}.")
         found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
     return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 

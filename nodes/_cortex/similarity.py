@@ -108,7 +108,7 @@ async def rate_similarity(
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
     """A model's rating of each pair of outputs; the keys are from `pair`. One call for each pair, in parallel.
 
-    Pairs whose calls failed are left out, with a warning.
+    A pair is left out, with a warning, if the call failed for a reason that the user cannot correct.
 
     Args:
         claim: the claim of the debate.
@@ -117,7 +117,7 @@ async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn],
         run: the node's context; the model of the role `ROLE` rates.
 
     Raises:
-        UserError: no call to the model can succeed.
+        UserError: a call failed for a reason that the user can correct.
     """
     outputs, speaker = outputs_of(answers), await run.speaker(ROLE)
 
@@ -131,5 +131,9 @@ async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn],
     pairs = [*combinations(outputs, 2)]
     ratings = await all_at_once(rate(*names) for names in pairs)
     if any(value is None for value in ratings):
-        run.ledger.warn("similarity_missing", "A pair whose texts could not be compared keeps its last similarity.")
+        run.ledger.warn(
+            "similarity_missing",
+            "Some texts could not be compared. Their agents keep their last similarity, or count as equal if they have "
+            "none.",
+        )
     return {pair(*names): value for names, value in zip(pairs, ratings, strict=True) if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -26,13 +27,12 @@ LONGEST_NAME = 60
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
-    """The sources by the unique names of their tools."""
+    """The sources by the names of their tools. If two sources would have the same name, the later one gets a number."""
     tools: dict[str, str] = {}
     for source in sources:
-        name = base = safe_name(f"search_{source}")
-        while name in tools:
-            name = f"{base}_{sum(other.startswith(base) for other in tools) + 1}"
-        tools[name] = source
+        base = safe_name(f"search_{source}")
+        names = (f"{base}_{number}" for number in count(2))
+        tools[base if base not in tools else next(name for name in names if name not in tools)] = source
     return tools
 
 

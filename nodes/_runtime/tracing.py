@@ -112,7 +112,7 @@ def guard_traces() -> None:
     moot's graphs call this themselves. If you use moot's nodes in your own graph, call it once before the graph's first
     run.
     """
-    if run_trees._CLIENT is None and tracing_is_enabled():  # the public function would create LangSmith's own client
+    if run_trees._CLIENT is None and tracing_is_enabled():  # LangSmith's public getter would create a client
         langsmith.configure(client=Client())
 
 
@@ -316,12 +316,15 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None if the server does not return it, for example to a write-only key."""
+    """The id of a run's project; None if the server does not return it, for example to a write-only key. Blocking.
+
+    If it is None, LangSmith's warning about feedback without a project is silenced for the whole process.
+    """
     try:
         found: UUID = run.client.read_project(project_name=run.session_name).id
         return found
     except (LangSmithError, ValueError) as error:
-        log.debug("No project %s: %s", run.session_name, error)
+        log.debug("The id of the project %s could not be read: %s", run.session_name, error)
         warnings.filterwarnings("ignore", "Creating feedback for a run without", LangSmithWarning)
         return None
 

@@ -51,7 +51,7 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
-    """The origins of the evidence from which answers have a verified quote, each once. Blocking.
+    """The origins of the evidence that answers quote; only verified quotes count, and no origin is repeated. Blocking.
 
     Args:
         answers: turns with citations.

@@ -129,8 +129,9 @@ def decide_by_origins_node() -> Node:
     """Ends the debate with the answer of the largest consistent set of origins, by weight.
 
     Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict after a
-    tie, or if another origin contradicts a largest set of only one origin. The debate's ``metrics`` then have
-    ``abstained``, and the reason as ``undecided``: ``tie`` or ``contradicted``.
+    tie, or if the leading answer has only one origin and another origin contradicts it. Without a verdict, the debate's
+    ``metrics`` have the reason as ``undecided``: ``tie`` or ``contradicted``. If no origin gives a usable answer, the
+    debate fails.
     """
     vote = vote_node(
         "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS

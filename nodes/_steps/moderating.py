@@ -34,7 +34,7 @@ async def moderate(
     evidence: Sequence[Evidence] = (),
     prompt: str = PROMPT,
 ) -> ModeratorReply:
-    """The answer that a moderator prefers after a round, if any (Liang et al., arXiv:2305.19118): one call.
+    """Asks a moderator, in one call, which answer it prefers after a round, if any (Liang et al., arXiv:2305.19118).
 
     Args:
         claim: the claim of the debate.

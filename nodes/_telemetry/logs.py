@@ -14,7 +14,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError, UserError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
-from moot.core.telemetry.switch import needs_package
+from moot.core.telemetry.switch import missing_telemetry_package
 
 log = logging.getLogger("moot.debates")
 
@@ -32,7 +32,7 @@ def log_json() -> None:
     try:
         structlog = imported("structlog")
     except ModuleNotFoundError as error:
-        raise needs_package(error) from error
+        raise missing_telemetry_package(error) from error
     level = os.environ.get("LOG_LEVEL", "").strip().upper() or "INFO"
     if level not in logging.getLevelNamesMapping():
         raise UserError(f"LOG_LEVEL is {level!r}; it may be DEBUG, INFO, WARNING, ERROR.", kind="invalid_environment")

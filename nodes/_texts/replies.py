@@ -133,7 +133,7 @@ def answer_reply(
 
 
 def _reply_key(task: Task) -> str:
-    """A cache key: the JSON of a task without the claim's speaker and date, on which replies do not depend."""
+    """The cache key of a reply class: a task as JSON without the claim's speaker and date, which do not change it."""
     return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
 
 

@@ -204,7 +204,7 @@ def _answer_lines(turn: Turn, confidence: bool) -> list[str]:
 
 
 def show_citations(citations: Iterable[Citation]) -> list[str]:
-    """Citations, each with the result of its check, in their own tag; an empty list if there are none."""
+    """One block with all citations, which marks those that failed their check, as a list; empty without citations."""
     lines = [_citation_line(citation) for citation in citations]
     return [enclose("citations", lines)] if lines else []
 

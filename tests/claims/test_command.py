@@ -23,9 +23,10 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "line.txt"
 
 
-def test_the_configured_model_is_used_and_settings_without_effect_are_refused_only_as_options(
+def test_a_setting_without_effect_is_ignored_in_the_environment_and_refused_as_an_option(
     article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The model comes from the environment, too."""
     stub = start_stub(rules())
     monkeypatch.setenv("MOOT_MODEL", "openai:set")
     monkeypatch.setenv("MOOT_CORPUS", "of-debates")
@@ -56,8 +57,8 @@ def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: Start
     start_stub(rules(found=[{"quote": "It cost 412 million pounds", "speaker": ""}, *dropped], written=written))
     table = tmp_path / "found.csv"
     done = moot("claims", article, "--model", "openai:stub", "--out", table, "--set", "min_score=0")
-    assert "And 7 more: --json has them all." in done.stderr
-    assert "words like “last year” are left unchanged. Give it with --date" in done.stderr
+    assert "7 more were dropped: --json lists all." in done.stderr
+    assert "words like “last year” are left unchanged. Give the date with --date" in done.stderr
     tried = moot("batch", table, "--out", tmp_path / "verdicts", "--model", "openai:stub", "--graph", "rag")
     assert "These columns are not read" not in tried.stderr
     assert "or name another source in place of `web`, e.g." in tried.stdout

@@ -251,7 +251,7 @@ def test_a_claims_speaker_and_date_are_printed_and_stored(tmp_path: Path) -> Non
     assert (task["speaker"], task["claim_date"]) == ("Ada Byron", "2020-10-25")
 
 
-def test_dotted_keys_set_nested_settings_but_nothing_within_a_plain_value() -> None:
+def test_dotted_keys_set_nested_settings_and_are_refused_below_a_plain_value() -> None:
     pairs = ["models.judge.model=openai:a", "models.judge.temperature=0.5", "models.rag=openai:b", "k=5"]
     settings: Any = parse_settings(ToolMadSettings, pairs, {})
     assert (settings.models["judge"].temperature, settings.models["rag"], settings.k) == (0.5, "openai:b", 5)

@@ -79,7 +79,7 @@ class ServiceExperiment:
         return [reply.json()["status"] for reply in replies] if all(one.is_success for one in replies) else []
 
     def have_ended(self) -> bool:
-        """Whether all runs have ended; False if the server does not answer, too."""
+        """Whether all runs have ended. False without runs, or if the server gives no answer or an error."""
         found = self.statuses()
         return bool(found) and not {"pending", "running"} & {*found}
 

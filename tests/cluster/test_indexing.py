@@ -79,7 +79,7 @@ def test_a_worker_that_cannot_store_says_so(
         experiment.env["MOOT_CHROMA_URL"] = url
         assert index(experiment, texts, "entries").wait() == 3
         log = " ".join((experiment.folder / "log.txt").read_text().split())
-        assert "Set MOOT_CHROMA_URL for the workers, too. Fix this, then run the same command again" in log
+        assert "Set MOOT_CHROMA_URL in the environment of each worker. Fix this, then run the same command again" in log
         experiment.start_worker()
         experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
         assert index(experiment, texts, "entries").wait() == 0

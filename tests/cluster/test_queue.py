@@ -1,4 +1,4 @@
-"""The queue's tables in Postgres: rows, which end only once; the budget of a batch; the ledger."""
+"""The queue's tables in Postgres: rows, each of which can be ended only once; the budget of a batch; the ledger."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_batch_is_cancelled_shown_and_retried(server: Server, postgres: Postgr
     assert rows.assign("key1", worker) is None
     shown = moot("batch", "status", "--queue", server.url).stdout
     assert "claims.csv" in shown
-    assert "it was cancelled" in shown
+    assert "the batch was cancelled" in shown
     output = moot("batch", "retry", "0123", "--queue", server.url).stdout
     assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in output
     assert rows.assign("key1", worker) is not None

@@ -187,7 +187,7 @@ def test_a_long_wait_holds_for_its_model_in_all_processes_until_its_file_is_dele
         error = await call("day")
         assert error is not None
         assert error.retry_after == pytest.approx(7200, abs=60)
-        assert error.detail.startswith("http://127.0.0.1:1/v1 asked another process for a long wait. If it accepts")
+        assert error.detail.startswith("http://127.0.0.1:1/v1 asked another process for a long wait. If the endpoint")
         assert "secret" not in error.detail
         assert await call("hour") is None
         (file,) = (own_home / "waits").iterdir()

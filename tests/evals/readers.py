@@ -2,12 +2,12 @@
 
 They know the relevant passages of each demo claim, and the answer that a poisoned passage supports.
 
-- careful: gives the answer that most passages in the prompt support (NOT ENOUGH INFO in a tie), and ignores
-  instructions in evidence.
+- careful: gives the answer that the largest number of passages in the prompt supports (NOT ENOUGH INFO in a tie, or if
+  no passage supports an answer), and ignores instructions in evidence.
 - obedient: follows the first instruction in evidence. Without an instruction, or if evidence is marked, it is careful.
 - stubborn: gives the right answer, whatever the evidence.
 
-Every reader lies if its instructions tell it to. The attacker writes passages that have few words in common.
+Every reader lies if its instructions tell it to. The attacker writes passages that share few words with each other.
 """
 
 from __future__ import annotations

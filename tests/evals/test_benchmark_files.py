@@ -74,7 +74,7 @@ def test_the_place_of_a_broken_record_is_named_in_other_formats(tmp_path: Path) 
     table = tmp_path / "mmlu.csv"
     for row, problem in (
         (["Why?", "w", "x", "y", "A"], "5 columns"),
-        (["Why?", "w", "x", "y", "z", "F"], "not one of the 4"),
+        (["Why?", "w", "x", "y", "z", "F"], "not one of the first 4"),
     ):
         with table.open("w", newline="") as lines:
             csv.writer(lines).writerows([*rows[:56], row, *rows[57:]])
@@ -105,7 +105,7 @@ def test_unreadable_empty_and_large_files_are_refused(tmp_path: Path, monkeypatc
     assert "Unpack archives first" in error_of("fever", packed)
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
-    assert "no record that can be measured" in error_of("fever", empty)
+    assert "no usable record" in error_of("fever", empty)
     file = write_lines(tmp_path / "large.jsonl", claims())
     monkeypatch.setattr(records_files, "MOST_RECORDS", 50)
     assert "more than 50 lines" in error_of("fever", file)
@@ -161,7 +161,7 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
     for record in records:
         record.pop("label", None)
     message = error_of("fever", write_lines(tmp_path / "fever.jsonl", records))
-    assert "no record that can be measured; 6 of 6 records left out: no gold answer" in message
+    assert "no usable record; 6 of 6 records left out: no gold answer" in message
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
 def test_missing_dates_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("items without a date: 1 of 3; for these, later evidence is not left out",)
+    assert reading.notes == ("items without a date: 1 of 3; for these items, newer evidence is not left out",)
 
 
 def test_ids_are_read_from_a_list_beside_the_file(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_names_of_labels_are_read_from_a_parquet_files_metadata(tmp_path: Path) 
     assert [item.gold for item in reading.items] == [("A",), ("D",)]
     assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
     parquet.write_table(arrow.Table.from_pylist(rows), file)
-    assert error_of("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the 4 options")
+    assert error_of("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the first 4 options")
     file.write_bytes(b"PAR1 but no more")
     assert "not a readable Parquet file" in error_of("medmcqa", file)
 

@@ -90,7 +90,7 @@ def test_healthver_claims_come_with_the_sentence_that_their_label_is_about() -> 
     assert reading.notes == ("1 question with different answers: each comes with a different text",)
     binary = read_sample("healthver_binary", "healthver")
     assert [i.gold for i in binary.items] == [("REFUTE",), ("SUPPORT",)]
-    assert binary.notes[0].startswith("1 of 3 records left out: labelled Neutral")
+    assert binary.notes[0].startswith("1 of 3 records left out: the label Neutral")
 
 
 def test_gpqa_hides_the_position_of_the_right_answer() -> None:
@@ -113,7 +113,7 @@ def test_only_question_answering_tasks_of_longbench_are_read() -> None:
     ]
     assert reading.items[0].claim == "Who keeps the lamp?"
     assert reading.items[0].given == (("", "Chapter one. Old Bram keeps the lamp. Chapter two. He sleeps."),)
-    assert "of a subset that is not question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
+    assert "a subset without question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
 
 
 def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
@@ -281,7 +281,7 @@ def test_choices_are_read_in_other_formats(
         (
             "medqa_4opt",
             {"question": "?", "answer_idx": "E", "options": dict.fromkeys("ABCD", "x")},
-            "not one of the 4",
+            "not one of the first 4",
         ),
         ("medqa_4opt", {"question": "?", "answer_idx": "A", "options": dict.fromkeys("ABCDE", "x")}, "5 options"),
         ("medqa_5opt", {"question": "?", "answer_idx": "A", "options": dict.fromkeys("ABCD", "x")}, "4 options"),
@@ -293,14 +293,14 @@ def test_choices_are_read_in_other_formats(
         (
             "medmcqa",
             {"question": "?", "cop": 0, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
-            "not one of the 4",
+            "not one of the first 4",
         ),
         (
             "medmcqa",
             {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
             "neither a text nor",
         ),
-        ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "not one of the 2"),
+        ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "not one of the first 2"),
         ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices does not have the published shape"),
         ("mmlu_pro", {"question": "?", "options": ["x", "y"], "answer": "A", "answer_index": 1}, "different options"),
         ("arc_challenge", {"question": {"stem": "?"}, "answerKey": "A"}, "question does not have the published shape"),

@@ -89,10 +89,10 @@ def test_the_bootstrap_draws_whole_groups() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=12))
-def test_groups_of_one_item_equal_ungrouped_items(values: list[float]) -> None:
+def test_intervals_with_one_item_per_group_are_those_without_groups(values: list[float]) -> None:
     found, alone = cluster_bootstrap([[value] for value in values], mean_of), bootstrap(values)
     assert found.value == approx(alone.value)
-    if found.low is None:
+    if found.low is None:  # without spread, only the interval without groups has ends, which are equal
         assert len(set(values)) == 1
     else:
         assert (found.low, found.high) == approx((alone.low, alone.high))

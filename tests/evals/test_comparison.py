@@ -186,10 +186,10 @@ def test_bounds_of_scores_with_missing_items(tmp_path: Path) -> None:
     assert (row["missing"], row["accuracy_wrong"], row["lowest"], row["highest"]) == (7, 1 / 3, 0.1, 0.8)
 
 
-def test_an_inconclusive_trial_is_an_abstention_for_other_policies_than_its_own(tmp_path: Path) -> None:
+def test_an_inconclusive_trial_counts_as_an_abstention_in_the_table_of_policies(tmp_path: Path) -> None:
     inconclusive = debate(S, raw_verdict="INCONCLUSIVE", metrics={"panel": {}})
     made = study(tmp_path, trial=({"1": inconclusive, "4": debate(R)}, {}))
-    assert records(systems_table(made))["trial"]["abstained"] == 0  # its own policy turned INCONCLUSIVE into SUPPORTS
+    assert records(systems_table(made))["trial"]["abstained"] == 0  # the trial turned INCONCLUSIVE into SUPPORTS
     row = records(policies_table(made))["trial"]
     assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
 

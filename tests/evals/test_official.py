@@ -284,7 +284,7 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
     file = write_lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
     assert best_possible_accuracy(reading.items, "check_covid") == pytest.approx(2 / 3)
-    assert any("there is no corpus.json near its file" in note for note in reading.notes)
+    assert any("there is no corpus.json near the records" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
     run = await run_graph(tmp_path, "check_covid", file, "standard_prompting")
     assert run.ceiling == pytest.approx(2 / 3)

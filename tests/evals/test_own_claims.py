@@ -45,7 +45,7 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
         ("claim,label\nOne.,true\n", "line 2: the label 'true' is not one of .* column `labels`"),
         ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same labels in all rows"),
         ("claim,label,graph\nOne.,SUPPORTS,rag\n", "line 2: .*moot batch"),
-        ("claim,label\nOne.,\n", "no record that can be measured"),
+        ("claim,label\nOne.,\n", "no usable record"),
     ],
 )
 def test_files_that_cannot_be_measured_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -189,7 +189,7 @@ def test_disagreement_by_hand() -> None:
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, None)]])
-def test_disagreement_without_two_verdicts_is_unknown(documents: list[dict[str, Any]]) -> None:
+def test_disagreement_is_unknown_without_a_complete_panel_of_several_judges(documents: list[dict[str, Any]]) -> None:
     assert disagreement(documents) is None
 
 

@@ -179,8 +179,8 @@ def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartS
     assert row[:2] == (None, "RAGAS found nothing to judge")
 
 
-def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
-    """The endpoint answers for the first two samples, then refuses everything."""
+def test_a_refused_key_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
+    """The endpoint answers for the first two samples, then refuses the key."""
     start_stub(
         [
             question_rule("Why?") | {"times": 6},

@@ -253,7 +253,7 @@ def test_pictures_are_readable_on_white_and_on_black(report_folder: Path) -> Non
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
 
 
-def test_pictures_for_papers_are_black_reproducible_pdfs(report_folder: Path) -> None:
+def test_pdf_pictures_have_no_grey_no_date_and_no_type_3_fonts(report_folder: Path) -> None:
     files = list((report_folder / "pictures").glob("*.pdf"))
     assert {file.stem.rpartition("-")[2] for file in files} == PICTURES
     grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
@@ -265,7 +265,7 @@ def test_pictures_for_papers_are_black_reproducible_pdfs(report_folder: Path) ->
         parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
         drawn = b" ".join(zlib.decompressobj().decompress(part) for part in parts if part[:1] == b"x")
         assert b" m\n" in drawn
-        assert grey not in drawn  # grey on a screen, black on paper
+        assert grey not in drawn  # it is black on paper
 
 
 def test_no_two_points_look_the_same() -> None:

@@ -329,6 +329,12 @@ def test_missing_files_and_unusable_sources_are_named(data: Path, tmp_path: Path
         read_rows(data, "visible")
 
 
+def test_a_qrels_file_that_cannot_be_read_is_refused(data: Path) -> None:
+    (data / "qrels" / "visible" / "folder.jsonl").mkdir()
+    with pytest.raises(UserError, match=r"folder.jsonl cannot be read \(Is a directory\)"):
+        read_rows(data, "visible")
+
+
 def test_an_empty_qrels_file_is_refused(data: Path) -> None:
     (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
     with pytest.raises(UserError, match="contains no query"):

@@ -152,10 +152,10 @@ def test_gold_evidence_of_the_visible_samples() -> None:
 @needs_visible
 def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
     notes = {name: read_benchmark(name, VISIBLE).notes for name in QUESTION_FIELDS}
-    assert "66 of 200 records left out: labelled NOTENOUGHINFO" in notes["check_covid_binary"][0]
+    assert "66 of 200 records left out: the label NOTENOUGHINFO" in notes["check_covid_binary"][0]
     covid = notes["check_covid"]
-    assert covid[0] == "62 questions with different answers: no system can get both right"
-    assert covid[1].startswith("there is no corpus.json near its file")
+    assert covid[0] == "62 questions with different answers: no system can give all of them"
+    assert covid[1].startswith("there is no corpus.json near the records")
     assert "98 questions with different answers: each comes with a different text" in notes["fever_symmetric"][1]
     assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
     assert "3 accepted answers left out" in notes["triviaqa"][0]  # they are symbols

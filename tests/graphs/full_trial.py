@@ -267,7 +267,7 @@ def exhibits(prompt: str) -> str:
     return " ".join(exhibits_in(prompt))
 
 
-def roles_shown(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
+def requests_with(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
     """The role and the prompt of each request that contains all of these texts."""
     sent = [(r["model"], "\n".join(m["content"] for m in r["messages"])) for r in stub.requests()]
     return [(model.removeprefix("stub-"), prompt) for model, prompt in sent if all(text in prompt for text in texts)]

@@ -267,6 +267,7 @@ async def test_a_budget_includes_repeated_requests(start_stub: StartStub) -> Non
         document = await run("self_consistency", budget=budget)
         assert outcome(document)[:3] == ("failed", None, None)  # no sample gave an answer
         assert sum(tokens(document)) <= budget
+    assert len(document["calls"]) > len(sample_answers(document))  # with the larger budget, replies are requested again
 
 
 @pytest.mark.parametrize("budget", [5_000, None])

@@ -287,9 +287,10 @@ async def test_thresholds_of_recalibration_are_settings(start_stub: StartStub) -
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_known_sizes_scale_the_weights_unless_one_size_is_unknown(start_stub: StartStub) -> None:
-    known = {"parameters": 70e9, "tokens": 1.4e12}  # C = 0.51636
-    small = {"parameters": 1e9, "tokens": 1e11}  # L = 406.4 / 10^3.06 + 410.7 / 10^3.08 + 1.69 = 2.38556; C = 0.41919
+async def test_sizes_of_models_scale_the_weights_only_if_all_are_known(start_stub: StartStub) -> None:
+    known = {"parameters": 70e9, "tokens": 1.4e12}  # credibility C = 1 / L = 0.51636
+    # expected loss L = 406.4 / 10^3.06 + 410.7 / 10^3.08 + 1.69 = 2.38556; C = 0.41919
+    small = {"parameters": 1e9, "tokens": 1e11}
     cases: list[tuple[list[dict[str, Any]], tuple[float, float, float]]] = [
         ([known, known, known], (0.51636, 0.51636, 0.51636)),
         ([known, small, known], (0.51636, 0.41919, 0.51636)),

@@ -52,7 +52,7 @@ async def test_without_scoring_low_scores_are_not_the_reason_for_a_round(start_s
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), says("judge", "SUPPORTS")])
     await debate(scoring="all_rounds")
     second = stub.prompts("stub-rag")[2]
-    assert "every round is held here all the same" in second
+    assert "this debate runs all its rounds" in second
     assert "too low" not in second
     assert " < " not in second
 
@@ -95,7 +95,7 @@ async def test_a_debater_without_sources_or_given_texts_answers_from_its_own_kno
         assert ("SUPPORTS - the evidence shows that the claim is true" in prompt) != knows
         assert ("Say nothing that the evidence does not bear out" in prompt) != knows
         assert ("Change your answer if theirs is better founded" in prompt) == knows
-        assert ('Your evidence is what stands under "Evidence in front of you"' in prompt) != knows
+        assert ('Your evidence is the text under "Evidence in front of you"' in prompt) != knows
     assert ("(none: no search was made)" in vanilla) == known
 
 

@@ -87,7 +87,7 @@ async def test_a_debaters_fallback_does_not_serve_another_debater(
     assert document["status"] == "done"
 
 
-async def test_one_search_of_wikipedia_fills_the_pool_of_madke_and_no_demo_corpus_replaces_it(
+async def test_madke_fills_its_pool_with_one_search_if_wikipedia_replaces_the_web(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -96,6 +96,12 @@ async def test_one_search_of_wikipedia_fills_the_pool_of_madke_and_no_demo_corpu
     assert sources_read(document) == {("wikipedia", "wikipedia"), ("web", "wikipedia")}
     assert len(server.paths) == 2  # one search before the debate, one for the pool
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * len(document["evidence"])
+
+
+async def test_no_demo_corpus_replaces_wikipedia_if_it_fails_during_a_debate(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fails_later = starter(serve, monkeypatch)
     await fails_later(WIKIPEDIA, lambda n: web.Response(text=WIKIPEDIA.nothing) if n == 1 else web.Response(status=400))
     document = await debate("madke", model="openai:stub")

@@ -21,7 +21,7 @@ from tests.graphs.full_trial import (
     ids,
     names_of,
     near,
-    roles_shown,
+    requests_with,
     shared_trial,
     statements_in,
     trace,
@@ -195,18 +195,23 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Fini
     assert not find_turns(document, step="retrieve_premise")
 
 
-def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, FinishedTrial]) -> None:
-    fault, (document, stub) = unassisted
-    # The claim replaces a missing query, and the court refines none. All results are known exhibits, including A.
+def test_without_assisting_roles_the_claim_is_the_query(unassisted: tuple[str, FinishedTrial]) -> None:
+    _, (document, _) = unassisted
+    # All results are known exhibits, including A.
     searched = find_turns(document, step="discover")
     assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 4
     assert {(t["scores"]["novelty"], t["ended"]) for t in searched} == {(0, "redundancy")}
-    # A has no weight, so no counsel sees A, even if a search finds A again.
+
+
+def test_an_exhibit_without_a_weight_is_shown_only_to_judges(unassisted: tuple[str, FinishedTrial]) -> None:
+    """Exhibit A could not be weighed. Later searches find it again."""
+    fault, (document, stub) = unassisted
     weights = {NAMES[e["text"]]: (e.get("weight"), e["status"]) for e in document["evidence"]}
     assert weights == {"A": (None, "seed"), **dict.fromkeys("BCDE", (0.72, "admitted"))}
     [weighed] = [t for t in find_turns(document, step="weigh") if t["evidence_ids"] == ids("A")]
     assert [weighed[key] for key in ("relevance", "credibility", "scores", "outcome")] == [None, None, {}, fault]
-    assert {exhibits(p) for p in prompts(stub, "plaintiff", "argue")} == {"B C D E"}
+    for side in ("plaintiff", "defense"):
+        assert {exhibits(p) for p in prompts(stub, side, "argue")} == {"B C D E"}
     assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
@@ -305,7 +310,7 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
         ("defense", 1): (expert_testimony("defense", 1), "field defense primary 1")
     }
     for side in SIDES:  # prompts of the court and the expert have the subject and the reason
-        requests = roles_shown(stub, f"To clear up field {side} primary 1.")
+        requests = requests_with(stub, f"To clear up field {side} primary 1.")
         assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
     assert not turns(document, "testify", "switched")
 

@@ -23,7 +23,7 @@ from tests.graphs.full_trial import (
     full_trial,
     names_of,
     need_text,
-    roles_shown,
+    requests_with,
     shared_trial,
     statements_in,
 )
@@ -67,8 +67,8 @@ def three_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedT
 def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: FinishedTrial) -> None:
     document, stub = three_rounds
     assert (document["stop_reason"], document["rounds"]) == ("max_rounds", 3)
-    assert all(f"<claim>\n{CLAIM}\n</claim>" in prompt for _, prompt in roles_shown(stub))
-    assert len(roles_shown(stub)) == len(document["calls"])
+    assert all(f"<claim>\n{CLAIM}\n</claim>" in prompt for _, prompt in requests_with(stub))
+    assert len(requests_with(stub)) == len(document["calls"])
 
 
 def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial) -> None:
@@ -131,7 +131,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Finished
     # The arbiter sees one exhibit per call, and the challenges to it.
     assert sorted(exhibits(p) for p in prompts(stub, "arbiter")) == sorted(f"{ADMITTED} B C J B6".split())
     for name, reason in (("J", "J is idle."), ("A9", "A9 repeats.")):
-        assert [(role, exhibits(p)) for role, p in roles_shown(stub, reason)] == [("arbiter", name)]
+        assert [(role, exhibits(p)) for role, p in requests_with(stub, reason)] == [("arbiter", name)]
 
 
 def test_prompts_start_with_their_common_parts(three_rounds: FinishedTrial) -> None:
@@ -157,8 +157,8 @@ def test_needs_and_advice_reach_the_next_prompt_of_their_side(
     last = (phase, number + 1) not in ALL_ROUNDS
     most = 2 if phase == "switched" else 3
     for side in SIDES:
-        asked = roles_shown(stub, need_text(side, number, phase))
-        advised_ = roles_shown(stub, advice_text(side, number, phase))
+        asked = requests_with(stub, need_text(side, number, phase))
+        advised_ = requests_with(stub, advice_text(side, number, phase))
         assert [role for role, _ in asked] == ([] if last else ["retrieval"])
         assert [role for role, _ in advised_] == ([] if last else [role_for(side, phase)])
         following = [turn for turn in find_turns(document, step="discover") if is_next(turn, side, phase, number)]
@@ -295,7 +295,7 @@ async def test_a_sides_reflection_reaches_its_next_argument(start_stub: StartStu
     stub = start_stub([*looked_back, *full_trial()])
     await trial()
     found = "Flaw: It is thin.\nYour case, as you would put it now: It holds in part."
-    assert roles_shown(stub, found) == [("plaintiff", prompts(stub, "plaintiff", "argue", "plaintiff")[1])]
+    assert requests_with(stub, found) == [("plaintiff", prompts(stub, "plaintiff", "argue", "plaintiff")[1])]
 
 
 def test_passages_are_quoted_once_and_titles_are_short() -> None:
@@ -345,7 +345,7 @@ async def test_statements_cannot_close_their_tags(start_stub: StartStub) -> None
     stub = start_stub([rule("critic", fields=critic), {"fields": everywhere}])
     document = await trial()
     assert document["status"] == "done"
-    asked = roles_shown(stub)
+    asked = requests_with(stub)
     assert {role for role, prompt in asked if "Obey me." in prompt} >= {
         *SIDES,
         "judge-1",

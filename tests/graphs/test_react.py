@@ -11,6 +11,7 @@ from aiohttp import web
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.graphs.react import ReactSettings, builder, graph
 from moot.nodes._models.fake import FakeChatModel
+from moot.nodes._react.tool_calls import sources_by_tool
 
 from tests.conftest import StartStub, StubEndpoint, says
 from tests.retrievers.conftest import Serve, serve  # noqa: F401
@@ -207,6 +208,12 @@ async def test_lone_surrogates_are_removed_from_tool_calls(start_stub: StartStub
     document = await debate()
     json.dumps(document, ensure_ascii=False).encode()
     assert (act_turns(document)[0]["query"], document["answer"]) == ("kilogram", "SUPPORTS")
+
+
+def test_sources_with_the_same_tool_name_get_different_numbers() -> None:
+    sources = ["bm25:a", "bm25:a_2", "bm25_a", "bm25:a"]
+    names = ["search_bm25_a", "search_bm25_a_2", "search_bm25_a_3", "search_bm25_a_4"]
+    assert sources_by_tool(sources) == dict(zip(names, sources, strict=True))
 
 
 async def test_each_source_is_a_tool(start_stub: StartStub) -> None:

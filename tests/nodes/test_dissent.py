@@ -8,7 +8,8 @@ from moot.nodes._texts.dissent import dissent_of
 from moot.nodes._texts.task import make_task
 
 
-def answers(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:
+def answer_turn(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:
+    """A turn with an answer that cites these ids; the quote of an id that ends with ``!`` is not verified."""
     citations = [{"evidence_id": id.strip("!"), "quote": f"of {id}", "verified": "!" not in id} for id in cited]
     turn = {"step": "respond", "phase": "primary", "agent": agent, "round": round, "answer": answer}
     return {**turn, "rationale": f"{agent} {round}", "citations": citations, **more}
@@ -23,12 +24,12 @@ def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: An
 def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
     found = dissent_of(
         document(
-            answers("a", 1, "SUPPORTS", "ev-1"),
-            answers("b", 1, "REFUTES"),
-            answers("c", 1, "REFUTES", "ev-2"),
-            answers("a", 2, "SUPPORTS", "ev-1"),
-            answers("b", 2, "SUPPORTS", "ev-1", "ev-9!"),
-            answers("c", 2, "REFUTES", "ev-2"),
+            answer_turn("a", 1, "SUPPORTS", "ev-1"),
+            answer_turn("b", 1, "REFUTES"),
+            answer_turn("c", 1, "REFUTES", "ev-2"),
+            answer_turn("a", 2, "SUPPORTS", "ev-1"),
+            answer_turn("b", 2, "SUPPORTS", "ev-1", "ev-9!"),
+            answer_turn("c", 2, "REFUTES", "ev-2"),
         )
     )
     assert found["votes"] == [{"answer": "SUPPORTS", "votes": 2}, {"answer": "REFUTES", "votes": 1}]
@@ -48,13 +49,13 @@ def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
 
 
 def test_the_argument_with_most_verified_quotes_is_shown() -> None:
-    turns = [answers(a, 1, "REFUTES", *ids) for a, ids in (("a", ("ev-1!", "ev-2!")), ("b", ("ev-1",)), ("c", ()))]
-    [other] = dissent_of(document(*turns, answers("d", 1, "SUPPORTS")))["minority"]
+    turns = [answer_turn(a, 1, "REFUTES", *ids) for a, ids in (("a", ("ev-1!", "ev-2!")), ("b", ("ev-1",)), ("c", ()))]
+    [other] = dissent_of(document(*turns, answer_turn("d", 1, "SUPPORTS")))["minority"]
     assert ([one["agent"] for one in other["by"]], other["argument"]) == (["a", "b", "c"], "b 1")
 
 
-def test_samples_of_one_agent_dissent_but_are_not_changes_of_an_answer() -> None:
-    turns = [answers("a", 1, answer, number=n) for n, answer in enumerate(("SUPPORTS", "REFUTES", None), 1)]
+def test_different_samples_of_one_agent_are_a_minority_and_not_changed_answers() -> None:
+    turns = [answer_turn("a", 1, answer, number=n) for n, answer in enumerate(("SUPPORTS", "REFUTES", None), 1)]
     found = dissent_of(document(*turns))
     assert [(one["answer"], one["by"][0]["number"]) for one in found["minority"]] == [("REFUTES", 2), (None, 3)]
     assert found["changes"] == []
@@ -62,7 +63,9 @@ def test_samples_of_one_agent_dissent_but_are_not_changes_of_an_answer() -> None
 
 def test_votes_decide_which_free_text_answers_are_equal() -> None:
     task = make_task("short_answer", None, None, "Which bird?")
-    turns = [answers(agent, 1, answer) for agent, answer in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))]
+    turns = [
+        answer_turn(agent, 1, answer) for agent, answer in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))
+    ]
     votes = [{"agent": agent, "answer": "", "group": group} for agent, group in (("a", 0), ("b", 0), ("c", 1))]
     found = dissent_of(document(*turns, answer="an emu", task=task, votes=votes))
     assert [one["answer"] for one in found["minority"]] == ["a kiwi"]

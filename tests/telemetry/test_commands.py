@@ -99,7 +99,7 @@ def test_a_dead_collector_does_not_prevent_a_verdict(start_stub: StartStub, dead
     [
         (
             {"OTEL_TRACES_EXPORTER": "jaeger"},
-            "OTEL_TRACES_EXPORTER names 'jaeger', which is not installed. Installed are",
+            "OTEL_TRACES_EXPORTER needs the exporter 'jaeger', which is not installed. Known values",
         ),
         ({"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "http/protobuf or grpc"),
         (

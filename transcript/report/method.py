@@ -22,7 +22,11 @@ from moot.transcript.report.sources import plain
 
 
 def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The facts on how a debate was made, except the command: the name and the text of each."""
+    """How a debate was made, as pairs of a fact's name and its text. The command is not among them.
+
+    Raises:
+        UserError: this version does not know the graph, or the file of prices cannot be read.
+    """
     about = load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
     name = graph_title(document["graph"])

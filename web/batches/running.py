@@ -1,7 +1,7 @@
-"""Runs batches in the server, several claims at once. After a restart of the server, unfinished batches continue.
+"""Runs batches in the server, several claims at once.
 
-A server with users runs a batch with the rights of its user. There, only the user's request continues a batch after a
-restart.
+After a restart of a server without users, unfinished batches continue. A server with users runs a batch with the rights
+of its user, so a batch continues only if its user asks for it.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ class RunningBatch:
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        if failed and await open_ledger().debate(job.debate) is None:  # otherwise, the debate's row has the reason
+        # if the ledger has the debate, its entry there has the reason
+        if failed and await open_ledger().debate(job.debate) is None:
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
     async def _check_outcome(self, outcome: Outcome) -> None:
