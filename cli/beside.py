@@ -1,4 +1,4 @@
-"""``moot verify --beside``: runs a control after a debate at the same cost."""
+"""``moot verify --beside``: runs a control after a debate, at the same cost as the debate."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from moot.nodes._runtime.state import ControlRun, Equal
 CONTROLS = ("self_consistency",)
 """Controls that can run after a debate."""
 RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
-"""Runs a debate of a system; returns its document."""
+"""Runs a debate of a system, and returns the result document."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control to run after a debate. In the measure ``equal``, it costs the same as the debate."""
+    """A control that runs after a debate. It may cost as much as the debate, measured in ``equal``."""
 
     name: str
     equal: Equal
 
 
 def parse_control(name: str | None, equal: str | None, settings: Settings) -> Control | None:
-    """The control that the command line names, if any.
+    """The control that the command line names; None if it names none.
 
     Args:
-        name: the control.
+        name: the name of the control; None for no control.
         equal: the measure of cost; None for tokens.
         settings: the debate's settings.
 
     Raises:
-        UserError: there is no such control or measure, a measure is named without a control, the debate has no model
-            for the control, or the measure is USD and that model has no price.
+        UserError: there is no such control or measure; a measure is named without a control; the setting `model` is a
+            demonstration model although roles have other models; or the measure is USD, and `model` has no price or
+            the file of prices cannot be used.
     """
     if name is None:
         if equal is not None:
@@ -74,13 +75,16 @@ def run_control(
     setup: DebateSetup,
     run_debate: RunDebate,
 ) -> ControlRun:
-    """Runs a control at the same cost as a debate; a failure becomes the result's ``error``.
+    """Runs a control at the same cost as a debate. A MootError of the control becomes the result's ``error``.
 
     Args:
         control: the control.
         document: the debate's document.
         setup: the debate's settings and ledger use.
         run_debate: runs the control on the debate's input.
+
+    Raises:
+        UserError: the file of prices cannot be used.
     """
     prices = read_prices()
     debate = full_cost(document["calls"], document["seconds"], prices)
@@ -103,14 +107,14 @@ def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> De
 
 
 def _control_result(
-    control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None
+    control: Control, debate: FullCost, cost: FullCost | None, document: dict[str, Any] | None
 ) -> ControlRun:
-    spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
+    spent = {"debate": debate._asdict()} | ({"control": cost._asdict()} if cost else {})
     return {
         "control": control.name,
         "equal": control.equal,
         "taken": spent,
-        "ratios": ratios(own, debate) if own else {},
+        "ratios": ratios(cost, debate) if cost else {},
         "document": document,
         "error": document["error"] if document else None,
     }

@@ -1,4 +1,4 @@
-"""``moot calibrate``: estimates from labelled runs of a system how often its verdicts are right."""
+"""``moot calibrate``: estimates how often a system's verdicts are right, from labelled runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def calibrate(
     logs: Annotated[
-        list[Path], typer.Argument(help="Inspect's logs of one system, all with the same settings, or folders of them.")
+        list[Path], typer.Argument(help="Inspect's logs of one system with the same settings, or folders of such logs.")
     ],
     alpha: Annotated[
         float,
@@ -23,9 +23,9 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("calibration.json"),
     as_json: AsJson = False,
 ) -> None:
-    """Estimate from labelled runs how often verdicts are right and when to act on them.
+    """Estimate how often verdicts are right, and when to act on them, from labelled runs.
 
-    The file is for `moot verify --calibration`.
+    The written file is for `moot verify --calibration`.
     """
     from dataclasses import asdict
 
@@ -51,7 +51,7 @@ def calibrate(
 
 
 def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
-    """The lines printed about a calibration."""
+    """The lines that describe a calibration; ``out`` is its file."""
     from moot.nodes._texts.calibrated import guarantee
 
     found, bound = fitted.calibration, fitted.calibration.bound
@@ -59,8 +59,8 @@ def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
     left += [f"{fitted.attacked} under attack"]
     left_out = " and ".join(note for note in left if not note.startswith("0 "))
     acts = (
-        f"Act on verdicts with a confidence of at least {found.least_confidence:.2f}: {fitted.acted:,} of these "
-        f"{found.n:,}, of which {fitted.wrong:,} were wrong. Escalate the others."
+        f"Act on verdicts with a confidence of at least {found.least_confidence:.2f}: {fitted.acted:,} of the "
+        f"{found.n:,} cases reach it, and {fitted.wrong:,} of these verdicts were wrong. Escalate the others."
         if found.least_confidence is not None
         else f"No confidence is high enough to act on at alpha {found.alpha:g}: every verdict is escalated."
     )

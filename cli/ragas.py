@@ -1,4 +1,4 @@
-"""``moot eval ragas``: measures the verdicts in logs with RAGAS's own metrics."""
+"""``moot eval ragas``: measures the verdicts in logs, or in a result document, with RAGAS's own metrics."""
 
 from __future__ import annotations
 
@@ -26,18 +26,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 UNMEASURED = MetricValue(None, "not measured: the command ended first", failed=True)
 MOST_REASONS = 5
-"""Maximum number of printed reasons for missing figures."""
+"""Maximum number of reasons for missing values that are printed for each metric."""
 MOST_IDS = 5
-"""Maximum number of samples named with each reason."""
+"""Maximum number of samples that are named with each reason."""
 RUN_COLUMNS = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
 """Columns that identify a row's run."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line."""
+    """Options of the command line.
+
+    ``log`` is a log, a folder of logs, or a result document. ``limit`` is the maximum number of samples of each log; if
+    it is None, all samples are measured.
+    """
 
     log: Path
     model: str
@@ -47,19 +52,21 @@ class Options:
 
 
 def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
-    """Measures, prints a table or one JSON document, and returns the exit code.
+    """Measures verdicts, prints a table or a JSON document, and returns the exit code.
 
-    The code is `INTERRUPTED` after Ctrl-C, 3 if calls failed for some samples, else 0. If the measurement ends early,
-    the figures so far are printed and written.
+    The code is `INTERRUPTED` if Ctrl-C ended the measurement early, 3 if calls failed for some samples, else 0. After
+    Ctrl-C, the figures so far are printed and written. After an error, this is done only if a sample has been measured;
+    then the error is raised.
 
     Raises:
-        UserError: there is nothing to read, a package or model is missing or unknown, or the file cannot be written.
-        WorldError: the model's endpoint cannot be reached, or fails call after call.
+        UserError: there is no sample, a package or a key is missing, the model or the encoder is unknown, or ``out``
+            cannot be written.
+        WorldError: an endpoint cannot be reached or fails call after call, or the disk is full or fails.
     """
     if out is not None:
         check_writable(out)
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # moot makes no calls that the user did not ask for
-    logging.getLogger("instructor").setLevel(logging.CRITICAL)  # moot reports failures once, itself
+    logging.getLogger("instructor").setLevel(logging.CRITICAL)  # moot itself reports each failure once
     check_installed()
     samples, notes = read_answers(options.log, options.limit)
     console = Console(stderr=True)
@@ -87,17 +94,18 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
 def _measure_all(
     samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, MetricValue]], console: Console
 ) -> None:
+    """Measures all samples with a progress bar; stores the figures of each sample in ``measured``, by its index."""
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("samples"))
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(samples))
 
-        def done(index: int, figures: dict[str, MetricValue]) -> None:
+        def store_figures(index: int, figures: dict[str, MetricValue]) -> None:
             measured[index] = figures
             progress.update(bar, completed=len(measured))
 
         async def work() -> None:
             try:
-                await measure(samples, options.model, options.embedder, options.at_once, done)
+                await measure(samples, options.model, options.embedder, options.at_once, store_figures)
             finally:
                 await close_clients()
 
@@ -112,36 +120,42 @@ def _write_results(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Prints a table of means or the document; writes the samples' figures (if CSV) or the document to ``out``."""
+    """Prints a table of means, or with ``as_json`` the document with all figures; writes the figures to ``out``.
+
+    A file that ends in .csv gets the table of samples. Another file gets the document.
+
+    Raises:
+        UserError, WorldError: the file cannot be written. Then the document is printed.
+    """
     document = {
         "moot_version": version("moot"),
         "ragas_version": version("ragas"),
         "model": options.model,
         "embedder": options.embedder,
-        "systems": _as_records(systems := systems_table(samples, figures)),
-        "samples": _as_records(each := samples_table(samples, figures)),
+        "systems": _as_records(by_run := systems_table(samples, figures)),
+        "samples": _as_records(by_sample := samples_table(samples, figures)),
     }
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if as_json:
         print(text, end="")  # noqa: T201
     else:
-        hidden = [column.key for column in RUN_COLUMNS if column.key == "file" or not any(systems.column(column.key))]
-        show(terminal_table(systems.without(hidden)))
+        hidden = [column.key for column in RUN_COLUMNS if column.key == "file" or not any(by_run.column(column.key))]
+        show(terminal_table(by_run.without(hidden)))
     if out is not None:
         try:
-            write_atomically(out, as_csv(each) if out.suffix == ".csv" else text)
+            write_atomically(out, as_csv(by_sample) if out.suffix == ".csv" else text)
         except OSError as error:  # the result has cost money: print it instead of losing it
             print("" if as_json else text, end="")  # noqa: T201
             raise write_error(out, error) from error
 
 
 def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
-    """One row per run: for each metric the mean, and the numbers of samples with and without a value."""
+    """A table with one row per run: each metric's mean, and the numbers of samples with and without a value."""
     heads = [*RUN_COLUMNS, *columns("count", samples="")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), *columns("count", **{f"{name}_n": "n", f"{name}_missing": "missing"})]
     rows = []
-    for _, group in groupby(zip(samples, figures, strict=True), key=lambda one: one[0].file):
+    for _, group in groupby(zip(samples, figures, strict=True), key=lambda pair: pair[0].file):
         measured = list(group)
         row: list[Cell] = [*_run_cells(measured[0][0]), len(measured)]
         for name in METRICS:
@@ -152,7 +166,7 @@ def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
 
 
 def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
-    """One row per sample: for each metric the value, or why it is missing."""
+    """A table with one row per sample: each metric's value, or the reason why the value is missing."""
     heads = [*RUN_COLUMNS, *columns("text", id="sample")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
@@ -168,6 +182,7 @@ def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
 
 
 def _run_cells(sample: AnsweredSample) -> list[Cell]:
+    """The cells of `RUN_COLUMNS` for the run of a sample."""
     seed = "" if sample.seed is None else str(sample.seed)
     return [sample.system, sample.benchmark, sample.model or "", seed, sample.file]
 
@@ -178,7 +193,7 @@ def _as_records(table: Table) -> list[dict[str, Any]]:
 
 
 def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
-    """Notes on missing figures: each reason with its number of samples and the ids of the first samples."""
+    """Notes on missing values: for each metric, the most frequent reasons, each with some of its samples."""
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)

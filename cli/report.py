@@ -21,12 +21,15 @@ from moot.web.debates import LARGEST, parse_document, path_of
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
 """File suffix by kind of report."""
 ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".jsonld")}
-"""Suffixes allowed for a named file, by kind of report."""
+"""Suffixes that the file in ``--out`` may have, by kind of report."""
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publisher and address of claim reviews. In the address, ``{id}`` stands for the file name without suffix."""
+    """Publisher and address of claim reviews.
+
+    In the address, ``{id}`` stands for the name of the document's file, without suffix.
+    """
 
     name: str
     url: str
@@ -35,20 +38,20 @@ class Publisher:
 def write_reports(
     documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
 ) -> int:
-    """Writes reports and prints their paths; returns the exit code: 2 if a report failed.
+    """Writes reports, prints their paths, and returns the exit code: 2 if a report failed, else 0.
 
     Args:
         documents: result documents, folders of them, and ids of `moot list`.
         kinds: keys of `SUFFIXES`.
-        out: the folder; or the file, if there is one report and the name has a suffix. None for the folder of each
-            document.
+        out: the folder for the reports. If there is only one report, a name with a suffix is its file, unless a folder
+            has this name. If None, each report is written to the folder of its document.
         publisher: the publisher named in claim reviews.
         model: the model that summarises each document without a summary; None for no new summaries. The summary is
             written into the document's file.
 
     Raises:
-        UserError: there is no document, ``out`` has the wrong suffix, or a claim review has no publisher or no address
-            of its own. Other errors are printed, and the exit code is 2.
+        UserError: a document is not found, or none is named. Or ``out`` has the wrong suffix, or a claim review has no
+            publisher, no valid address, or no address of its own. Errors in a single document are only printed.
     """
     found = list(_document_paths(documents))
     if not found:
@@ -60,7 +63,7 @@ def write_reports(
         check_publisher(publisher.name, publisher.url)
         if len(found) > 1 and "{id}" not in publisher.url:
             raise UserError(
-                "Each review needs its own address: put {id} into --url; it is replaced by each file's name.",
+                "Each review needs its own address: put {id} into --url. Each document's file name replaces {id}.",
                 kind="bad_request",
             )
     single = out is not None and len(found) * len(kinds) == 1 and out.suffix != "" and not out.is_dir()
@@ -77,7 +80,7 @@ def write_reports(
                 document = asyncio.run(with_summary(document, {"model": model}))
                 _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
             for kind in kinds:
-                target = _target(path, kind, out, single=single)
+                target = _target_file(path, kind, out, single=single)
                 _write(target, render(document, kind, publisher, path.stem))
                 print(target)  # noqa: T201
         except MootError as error:
@@ -90,7 +93,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """A result document from a file.
 
     Raises:
-        UserError: the file cannot be read, or is not a result document.
+        UserError: the file cannot be read, or `parse_document` refuses its content.
     """
     try:
         with path.open("rb") as file:
@@ -107,10 +110,10 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
         document: the debate's result document.
         kind: a key of `SUFFIXES`.
         publisher: the publisher of a claim review; ignored for other kinds.
-        name: the file's name, which replaces ``{id}`` in the publisher's address.
+        name: the document's file name without suffix, which replaces ``{id}`` in the publisher's address.
 
     Raises:
-        UserError: as `report` and `claim_review`.
+        UserError: the same as for `report` and `claim_review`.
     """
     if kind == "claimreview":
         return claim_review(document, publisher.name, publisher.url.replace("{id}", name))
@@ -118,9 +121,14 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
 
 
 def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files that the command line names. A folder stands for its .json files, except for claim reviews.
+
+    Raises:
+        UserError: a folder has no such file, or a name is neither a path nor the id of one debate with a document.
+    """
     for path in paths:
         if path.is_dir():
-            inside = sorted(one for one in path.glob("*.json") if not one.name.endswith(SUFFIXES["claimreview"]))
+            inside = sorted(file for file in path.glob("*.json") if not file.name.endswith(SUFFIXES["claimreview"]))
             if not inside:
                 raise UserError(f"There is no .json document in {path}.", kind="missing_file")
             yield from inside
@@ -133,13 +141,15 @@ def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
                 raise UserError(f"There is no file {path}. {error.detail}", kind="missing_file") from error
 
 
-def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:
+def _target_file(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:
+    """The file for a document's report; ``single`` says whether ``out`` is this file."""
     if single and out is not None:
         return out
     return (path.parent if out is None else out) / f"{path.stem}{SUFFIXES[kind]}"
 
 
 def _write(target: Path, text: str) -> None:
+    """Writes a file, and creates its folder if it is missing."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, text)
@@ -158,7 +168,8 @@ def renderer_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
     """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:
-        UserError, WorldError: the suffix is not known, or the file cannot be written.
+        UserError: the suffix is unknown.
+        UserError, WorldError: the file cannot be written.
     """
     if (end := out.suffix.lower()) not in FORMS:
         raise UserError(f"--out takes a name that ends in .json, .html or .md, not {out.name}.", kind="invalid_file")

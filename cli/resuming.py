@@ -1,4 +1,4 @@
-"""Finds unfinished debates in the ledger, for ``moot verify`` to resume."""
+"""Decides whether ``moot verify`` resumes a debate of the ledger, and stores a person's replies in the ledger."""
 
 from __future__ import annotations
 
@@ -55,20 +55,25 @@ def debate_setup(
     fresh: bool,
     control: str | None = None,
 ) -> DebateSetup:
-    """Determines how a debate begins.
+    """Decides how a debate begins: as a new debate, or resumed from the ledger.
+
+    In the mode ``record`` and without ``fresh``, the last unfinished debate with the same input, settings and version
+    of moot is resumed. Its ceilings may differ. If there is none, a finished debate with an unfinished control is
+    resumed in the same way.
 
     Args:
         system: the debate's system.
         given: the debate's input.
         chosen: its settings, by source.
-        ledger: the mode of the ledger; None for the value of `moot config`, else ``record``.
-        resume: whether the last unfinished debate of the same input must be resumed.
-        fresh: whether to start a new debate even if one is unfinished.
+        ledger: the mode of the ledger; None for the mode that `moot config` or MOOT_LEDGER sets, else ``record``.
+        resume: whether the last unfinished debate with the same input must be resumed.
+        fresh: whether to start a new debate even if an unfinished debate could be resumed.
         control: the control that runs after the debate, if any.
 
     Raises:
-        UserError: the mode is unknown, a setting is not valid, options exclude each other, or there is no debate to
-            resume with these settings.
+        UserError: the mode or a provider is unknown, a setting is not valid, options exclude each other, or there is no
+            debate to resume with these settings.
+        UserError, WorldError: the configuration or the ledger cannot be read.
     """
     mode = parse_mode(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):
@@ -84,10 +89,10 @@ def debate_setup(
         return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
     candidates = asyncio.run(unfinished_debates(system.name, given))
     if control:
-        candidates += asyncio.run(debates_without_control(system.name, given, control))
+        candidates += asyncio.run(debates_with_unfinished_control(system.name, given, control))
     if resume:
         if not candidates:
-            raise nothing_to_resume(f" of {system.name}")
+            raise nothing_to_resume_error(f" of {system.name}")
         earlier = candidates[0]
         settings = resumed_settings(system, chosen, settings, earlier)
         return DebateSetup(settings, resumed_use(earlier), earlier)
@@ -111,19 +116,19 @@ def check_models(settings: Settings) -> None:
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
-    """Whether a debate has this version of moot and these settings. Unless it is done, its ceilings may differ."""
+    """Whether a debate ran in this version of moot with these settings. Its ceilings may differ if it is not done."""
     if debate.status != "done":
         settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == settings
 
 
 def resumed_use(earlier: Debate) -> LedgerUse:
-    """The ledger use of a continued debate: ``replay`` if it is done, else ``record``."""
+    """The ledger use of a resumed debate: the mode ``replay`` if the debate is done, else ``record``."""
     return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 
 def parse_mode(text: str) -> Mode:
-    """A mode of the ledger by its name.
+    """Checks the name of a mode of the ledger, and returns it.
 
     Raises:
         UserError: there is no such mode.
@@ -132,14 +137,17 @@ def parse_mode(text: str) -> Mode:
         if text == mode:
             return mode
     raise UserError(
-        f"The ledger's mode (--ledger, MOOT_LEDGER or `moot config`) is {', '.join(MODES[:-1])} or {MODES[-1]}, not "
-        f"{text!r}.",
+        f"The ledger's mode (--ledger, MOOT_LEDGER or `moot config`) must be {', '.join(MODES[:-1])} or {MODES[-1]}, "
+        f"not {text!r}.",
         kind="invalid_setting",
     )
 
 
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
-    """The system of the last debate on an input that is unfinished or has an unfinished control.
+    """The system of the debate that ``--resume`` continues if the command line names no system.
+
+    This is the last unfinished debate with the same input. If that debate is itself a run of the control, the finished
+    debate before the control is preferred.
 
     Args:
         given: the input.
@@ -150,26 +158,26 @@ def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str
     """
     found = asyncio.run(unfinished_debates(None, given))
     if found and found[0].graph == control:
-        found = asyncio.run(debates_without_control(None, given, control)) or found
+        found = asyncio.run(debates_with_unfinished_control(None, given, control)) or found
     if not found:
-        raise nothing_to_resume()
+        raise nothing_to_resume_error()
     return found[0].graph
 
 
-def nothing_to_resume(of: str = "") -> UserError:
-    """The error if there is no debate to resume."""
+def nothing_to_resume_error(of: str = "") -> UserError:
+    """The error if there is no debate to resume; ``of`` is empty or " of SYSTEM"."""
     return UserError(
-        f"The ledger has no unfinished debate{of} on this input. Leave out --resume to start one; `moot ledger` "
+        f"The ledger has no unfinished debate{of} on this input. Leave out --resume to start a debate; `moot ledger` "
         "lists all debates.",
         kind="invalid_setting",
     )
 
 
 async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
-    """The unfinished debates on an input that no process still runs, the newest first.
+    """The resumable debates with the given input, newest first; see `is_resumable`.
 
     Args:
-        graph: the debates' system; None for any.
+        graph: the debates' system; None for any system.
         given: the input.
     """
     wanted = {key: value for key, value in given.items() if value}
@@ -177,10 +185,11 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
     return [debate for debate in found if nonempty_input(debate) == wanted and is_resumable(debate)]
 
 
-async def debates_without_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
-    """The last finished debate on an input whose control is unfinished, in a list; empty if there is none.
+async def debates_with_unfinished_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
+    """A list with the last finished debate before an unfinished control; empty if there is no such debate.
 
-    A debate that asked a person is not included, because a replay does not read the replies.
+    Both must have the given input. Debates that ask a person are left out, because a replay does not read the person's
+    replies.
 
     Args:
         graph: the debate's system; None for any system except the control.
@@ -202,13 +211,13 @@ def nonempty_input(debate: Debate) -> dict[str, Any]:
 
 
 def is_resumable(debate: Debate) -> bool:
-    """Whether a debate was interrupted or failed, or waits for a person although its process has ended."""
+    """Whether a debate was interrupted, failed, or waits for a person and is not run by another process."""
     if debate.status == "waiting":
-        return debate.pid is None or debate.pid == os.getpid() or not is_running(debate.pid)
+        return debate.pid is None or debate.pid == os.getpid() or not is_process_running(debate.pid)
     return debate.status in ("interrupted", "failed")
 
 
-def is_running(pid: int) -> bool:
+def is_process_running(pid: int) -> bool:
     """Whether a process with this id is running."""
     try:
         os.kill(pid, 0)
@@ -220,10 +229,17 @@ def is_running(pid: int) -> bool:
 
 
 def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Debate) -> Settings:
-    """The settings of a resumed debate, with the ceilings of the command line.
+    """The settings of the debate to resume. If it is not done, the command line and the preset may change its ceilings.
+
+    Args:
+        system: the debate's system.
+        chosen: the settings of the command line, by source.
+        settings: the checked settings from these sources.
+        earlier: the debate to resume.
 
     Raises:
-        UserError: the command line names other values of settings that cannot change.
+        UserError: the command line or the preset has another value for a setting that cannot change, or the debate's
+            settings are not valid in this version of moot.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
     wanted = settings.recorded()
@@ -240,12 +256,12 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
 
 
 def resume_message(earlier: Debate) -> str:
-    """The message when a debate is resumed."""
+    """The message that says which debate is resumed."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     states = {
         "failed": f"that failed at {moment}",
         "waiting": f"that has waited for you since {moment}",
-        "done": f"that ended at {moment}; its control is missing",
+        "done": f"that ended at {moment}; its control is unfinished",
     }
     state = states.get(earlier.status, f"of {moment}, which was interrupted")
     calls = "no call" if not earlier.calls else count_with_noun(earlier.calls, "call")
@@ -254,17 +270,19 @@ def resume_message(earlier: Debate) -> str:
 
 @dataclass
 class PersonReplies:
-    """Stores a person's replies in the ledger, so that no question is asked twice.
+    """Stores a person's replies in the ledger, so that a resumed debate does not repeat questions.
+
+    For each interrupt, `find` must be called first: it counts the interrupts with the same value.
 
     Args:
-        use: the debate's use of the ledger; replies are stored in the mode ``record``.
+        use: the debate's use of the ledger. Replies are read and stored only in the mode ``record``.
     """
 
     use: LedgerUse
     _asked: Counter[str] = field(default_factory=Counter)
 
     async def find(self, debate: str, value: Mapping[str, Any]) -> Any:
-        """The stored reply to an interrupt; None if there is none."""
+        """The reply to an interrupt that this debate has stored; None if it has stored no reply."""
         self._asked[self._hash(value)] += 1
         if self.use.mode != "record":
             return None
@@ -272,12 +290,14 @@ class PersonReplies:
         return None if entry is None or entry.debate != debate else entry.value
 
     async def store(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
-        """Stores a reply."""
+        """Stores the reply to the interrupt that `find` was last called with."""
         if self.use.mode == "record":
             await open_ledger().store_call(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
 
     def _key(self, value: Mapping[str, Any]) -> Any:
+        """The ledger key of the reply to the last interrupt with this value."""
         return key_of("person", {"value": value, "time": self._asked[self._hash(value)]})
 
     def _hash(self, value: Mapping[str, Any]) -> str:
+        """A hash of an interrupt's value."""
         return key_of("person", {"value": value}).hash

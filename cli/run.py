@@ -31,14 +31,15 @@ from rich.table import Table
 from rich.text import Text
 
 INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 MOST_FAULTS = 5
 """Maximum number of kinds of failures that are printed. The most frequent kind is printed in full."""
 LONGEST_FAULT = 300
-"""Maximum number of printed characters of a failure of another kind."""
+"""Maximum number of printed characters of a failure of any other kind."""
 AMOUNT = re.compile(r"\d[\d,.]*(?= (?:tokens|USD|calls|seconds)\b)")
 """An amount that may differ between failures of one kind."""
 STEPS = 10
-"""Number of lines that are printed if there is no terminal for a bar."""
+"""Approximate number of progress lines that are printed if there is no terminal for a bar."""
 
 
 def plan_of(
@@ -48,19 +49,19 @@ def plan_of(
     settings: dict[str, Any],
     **others: Any,
 ) -> Plan:
-    """The plan from the command line: from a file, from options, or from a file whose fields options override.
+    """The plan that the command line gives: a file, options, or a file and options that override its fields.
 
     Args:
         file: a plan in YAML.
         graphs: debate systems: names, or fields of `System`.
         tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
         settings: settings for every system that has them.
-        others: further fields of `Plan`; None, False and () count as not given.
+        others: further fields of `Plan`. None, False, 0 and () count as not given.
 
     Raises:
-        UserError: there is no plan, or it is not valid.
+        UserError: there is no plan, its file cannot be read, or the plan is not valid.
     """
-    named = [one.partition("=") for one in tasks]
+    named = [task.partition("=") for task in tasks]
     if without_path := next((name for name, equals, data in named if equals and not data), None):
         raise UserError(f"--task {without_path}= names no file or folder.", kind="invalid_setting")
     given: dict[str, Any] = {
@@ -84,19 +85,20 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
     """The settings for every system: a corpus, overridden by ``KEY=VALUE`` pairs.
 
     Args:
-        pairs: the pairs; ``KEY.N`` changes element N of the graphs' default.
+        pairs: the pairs. ``KEY.N`` changes element N of KEY's default, which the graphs must share.
         corpus: the corpus that every system searches; None if none is named.
         graphs: the graphs that the command line names.
 
     Raises:
-        UserError: as `parse_pairs`; or KEY of ``KEY.N`` has different defaults in the graphs.
+        UserError: the same as for `parse_pairs`. Or the graphs have different defaults for the KEY of a ``KEY.N``, or
+            one of them cannot be loaded.
     """
     lists: dict[str, Any] = {}
     paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]
-    reached = {path[0] for path in paths if len(path) > 1 and path[1].isdecimal()}
-    for graph in graphs if reached else ():
+    indexed = {path[0] for path in paths if len(path) > 1 and path[1].isdecimal()}
+    for graph in graphs if indexed else ():
         for key, value in load_graph(graph).settings().model_dump(mode="json").items():
-            if key in reached and lists.setdefault(key, value) != value:
+            if key in indexed and lists.setdefault(key, value) != value:
                 raise UserError(
                     f"--set {key}.N changes an element of a setting whose default differs between these graphs: run "
                     "each graph by itself, or write a plan in YAML, in which each system has its own settings.",
@@ -111,7 +113,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
     The code is `INTERRUPTED` after Ctrl-C, 3 if samples are missing or a run failed, else 0.
 
     Raises:
-        UserError: the plan or its data cannot be used.
+        UserError, WorldError: the same as for `run_plan`.
     """
     console = Console(stderr=True)
     if (done := run_with_progress(plan, logs, limits, console)) is None:
@@ -120,17 +122,17 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
     write_document({"logs": records}, as_json=as_json, out=None)
     if not as_json:
         show(outcomes_table(records, logs))
-        notes = dict.fromkeys(f"{one['benchmark']}: {note}." for one in records for note in one["notes"])
+        notes = dict.fromkeys(f"{record['benchmark']}: {note}." for record in records for note in record["notes"])
         for note in notes:
             console.print(note, markup=False, highlight=False)
     return 3 if any(record["missing"] or record["status"] != "success" for record in records) else 0
 
 
 def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
-    """Runs a plan with a progress bar, and returns its logs; None if it was interrupted.
+    """Runs a plan with a progress bar, and returns its logs; None after Ctrl-C.
 
     Raises:
-        UserError: the plan or its data cannot be used.
+        UserError, WorldError: the same as for `run_plan`.
     """
     try:
         with ProgressBar(console) as progress:
@@ -141,7 +143,10 @@ def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) 
 
 
 class ProgressBar:
-    """A progress bar of samples with an estimate of the remaining time and tokens; without a terminal, lines."""
+    """A progress bar of samples with an estimate of the remaining time and tokens.
+
+    Without a terminal, it prints some lines instead. At the end, it prints the failures.
+    """
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -168,21 +173,26 @@ class ProgressBar:
             self.console.print(f"{unusable} ended with replies that cannot be used (scored as wrong).", highlight=False)
 
     def print_note(self, note: str) -> None:
-        """Prints a note before the runs start."""
+        """Prints a message of `run_plan`."""
         self.console.print(note, markup=False, highlight=False)
 
     def begin(self, total: int, done: int) -> Any:
-        """Starts the bar and returns `note`; ``done`` of ``total`` samples are already in logs."""
+        """Starts the bar and returns `count_sample`.
+
+        Args:
+            total: the number of all samples.
+            done: the number of samples that are already in logs.
+        """
         self.total = total - done
         if done:
             self.console.print(
                 f"{done} of {total} samples are in the logs: continuing with the others.", highlight=False
             )
         self.bar = self.bars.add_task("", total=self.total)
-        return self.note
+        return self.count_sample
 
-    def note(self, sample: EvalSample) -> None:
-        """Counts a sample that has ended."""
+    def count_sample(self, sample: EvalSample) -> None:
+        """Counts a sample that has ended, and updates the bar."""
         if sample.error:
             text = failure_of(sample)
             self.faults[kind := failure_key(text)] += 1
@@ -197,7 +207,7 @@ class ProgressBar:
             self.console.print(f"{self.ended}/{self.total} samples; {self.estimate()}", highlight=False)
 
     def estimate(self) -> str:
-        """An estimate of the remaining time and tokens, from the samples so far."""
+        """An estimate of the remaining time and tokens, and the number of failures; needs at least one ended sample."""
         left = max(self.total - self.ended, 0)
         seconds = (time.monotonic() - self.started) / self.ended * left
         failed = f"; {self.faults.total()} failed" if self.faults else ""
@@ -206,7 +216,7 @@ class ProgressBar:
 
 
 def failure_of(sample: EvalSample) -> str:
-    """Why a sample failed, on one line; for a debate, the error of its document."""
+    """Why a sample failed, on one line: its document's error, else Inspect's error; empty if there is none."""
     error = (document_in(sample) or {}).get("error") or {}
     message = error.get("detail") or (sample.error.message if sample.error else "")
     return " ".join(str(message).split())
@@ -218,12 +228,15 @@ def failure_key(fault: str) -> str:
 
 
 def first_words(fault: str) -> str:
-    """The first words of a failure."""
+    """A failure's text, cut after a word if it is longer than `LONGEST_FAULT` characters."""
     return shorten(fault, LONGEST_FAULT, placeholder=" ...")
 
 
 def record_of(log: EvalLog) -> dict[str, Any]:
-    """The results of one run of the plan: Inspect's scores, and the number of missing samples."""
+    """The results of one run of the plan as plain data, with the number of missing samples.
+
+    The scores are Inspect's means. A mean that is NaN becomes None.
+    """
     facts, results = moot_metadata(log), log.results
     total = results.total_samples if results else log.eval.dataset.samples or 0
     summaries = read_eval_log_sample_summaries(log.location)
@@ -240,18 +253,25 @@ def record_of(log: EvalLog) -> dict[str, Any]:
 
 
 def outcomes_table(records: Sequence[dict[str, Any]], logs: Path) -> Table:
-    """One row per run of the plan."""
+    """A table with one row per run of the plan.
+
+    Args:
+        records: the runs, as `record_of` returns them.
+        logs: the folder of the logs, for the caption.
+    """
     caption = (
-        f"Missing samples failed or did not run, and count in no score; the same command tries them again. Intervals, "
-        f"tests, costs and pictures: moot eval compare {logs} --out report"
+        "Missing samples failed, exceeded --time-limit or did not run; they count in no score. The same command tries "
+        "them again, except for those that exceeded --time-limit. For intervals, tests, costs and pictures: moot eval "
+        f"compare {logs} --out report"
     )
     columns = ("system", "benchmark", "model", "seed", "samples", "missing", "scores")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
-    for one in records:
+    for record in records:
         scores = ", ".join(
-            f"{name.replace('_', ' ')} {value:.3f}" for name, value in one["scores"].items() if value is not None
+            f"{name.replace('_', ' ')} {value:.3f}" for name, value in record["scores"].items() if value is not None
         )
-        scores += f" (best possible accuracy {best:.3f})" if (best := one.get("best_possible")) else ""
-        cells = (one["system"], one["benchmark"], one["model"] or "", "" if one["seed"] is None else str(one["seed"]))
-        table.add_row(*map(Text, (*cells, str(one["samples"]), str(one["missing"]), scores or one["status"])))
+        scores += f" (best possible accuracy {best:.3f})" if (best := record.get("best_possible")) else ""
+        seed = "" if record["seed"] is None else str(record["seed"])
+        run = (record["system"], record["benchmark"], record["model"] or "", seed)
+        table.add_row(*map(Text, (*run, str(record["samples"]), str(record["missing"]), scores or record["status"])))
     return table

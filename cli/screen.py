@@ -1,4 +1,4 @@
-"""Lines on the screen: speaker, action and text. Texts from models and evidence are printed as plain text."""
+"""Prints the lines of a transcript: speaker, action and text. All texts are printed as plain text, without markup."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STYLES = {
 }
 """Rich styles by tone."""
 UNINDENTED = {"heading", "aside", "caution", "outcome", "failure"}
-"""Tones of moot's own lines that are not indented."""
+"""Tones of lines without a speaker that are not indented."""
 PROBLEMS = {"caution", "failure", "warning"}
-"""Tones of moot's own lines that report problems and go to the error console."""
+"""Tones of lines without a speaker that report problems. These lines go to the error console."""
 
 
 class Screen:
@@ -37,7 +37,7 @@ class Screen:
 
     Args:
         console: the console for all lines.
-        speakers: names of speakers; the longest sets the width of the column.
+        speakers: names of speakers. The longest sets the width of the column, from `NARROW` to `WIDE`.
         errors: the console for problems; by default ``console``.
     """
 
@@ -47,18 +47,19 @@ class Screen:
         self.width = max(self.width, NARROW)
 
     def show(self, lines: Iterable[Line]) -> None:
-        """Prints lines of a transcript."""
+        """Prints lines, each as a row with its speaker or, without speaker and action, as plain text."""
         for line in lines:
             style = STYLES.get(line.tone, "")
             if line.who or line.what or line.tone == "more":
-                self.line(line.who, line.what, line.text, style, line.link)
+                self.print_row(line.who, line.what, line.text, style, line.link)
             else:
                 self.print_line(line.text, style, 0 if line.tone in UNINDENTED else 2, is_problem=line.tone in PROBLEMS)
 
-    def line(self, agent: str, action: str, text: str, style: str = "", link: str = "") -> None:
-        """Prints a line: speaker, action and text, with a hanging indent.
+    def print_row(self, agent: str, action: str, text: str, style: str = "", link: str = "") -> None:
+        """Prints speaker, action and text in columns; all lines of the text have the same indent.
 
-        A link is clickable if the terminal supports it, else its address follows the text.
+        If the terminal supports links, the text is a link to the address ``link``. Otherwise, the address follows the
+        text.
         """
         head, body = f"  {agent:<{self.width}} {action:<10} ", clean(str(text))
         if link and self.console.is_terminal and self.console.color_system:
@@ -75,12 +76,16 @@ class Screen:
         self.console.print(row)
 
     def print_line(self, text: str, style: str = "", indent: int = 0, *, is_problem: bool = False) -> None:
-        """Prints a line by moot, without control characters, because it may quote texts.
+        """Prints a text without a speaker. Control characters are removed, because it may quote other texts.
 
-        A problem goes to the error console.
+        Args:
+            text: the text.
+            style: a Rich style.
+            indent: the number of spaces before the text.
+            is_problem: whether the text goes to the error console.
         """
         console = self.errors if is_problem else self.console
-        if console.is_terminal:  # long lines get a hanging indent
+        if console.is_terminal:  # `Padding` also indents wrapped lines
             console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent), expand=False))
         else:
             console.print(Text(" " * indent + clean(text), style=style))

@@ -21,9 +21,9 @@ STOPPED_BY_KEY = 128 + signal.SIGINT
 
 
 class Stop:
-    """Context in which SIGTERM and Ctrl-C stop the current or next debate, so that its document is written.
+    """Context in which SIGTERM and Ctrl-C cancel the current or next work, so that its results can be written.
 
-    A second Ctrl-C ends the process immediately. A signal that this process ignores stays ignored.
+    The work is a coroutine of `run`, or a question of `ask`. A second Ctrl-C ends the process immediately. A signal that this process ignores stays ignored.
     """
 
     def __init__(self) -> None:
@@ -48,12 +48,16 @@ class Stop:
         return 128 + self.signal if self.signal else STOPPED_BY_KEY
 
     def run(self, runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine and returns its result. A signal cancels the coroutine, even a signal that came before."""
+        """Runs a coroutine and returns its result. A signal cancels the coroutine, even a signal that came before.
+
+        Raises:
+            asyncio.CancelledError: a signal came, and the coroutine did not return in spite of it.
+        """
 
         async def cancellable() -> T:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
             assert task is not None
-            with woken_by_signals(loop), self._with_action(lambda: loop.call_soon_threadsafe(task.cancel)):
+            with wake_on_signals(loop), self._with_action(lambda: loop.call_soon_threadsafe(task.cancel)):
                 return await coroutine
 
         # Without a context, the runner would use the context of its first run.
@@ -63,13 +67,14 @@ class Stop:
         """Asks the person at the terminal and returns the reply.
 
         Raises:
-            KeyboardInterrupt: a signal came.
+            KeyboardInterrupt: a signal came, during the question or before.
         """
         with self._with_action(_raise_interrupt):
             return ask_person()
 
     @contextlib.contextmanager
     def _with_action(self, action: Callable[[], Any]) -> Iterator[None]:
+        """Context in which a signal runs ``action``. If a signal came before, the action runs at once."""
         self._action = action
         try:
             if self.signal:
@@ -79,6 +84,7 @@ class Stop:
             self._action = _do_nothing
 
     def _run_action(self) -> None:
+        """Runs the current action, and removes it, so that it runs only once."""
         action, self._action = self._action, _do_nothing
         action()
 
@@ -88,15 +94,14 @@ class Stop:
         if not self.signal:
             self.signal = number
             again = b" Press Ctrl-C again to end now." if number == signal.SIGINT else b""
-            os.write(2, b"moot: stopping." + again + b"\n")  # a stream may be in the middle of a write
+            os.write(2, b"moot: stopping." + again + b"\n")  # not print: a stream may be in the middle of a write
             self._run_action()
 
 
 class Threads(ThreadPoolExecutor):
     """The threads of a command's event loop, for searches that would otherwise block the loop.
 
-    A search that has exceeded its time limit cannot be stopped. Then the command ends without waiting for the search
-    (`end_now`).
+    A search that exceeds its time limit cannot be stopped. The command then ends without waiting for it (`end_now`).
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:
@@ -105,7 +110,7 @@ class Threads(ThreadPoolExecutor):
         runner.get_loop().set_default_executor(self)
 
     def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """As `ThreadPoolExecutor.submit`."""
+        """The same as `ThreadPoolExecutor.submit`."""
         future = super().submit(work, *args, **kwargs)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
@@ -113,31 +118,35 @@ class Threads(ThreadPoolExecutor):
 
     @property
     def busy(self) -> bool:
-        """Whether any submitted work has not ended."""
+        """Whether some submitted work still runs or waits."""
         return bool(self._running)
 
 
 @contextlib.contextmanager
-def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Context in which every signal wakes the loop, even if it arrives just before a wait or in another thread."""
-    inward, outward = socket.socketpair()
-    with inward, outward:
-        inward.setblocking(False)
-        outward.setblocking(False)
-        loop.add_reader(inward, inward.recv, 4096)
-        before = signal.set_wakeup_fd(outward.fileno(), warn_on_full_buffer=False)
+def wake_on_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Context in which each signal wakes the loop, even a signal just before a wait or in another thread.
+
+    Raises:
+        ValueError: this is not the main thread.
+    """
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        loop.add_reader(receiver, receiver.recv, 4096)
+        before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         try:
             yield
         finally:
             signal.set_wakeup_fd(before)
-            loop.remove_reader(inward)
+            loop.remove_reader(receiver)
 
 
 def end_now(code: int) -> NoReturn:
-    """Runs exit handlers, then ends the process without waiting for busy threads."""
+    """Runs exit handlers and writes pending output, then ends the process without waiting for busy threads."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # its reader has gone
+        with contextlib.suppress(OSError):  # the reader of the stream has gone
             stream.flush()
     os._exit(code)
 
@@ -171,7 +180,7 @@ def report_interrupts() -> Iterator[None]:
 
 
 def _is_typer_interrupt(end: SystemExit) -> bool:
-    """Whether typer ended the command because of Ctrl-C, without a message."""
+    """Whether typer raised this exit because of Ctrl-C; then no message has been printed."""
     return end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt)
 
 

@@ -1,4 +1,4 @@
-"""Tables that the command line prints. Listings of moot's own graphs come from a file, so no graph is imported."""
+"""Prints tables on the command line. Listings of moot's own graphs come from a file, so that no graph is imported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def show(table: Table) -> None:
 
 
 def listing_rows(command: str) -> list[list[str]]:
-    """The rows of a command in ``listings.jsonl``; empty if the file has none."""
+    """The rows of a listing in ``listings.jsonl``; empty if the file does not have this listing."""
     lines = (files("moot.cli") / "listings.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
     return [cells for named, *cells in map(json.loads, lines) if named == command]
 
@@ -61,24 +61,25 @@ def print_listing(command: str, *, as_json: bool) -> None:
     if not as_json:
         show(listing_table(command))
         return
-    named = [dict(zip(KEYS[_kind(command)], row, strict=True)) for row in rows_of(command)]
-    print(json.dumps([_parsed(one) for one in named], ensure_ascii=False, indent=2))  # noqa: T201
+    objects = [dict(zip(KEYS[_kind_of(command)], row, strict=True)) for row in rows_of(command)]
+    print(json.dumps([_parse_default(row) for row in objects], ensure_ascii=False, indent=2))  # noqa: T201
 
 
 def listing_table(command: str) -> Table:
     """A listing as a table.
 
     Raises:
-        UserError: as `print_listing`.
+        UserError: the same as for `print_listing`.
     """
-    kind = _kind(command)
+    kind = _kind_of(command)
     table = Table(*COLUMNS[kind], box=None, padding=(0, 2, 1 if kind == "settings" else 0, 0))
     for name, *cells in rows_of(command):
         table.add_row(Text(name, style="bold"), *(Text(cell, overflow="fold") for cell in cells))
     return table
 
 
-def _kind(command: str) -> str:
+def _kind_of(command: str) -> str:
+    """The key of `COLUMNS` for a command."""
     return "settings" if command.startswith("settings") else command
 
 
@@ -91,7 +92,7 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
     if command == "graphs":
         systems, errors = installed_systems()
         print_unlisted(errors)
-        return [*DESCRIPTIONS.items(), *((one.name, one.description) for one in systems)]
+        return [*DESCRIPTIONS.items(), *((system.name, system.description) for system in systems)]
     if command == "eval tasks":
         return [*(rows := listing_rows(command)), *installed_benchmarks({name for name, *_ in rows})]
     kind, _, graph = command.partition(" ")
@@ -105,7 +106,7 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
 
 
 def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
-    """The rows of benchmarks that installed packages declare. For each unusable benchmark, a message is printed.
+    """The rows of benchmarks that installed packages declare; prints a message for each benchmark that cannot be used.
 
     Args:
         own: the names of moot's own benchmarks.
@@ -121,12 +122,12 @@ def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
 
 
 def print_unlisted(errors: Iterable[UserError]) -> None:
-    """Prints a message for each entry that cannot be listed."""
+    """Prints the errors of entries that cannot be listed."""
     for error in errors:
         print(f"moot: not listed: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
-def _parsed(row: dict[str, str]) -> dict[str, Any]:
+def _parse_default(row: dict[str, str]) -> dict[str, Any]:
     """A row with its default parsed from JSON; the default of a prompt stays its file name."""
     if "default" not in row or row["default"].startswith("prompts/"):
         return row
@@ -134,10 +135,10 @@ def _parsed(row: dict[str, str]) -> dict[str, Any]:
 
 
 def unlisted_settings(graph: str) -> list[tuple[str, ...]]:
-    """The rows of a graph's settings, for a graph that is not in the file, such as one of an installed package.
+    """The rows of a graph's settings, read from the graph. It need not be in ``listings.jsonl``.
 
     Raises:
-        UserError: there is no graph of that name.
+        UserError: there is no graph with this name, or it cannot be loaded.
     """
     system = load_graph(graph, others=True)
     from moot.cli.listings import setting_rows

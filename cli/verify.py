@@ -1,4 +1,4 @@
-"""``moot verify``: runs a debate, and prints it live with its verdict or as its result document."""
+"""``moot verify``: runs a debate, and prints it live with its verdict, or prints only its result document."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ def debate_and_print(
     """Runs a debate, prints it live or only its document, and returns the exit code.
 
     If the debate is done and ``control`` is given, the control runs next. The debate's document is stored and written
-    before the control runs, and again with the control's result. With ``as_json``, it is printed only once, at the end.
+    before the control runs, and again with the control's result. With ``as_json``, the document is printed only once,
+    at the end.
 
-    At its end, the process does not wait for busy threads, such as a search that exceeded its time limit.
+    If a signal came or a thread is still busy, this function ends the process and does not return. A thread may be busy
+    with a search that exceeded its time limit.
 
     Raises:
-        UserError, WorldError: ``out`` cannot be written or has an unknown suffix, or MOOT_HISTORY is not valid.
+        UserError: ``out`` has an unknown suffix, or MOOT_HISTORY is not valid.
+        UserError, WorldError: ``out`` cannot be written, or the ledger cannot be used for a person's replies.
     """
     if out is not None:
         renderer_of(out)
@@ -65,21 +68,21 @@ def debate_and_print(
     with ledger_use(replace(setup.use, ends=False)):
         document = run_debate(system, given, setup, lambda new: screen.show(live.feed(new)), runner, stop, console)
         document = add_summary(document, runner, stop)
-    follows = control if document["status"] == "done" else None
-    store_and_print(document, as_json=as_json and not follows, out=out)
+    next_control = control if document["status"] == "done" else None
+    store_and_print(document, as_json=as_json and not next_control, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
-    if follows:
-        screen.show(control_start(follows.name, follows.equal))
+    if next_control:
+        screen.show(control_start(next_control.name, next_control.equal))
 
         def run_beside(control: DebateSystem, setup: DebateSetup) -> dict[str, Any]:
             with ledger_use(setup.use):
                 return run_debate(control, given, setup, lambda new: None, runner, stop, console)
 
         try:
-            document["beside"] = run_control(follows, document, setup, run_beside)
+            document["beside"] = run_control(next_control, document, setup, run_beside)
         finally:
             store_and_print(document, as_json=as_json, out=out)
         screen.show(control_lines(document))
@@ -97,7 +100,13 @@ def debate_and_print(
 
 
 def store_and_print(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
-    """Stores a document in the history; writes it to ``out``, and prints it with ``as_json``."""
+    """Stores a document in the history, writes it or its report to ``out`` if given, and prints it if ``as_json``.
+
+    An error of the history is only printed.
+
+    Raises:
+        UserError, WorldError: ``out`` cannot be written. Then the document is printed.
+    """
     if fault := store_locally(document):
         print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
     write_document(document, as_json=as_json, out=out, render=renderer_of(out) if out is not None else None)
@@ -112,7 +121,19 @@ def run_debate(
     stop: Stop,
     console: Console,
 ) -> dict[str, Any]:
-    """Runs a debate and returns its result document; interrupts are answered from the ledger or at the terminal."""
+    """Runs a debate and returns its result document. Interrupts are answered from the ledger or at the terminal.
+
+    If a signal or the end of the input stops the debate, the document has the results so far.
+
+    Args:
+        system: the debate's system.
+        given: the debate's input.
+        setup: the debate's settings and ledger use.
+        update: called with the writes of each node.
+        runner: runs the debate's coroutines.
+        stop: cancels the debate if a signal comes.
+        console: the console for the spinner.
+    """
     running, person, replies = (
         DebateRun(system.graph, setup.settings, update),
         PersonPrompt(),
@@ -121,11 +142,11 @@ def run_debate(
 
     def reply(value: dict[str, Any]) -> Any:
         debate = document["id"]
-        if (given := stop.run(runner, replies.find(debate, value))) is not None:
-            return given
-        given = stop.ask(lambda: person.reply(value))
-        stop.run(runner, replies.store(debate, value, given))
-        return given
+        if (stored := stop.run(runner, replies.find(debate, value))) is not None:
+            return stored
+        answer = stop.ask(lambda: person.reply(value))
+        stop.run(runner, replies.store(debate, value, answer))
+        return answer
 
     document: dict[str, Any] = {}
     try:
@@ -156,7 +177,10 @@ def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
 
 
 async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
-    """Marks a debate as ended in the ledger. Called after its document was written and shown."""
+    """Marks a debate as done or failed in the ledger, unless it was interrupted. An error is only printed.
+
+    Called after the debate's document was written and shown.
+    """
     if use.mode in ("record", "reuse") and document["status"] != "interrupted":
         try:
             await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
@@ -165,21 +189,22 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
 
 
 def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
-    """The message for an interrupted debate, which says how to resume it."""
-    of_control = is_control_interrupted(document)
-    run = document["beside"]["document"] if of_control else document
+    """The message that a debate or its control was interrupted, and how to continue."""
+    is_control = is_control_interrupted(document)
+    run = document["beside"]["document"] if is_control else document
     calls = count_with_noun(run["usage"]["calls"], "call")
-    text = f"moot: interrupted after {calls}{' of the control' * of_control}."
+    text = f"moot: interrupted after {calls}{' of the control' * is_control}."
     if out is not None:
         text += f" The debate so far is in {out}."
     if use.mode == "off":
         return f"{text} The same command starts again from the beginning."
-    return f"{text} The same command resumes it from the ledger."
+    return f"{text} The same command without --fresh resumes it from the ledger."
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """The exit code: 0 without an error, 2 for user errors, 3 for other errors, 130 after Ctrl-C, 143 after SIGTERM.
+    """The exit code: 0 without an error, 2 for user errors, 3 for other errors.
 
+    After an interruption, it is 143 if SIGTERM was the cause, else 130.
     If the debate has no error, an error or interruption of its control decides the code.
     """
     if document["status"] == "interrupted" or is_control_interrupted(document):

@@ -10,9 +10,10 @@ from rich.console import Console
 
 @contextmanager
 def waiting(console: Console) -> Iterator[Callable[[str], None]]:
-    """Shows a spinner with the elapsed time below the output; nothing in pipes and dumb terminals.
+    """Context manager: shows a spinner with the elapsed time below the output.
 
-    It yields a function that shows a text next to the time. The cursor stays visible: if it were hidden, a second
+    In pipes, dumb terminals and quiet consoles, nothing is shown. It yields a function that shows a text next to the
+    time. The cursor stays visible: if it were hidden, a second
     Ctrl-C would end the process before the cursor could be shown again.
     """
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:

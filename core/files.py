@@ -49,7 +49,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
         path.write_bytes(data)
         return
     fresh = _temporary_path(path)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private or old is not None else 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -179,7 +179,8 @@ def _mode(path: Path) -> int | None:
 
 
 def _temporary_path(path: Path) -> Path:
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
+    beginning = path.name.encode()[:100].decode(errors="ignore")  # file systems count bytes
+    return path.with_name(f".{beginning}.{secrets.token_hex(8)}.part")
 
 
 def _try_to_create_beside(path: Path) -> None:

@@ -55,7 +55,8 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
     secrets = {
         part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _secret_parts(value.strip())
     }
-    secrets |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
+    passwords = {user[1]: name for name, value in variables if (user := PASSWORD.search(value))}
+    secrets |= passwords | {unquote(password): name for password, name in passwords.items()}
     secrets |= dict.fromkeys(_secret_headers(dict(variables).get(HEADERS, "")), HEADERS)
     forms = {form: name for secret, name in secrets.items() if len(secret) >= 8 for form in _spellings(secret)}
     return tuple(

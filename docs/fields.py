@@ -26,7 +26,7 @@ class Fields(Extension):
                 cls.members[name].docstring = Docstring(field.description or "")
 
     def on_function_instance(self, *, func: Function, **_: Any) -> None:
-        """Shows the docstring that `with_parameters` has completed, and the default of a parameter ``prompt`` as text."""
+        """Shows the docstring that `with_parameters` has completed, and the default of the parameter ``prompt``."""
         function = locate(func.path)
         if any(str(decorator.value).startswith("with_parameters(") for decorator in func.decorators):
             func.docstring = Docstring(getdoc(function) or "", parent=func)

@@ -104,7 +104,7 @@ def commands_page() -> str:
 
 
 def command_help(command: Any, name: str) -> Iterator[str]:
-    """Yields a command's help as Markdown, then the help of its subcommands. Only commands without any have a table."""
+    """Yields a command's help as Markdown, then the help of its subcommands."""
     yield f"\n## {name}\n\n{one_line(command.help)}\n"
     subcommands = getattr(command, "commands", {})
     if not subcommands:

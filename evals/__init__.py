@@ -1,4 +1,4 @@
-"""Evaluate debates: benchmarks, runs with the framework Inspect, measures that report missing items, paired tests.
+"""Evaluate debates with benchmarks, runs in the framework Inspect, measures that count missing items, and paired tests.
 
 Each name is imported on its first use, because most are slow to import and some need the extra ``evals``.
 """

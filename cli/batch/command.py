@@ -54,8 +54,7 @@ def batch(
 
     The options of `moot verify` apply to every row; a row's own columns override them.
 
-    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 if an option, the file or
-    the folder cannot be used, and 130 after Ctrl-C.
+    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 if the batch could not run.
     """
     from moot.cli.signals import Stop
 

@@ -105,7 +105,7 @@ class Batch:
         """The cost of all rows so far, in all runs of the batch."""
 
     def read_rows(self, spending: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
-        """Reads the file once, stores its rows, and counts new, done and bad ones. Blocking.
+        """Reads the file once, stores its rows, and counts debates and bad rows. Blocking.
 
         Args:
             spending: takes keys of debates. For each debate that has begun, it returns the tokens, USD and calls so
@@ -211,7 +211,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             console.print(words, highlight=False)
         end_now(stop.exit_code)
     code = 0 if all_done(summary) else FAILED
-    if threads.busy:  # a search still runs that has exceeded its time limit
+    if threads.busy:  # a search that has exceeded its time limit still runs
         end_now(code)
     runner.close()
     return code
@@ -239,7 +239,7 @@ def all_done(summary: Summary) -> bool:
 
 
 async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
-    """Runs the debates that are not done; returns why no further row was started, or an empty text if nothing stopped it."""
+    """Runs the debates that are not done. Returns why no further row was started; empty if all were started."""
     spent = (round(batch.spent.tokens), batch.spent.usd)
     progress = BatchProgress(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 

@@ -69,7 +69,7 @@ class RowRunner(Protocol):
             on_end: called with each row that has ended, and its outcome.
 
         Raises:
-            ExceptionGroup: taking rows, running them or ``on_end`` raised errors.
+            MootError, ExceptionGroup: a row cannot be taken or run, or ``on_end`` failed.
         """
         ...
 

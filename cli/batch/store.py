@@ -1,4 +1,4 @@
-"""The rows of a batch and their outcomes, in an SQLite file in the batch's folder, so that a run can be resumed.
+"""The rows of a batch and their outcomes, in an SQLite file in the batch's folder, so that the batch can be resumed.
 
 All methods block.
 """
@@ -22,7 +22,7 @@ from moot.core.files import write_atomically
 
 FILE = ".batch.sqlite"
 ID = ".batch.id"
-"""The file with a copy of the batch's id. If the database is lost, finished rows are found with this id."""
+"""The file with a copy of the batch's id. If the database is lost, this id identifies the documents of done debates."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS batch (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -35,12 +35,15 @@ CREATE TABLE IF NOT EXISTS debates (
 CREATE INDEX IF NOT EXISTS by_key ON debates (key);
 """
 ROWS_AT_ONCE = 100
-"""Number of rows of the table that are read together."""
+"""Number of rows of the table that are read in one query."""
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table. ``outcomes`` maps each system to its outcome; None if the debate has not run."""
+    """A row of the table. ``outcomes`` maps each system to its outcome; None if its debate has no outcome yet.
+
+    A bad row has one outcome, and the name of its system is empty.
+    """
 
     number: int
     id: str
@@ -67,7 +70,8 @@ class Store:
         folder: the batch's folder.
 
     Raises:
-        UserError: the database is damaged.
+        UserError: the file is not a database, or the database is damaged.
+        sqlite3.Error, OSError: the database cannot be opened, or the file `ID` cannot be read or written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -92,14 +96,14 @@ class Store:
         if _stored_id(folder) != self.batch:
             write_atomically(folder / ID, self.batch)
         self._run = before + 1
-        """The number of this run. Rows that only an earlier run read are not shown."""
+        """The number of this run, in the column ``turn``. Rows with a lower number are not in the table of this run."""
 
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
 
     def _execute(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        """The results of a query. Threads take turns, because they share one connection."""
+        """Runs a query and returns its rows. Threads take turns, because they share one connection."""
         with self._lock:
             return self._file.execute(query, values).fetchall()
 
@@ -114,7 +118,7 @@ class Store:
         self._execute("COMMIT")
 
     def add_row(self, number: int, id: str, claim: str, label: str | None, group: str | None) -> str:
-        """Stores a row of the file; returns the name for its files."""
+        """Stores a row of the file, and returns the name for the row's files."""
         name = file_name(id)
         if self._is_taken(name, id):
             name = file_name(id, taken=True)
@@ -122,7 +126,7 @@ class Store:
         return name
 
     def add_bad_row(self, number: int, id: str, claim: str, problem: str) -> None:
-        """Stores a row that cannot be used and has no files."""
+        """Stores a row that cannot be used. It replaces this run's row with the same number, and has no files."""
         name = f"!{number}"
         self._execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._run, number))
         self._insert(name, number, id, claim, None, None)
@@ -133,10 +137,10 @@ class Store:
         self._execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def name_of(self, number: int) -> str:
-        """The name that `add_row` returned for a row.
+        """The name of a row of this run: from `add_row`, or a name that begins with ``!`` for a bad row.
 
         Raises:
-            UserError: there is no such row.
+            UserError: this run has no row with that number.
         """
         query = "SELECT name FROM rows WHERE turn = ? AND number = ?"
         for (name,) in self._execute(query, (self._run, number)):
@@ -150,7 +154,7 @@ class Store:
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Stores a debate of a row; without ``outcome``, a stored outcome stays if the key is unchanged."""
+        """Stores a debate of a row. Without ``outcome``, an outcome that is stored under the same key stays."""
         stored = None if outcome is None else json.dumps(outcome)
         self._execute(
             "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "
@@ -159,12 +163,12 @@ class Store:
         )
 
     def has_result_of_other_key(self, name: str, system: str, key: str) -> bool:
-        """Whether a debate of this row and system was finished with other settings or texts."""
+        """Whether the stored debate of a row and a system is done, and had other settings or texts."""
         query = "SELECT outcome FROM debates WHERE name = ? AND system = ? AND key != ? AND outcome IS NOT NULL"
         return any(json.loads(text)["status"] == "done" for (text,) in self._execute(query, (name, system, key)))
 
-    def count_rows_left(self) -> int:
-        """The number of usable rows of earlier runs that this run's file does not contain."""
+    def count_rows_of_earlier_runs(self) -> int:
+        """The number of usable rows of earlier runs that are not in the file of this run."""
         [count], *_ = self._execute("SELECT count(*) FROM rows WHERE turn < ? AND name NOT LIKE '!%'", (self._run,))
         return int(count)
 
@@ -173,18 +177,18 @@ class Store:
         self._execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
 
     def has_debate(self, key: str) -> bool:
-        """Whether this run has a debate with that key."""
+        """Whether this run has a debate with this key."""
         query = "SELECT 1 FROM debates WHERE key = ? AND turn = ?"
         return bool(self._execute(query, (key, self._run)))
 
     def outcome(self, key: str) -> Outcome | None:
-        """The outcome of a debate; None if there is none yet."""
+        """The outcome of the debate with this key, from any run; None if there is none."""
         for (text,) in self._execute("SELECT outcome FROM debates WHERE key = ?", (key,)):
             return None if text is None else json.loads(text)
         return None
 
     def table_rows(self) -> Iterator[TableRow]:
-        """All rows, in the order of the file."""
+        """Yields all rows of this run, in the order of the file."""
         rows = (
             "SELECT number, id, name, claim, label, groups FROM rows WHERE turn = ? AND number > ? "
             f"ORDER BY number LIMIT {ROWS_AT_ONCE}"

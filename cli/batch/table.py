@@ -1,4 +1,4 @@
-"""The outcomes of a batch as one table: ``table.csv`` in its folder, and on the screen."""
+"""The outcomes of a batch as a table: in ``table.csv`` in the batch's folder, and on the screen."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from rich.text import Text
 FILE = "table.csv"
 COLUMNS = (*DEBATE_COLUMNS, "document", "report")
 MOST_SHOWN = 50
-"""Maximum number of rows on the screen; if there are more, only failed rows are shown."""
+"""Maximum number of rows on the screen. If the table has more, only failed and bad rows are printed."""
 LONGEST = 60
 """Maximum length of a claim on the screen, in characters."""
 MOST_FAULTS = 10
-"""Maximum number of errors that are shown on the screen."""
+"""Maximum number of errors that are printed."""
 LONGEST_FAULT = 300
+"""Maximum length of an error on the screen, in characters. The first error of the table may be longer."""
 NOT_BEGUN = "not begun"
+"""The status of a debate without an outcome."""
 
 
 @dataclass
@@ -41,21 +43,21 @@ class Summary:
     several: bool
     rows: int = 0
     complete: int = 0
-    """Rows for which the debates of all systems are done."""
+    """Number of rows whose debates are all done."""
     unanswered: int = 0
-    """Debates that are done and found no answer."""
+    """Number of debates that are done and found no answer."""
     statuses: Counter[str] = field(default_factory=Counter)
     cut_short: int = 0
-    """Verdicts of debates that a ceiling ended early."""
+    """Number of answers from debates that a ceiling ended early."""
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     first: list[TableRow] = field(default_factory=list)
     failed: list[TableRow] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    """Maps shortened errors (the first `MOST_FAULTS` + 1) to the numbers of their debates and bad rows."""
+    """The number of debates and bad rows by shortened error, for the first `MOST_FAULTS` + 1 different errors."""
     first_row_of_fault: dict[str, str] = field(default_factory=dict)
-    """Maps each of these errors to the id of its first row, followed by the system if there is one."""
+    """The id of the first row with each error of `faults`, followed by the debate's system if there is one."""
     first_error: str = ""
-    """The first error in full, because its end says how to fix it."""
+    """The first error in full, because an error ends with the remedy."""
 
     def note(self, row: TableRow) -> None:
         """Counts a row, and stores some rows for the screen."""
@@ -90,17 +92,17 @@ def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) 
     Args:
         rows: the rows, in order.
         folder: the batch's folder.
-        systems: the systems of the command line; if there are several, each has its own columns.
+        systems: the systems of the command line. If there are several, each has its own columns.
 
     Raises:
-        UserError, WorldError: the table cannot be written. An old table is left unchanged.
+        UserError, WorldError: the table cannot be written; an old table is left unchanged.
     """
     several = len(systems) > 1
     summary = Summary(systems, several)
     path, partial = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
     titles = [f"{system}: {name}" for system in systems for name in COLUMNS[1:]] if several else COLUMNS
     try:
-        # with a byte order mark: without it, spreadsheets do not read the file as UTF-8
+        # the encoding writes a byte order mark, without which spreadsheets do not read the file as UTF-8
         with partial.open("x", encoding="utf-8-sig", newline="") as file:
             lines = csv.writer(file)
             lines.writerow((*ROW_COLUMNS, *(["agree"] if several else []), *titles))
@@ -139,20 +141,20 @@ def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, suffix: s
 
 
 def _agreement(row: TableRow) -> str:
-    """``yes`` if all systems have the same answer, ``no`` if not; empty if a system has no answer."""
+    """``yes`` if all systems have the same answer, ``no`` if answers differ; empty if a system has no answer."""
     answers = {one["answer"] for one in row.outcomes.values() if one is not None}
     all_answered = None not in row.outcomes.values() and None not in answers
     return ("yes" if len(answers) == 1 else "no") if all_answered else ""
 
 
-def show_table(summary: Summary, folder: Path, console: Console, why: str) -> None:
-    """Prints the table and a summary; of a long table, only the failed rows.
+def show_table(summary: Summary, folder: Path, console: Console, stop_reason: str) -> None:
+    """Prints the table and a summary. Of more than `MOST_SHOWN` rows, only failed and bad rows are printed.
 
     Args:
         summary: as `write_table` returns it.
         folder: the batch's folder.
         console: the console to print on.
-        why: why no further row was started; empty if all rows were started.
+        stop_reason: why no further row was started; empty if nothing stopped the batch.
     """
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:
@@ -184,9 +186,9 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         )
         text = f"{verdicts} that a ceiling ended early (stop_reason is budget_exhausted in the table)."
         console.print(Text(text, style="yellow"), soft_wrap=True)
-    if why:
+    if stop_reason:
         lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows are done"
-        console.print(Text(f"{lead}: {why}.", style="yellow"), soft_wrap=True)
+        console.print(Text(f"{lead}: {stop_reason}.", style="yellow"), soft_wrap=True)
     elif summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
         console.print(Text("Run the same command again for the rows that failed or were not begun."))
 

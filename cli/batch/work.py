@@ -1,4 +1,4 @@
-"""Processes a row of a batch: runs or resumes its debate, and writes its document and its report."""
+"""Processes a row of a batch: runs or resumes the row's debate, and writes its document and its report."""
 
 from __future__ import annotations
 
@@ -31,18 +31,23 @@ class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Stores a document. If its debate is done, its row is not run again. Blocking.
+        """Stores the document of a row's debate. Blocking.
+
+        If the debate is done, its row is not run again once the document is stored.
 
         Args:
-            job: the debate of the row.
-            document: its document.
-            outcome: its outcome; if the report or the history entry cannot be stored, the error is added to it.
+            job: the debate.
+            document: the debate's document.
+            outcome: the debate's outcome. If a report or history entry fails, its ``error`` is replaced by that error.
+
+        Raises:
+            UserError, WorldError: the document cannot be stored.
         """
         ...
 
 
 class Folder:
-    """A folder that documents and reports are written to.
+    """The folder for the documents and reports of a batch.
 
     Args:
         path: the path of the folder.
@@ -52,7 +57,7 @@ class Folder:
         self.path = path
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `DocumentStore.put`: first the report, then the document, without which the row is run again."""
+        """As `DocumentStore.put`. The report is written first: a row without a document is run again."""
         try:
             page = report(document, "html")
         except MootError as error:
@@ -88,7 +93,7 @@ class RowProcessor:
         self.prices = prices
 
     async def run_row(self, job: Job) -> Outcome:
-        """Runs a row's debate and returns its outcome. A failure is not raised, but is an outcome, too."""
+        """Runs a row's debate and returns its outcome. An error is not raised; it becomes a failed outcome."""
         try:
             return await self._run_debate(job)
         except MootError as error:
@@ -111,7 +116,7 @@ class RowProcessor:
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
-    """A debate's outcome from its document; ``spent`` is the cost of all its runs, ``paid`` the cost of this run."""
+    """A debate's outcome from its document. ``spent`` is the cost of all its runs, ``paid`` that of the last run."""
     error = document["error"] or {}
     calls = document["calls"]
     return {
@@ -132,16 +137,20 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 
 
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """The number of calls, their tokens and their USD. A call whose reply was lost counts with its reserved tokens.
+    """The number of calls, their tokens and their USD, without shared calls.
 
-    USD is None if a price or a number of tokens is not known.
+    A request whose reply was lost counts with its reserved tokens. USD is None if a price or a number of tokens is not
+    known.
     """
     most = calls_at_most(calls)
     return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
 
 
 def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
-    """A row's outcome, from its document; None without a readable document of this debate that is done. Blocking."""
+    """The outcome in the document of a debate. Blocking.
+
+    It is None if there is no readable document, or if the document is of another debate or of one that is not done.
+    """
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"

@@ -1,6 +1,7 @@
-"""A process that runs rows of a batch: it reads and writes lines of JSON, and ends when its input ends.
+"""A process that runs rows of a batch. It reads and writes lines of JSON, and ends when its input ends.
 
-``python -m moot.cli.batch.worker``: the first line of the input has its `WorkerConfig`, each further line a row.
+It is started by ``python -m moot.cli.batch.worker``. The first line of its input is a `WorkerConfig`, and each further
+line is a row.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class WorkerConfig:
         ceilings_file: the file of the shared ceilings; empty if there are none.
         slot: this worker's slot in that file.
         most: the limits on tokens, USD and calls.
-        seconds: the time left.
+        seconds: the time left for the batch, in seconds.
     """
 
     folder: str
@@ -61,7 +62,7 @@ class WorkerConfig:
 
 
 def main() -> None:
-    """Runs rows until the standard input ends."""
+    """Runs rows until the standard input ends; then the process ends."""
     first, out = open_streams()
     begin_telemetry(port=False)
     config = WorkerConfig(**first)
@@ -78,7 +79,11 @@ def main() -> None:
 
 
 def open_streams() -> tuple[dict[str, Any], TextIO]:
-    """Reserves the standard output for answers; returns the first line of the input, and the stream for answers."""
+    """Reserves the standard output for answers, and ignores Ctrl-C. Other prints go to standard error.
+
+    Returns:
+        The first line of the input, parsed, and the stream for answers.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # prints of libraries must not mix with answers
@@ -86,14 +91,14 @@ def open_streams() -> tuple[dict[str, Any], TextIO]:
 
 
 async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
-    """Processes rows as they arrive.
+    """Processes rows as they arrive, and ends the process when the standard input ends.
 
     Args:
-        run_row: runs a row, which has a ``key``, and returns the answer.
+        run_row: runs a row and returns the answer. Each row has a ``key``, which is added to its answer.
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()
-    context = copy_context()  # it has the ceilings; the context of a new thread has none
+    context = copy_context()  # this context has the ceilings; the context of a new thread has none
 
     async def answer(row: dict[str, Any]) -> None:
         write_value(out, {"key": row["key"], **await run_row(row)})
@@ -109,7 +114,8 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         if telemetry() is not None:
             loop.call_soon_threadsafe(finish_and_exit)  # blocks the loop, so that debates start no call meanwhile
             time.sleep(CLOSE_SECONDS)
-        os._exit(0)  # the parent needs this process no longer, or has ended: its rows are resumed from the ledger
+        # the parent has ended or no longer needs this process; rows that still run are resumed from the ledger
+        os._exit(0)
 
     threading.Thread(target=read_rows, daemon=True).start()
     write_value(out, {"ready": True})

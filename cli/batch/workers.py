@@ -17,14 +17,14 @@ from moot.nodes._models.joint_ceilings import JointFile
 class ProcessRunner:
     """Distributes rows over processes.
 
-    The rows of a killed process are tried again, one at a time in a new process, so that no row fails because of
+    The rows that ran in a killed process are tried again, one at a time in a new process. So no row fails because of
     another row.
 
     Args:
         count: number of processes.
-        at_once: debates in flight in each process.
-        config: the configuration of each process.
-        ceilings_file: the file of their shared ceilings, if there are any.
+        at_once: maximum number of debates in flight in each process.
+        config: the configuration of each process, except its slot and the time left.
+        ceilings_file: the file of the ceilings that the processes share; None without ceilings.
     """
 
     def __init__(self, count: int, at_once: int, config: WorkerConfig, ceilings_file: JointFile | None) -> None:
@@ -38,14 +38,15 @@ class ProcessRunner:
         """As `RowRunner.run_rows`.
 
         Raises:
-            WorldError: a process ended before it was ready.
+            ExceptionGroup: its errors are as in `RowRunner.run_rows`, or a WorldError if a process ended before it was
+                ready.
         """
         async with asyncio.TaskGroup() as group:
             for slot in range(1, self.count + 1):  # slot 0 is this process's own
                 group.create_task(self._run_slot(slot, rows, on_end))
 
     async def _run_slot(self, slot: int, rows: Rows, on_end: OnEnd) -> None:
-        """Runs the process of one slot, and starts a new one if it was killed."""
+        """Runs the process of one slot, and starts a new process whenever the last one was killed."""
         suspects: list[Job] = []
         while True:
             config = replace(self.config, slot=slot, seconds=max(self.until - time.monotonic(), 0.001))
@@ -53,8 +54,8 @@ class ProcessRunner:
             try:
                 while suspects:
                     if not await worker.run_row(suspects[0], rows, on_end):
-                        died = f"{MOST_DEATHS} processes ended while they ran this row ({await worker.exit_reason()})."
-                        await on_end(suspects.pop(0), failed_outcome(died, "worker_killed"))
+                        why = f"{MOST_DEATHS} processes ended while they ran this row ({await worker.exit_reason()})."
+                        await on_end(suspects.pop(0), failed_outcome(why, "worker_killed"))
                         break
                     suspects.pop(0)
                 else:
@@ -68,15 +69,15 @@ class ProcessRunner:
                     self.ceilings_file.settle_killed(slot)
 
     async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> list[Job]:
-        """Lets a worker run rows, several at once. Returns the rows that were in flight when the worker was killed."""
-        left: list[Job] = []
+        """Lets a worker run rows, several at once. Returns the unfinished rows if it was killed, else an empty list."""
+        unfinished: list[Job] = []
 
         async def take_rows() -> None:
             while not worker.is_dead and (job := await rows.take()) is not None:
                 if not await worker.run_row(job, rows, on_end):
-                    left.append(job)
+                    unfinished.append(job)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(self.at_once):
                 group.create_task(take_rows())
-        return left
+        return unfinished

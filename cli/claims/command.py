@@ -20,28 +20,31 @@ def claims(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the claims to this file: .csv, to edit and for `moot batch`, or .json."),
+        typer.Option(help="Write the claims to this file: .csv (to edit, and for `moot batch`) or .json."),
     ] = None,
     as_json: AsJson = False,
     split: Annotated[
-        bool, typer.Option("--split", help="Split a sentence with several claims into one claim each.")
+        bool, typer.Option("--split", help="Split a sentence with several claims into separate claims.")
     ] = False,
     sentences: Annotated[
-        bool, typer.Option("--sentences", help="List every sentence, to choose from. No model is called.")
+        bool,
+        typer.Option(
+            "--sentences", help="List all sentences except very short ones, to choose from. No model is called."
+        ),
     ] = False,
     title: Annotated[str | None, typer.Option(help="The text's title.", show_default="as the document says")] = None,
     date: Annotated[
         str | None,
         typer.Option(
             metavar="DATE",
-            help="When the text was published: a year, a month or a day; used to resolve `last week`.",
+            help="When the text was published: a year, a month or a day; used to resolve words such as `last week`.",
             show_default="as the document says",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model of all roles, as provider:name; required here or by `moot config set model`, unless "
+            help="Model of all roles, as provider:name. Required, unless `moot config set model` has set one or "
             "--sentences is given.",
             autocompletion=completion_for("models"),
         ),
@@ -62,11 +65,11 @@ def claims(
 ) -> None:
     """Find the checkable claims of a text, for a person to edit and for `moot batch`.
 
-    The exit code is 0 if all of the text was read, else 3.
+    The exit code is 0 if all of the text was read, 3 if a part was not, 2 or 3 after an error, and 130 after Ctrl-C.
     """
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # first, because the imports below take a second
+    with Stop() as stop:  # before the imports, which take a second
         from moot.cli.claims.find import find_claims, list_sentences
 
         if sentences:

@@ -1,4 +1,4 @@
-"""Runs ``moot worker``, and shows, cancels and retries the batches of a queue (``moot batch status`` etc.)."""
+"""Runs ``moot worker``, and ``moot batch status``, ``cancel`` and ``retry`` for the batches of a queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def worker(
     row_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds after which a row counts as hanging, and its process is ended.")
     ] = 3600,
-    drain: Annotated[bool, typer.Option("--drain", help="End when no row waits and this worker's rows have ended.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End when no row waits and the worker's rows have ended.")
+    ] = False,
 ) -> None:
     """Run rows that `moot batch --queue` or `moot index --queue` has queued. Any number of machines can run workers.
 

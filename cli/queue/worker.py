@@ -1,8 +1,9 @@
 """``moot worker``: takes rows from a queue and runs them in its own processes.
 
-Procrastinate delivers a row; `moot.core.postgres.rows` decides whether this worker runs it. If the process of a row
-ends or hangs, the row is tried once more, alone in a new process; if that process ends or hangs, too, the row fails.
-The other rows of the first process are also tried alone.
+Procrastinate delivers a row, and `moot.core.postgres.rows` decides whether this worker runs the row. If the process of
+a row ends or hangs, the row is tried once more, alone in a new process. If the new process also ends or hangs, the row
+fails. Each other row of the first process is tried alone in the same way. A row that has lost several workers is tried
+only once, alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from moot.cli.batch.outcomes import failed_outcome
-from moot.cli.batch.process import MOST_DEATHS, Worker
+from moot.cli.batch.process import Worker
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
 from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
@@ -28,25 +29,29 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PROGRAM = "moot.cli.queue.child"
+"""The module that each process runs."""
 POLL_SECONDS = 1.0
 """Seconds between two checks of an empty queue."""
 HEARTBEATS = 6
-"""A worker that sends no heartbeat for some time counts as dead. It sends this many heartbeats in that time."""
+"""Number of heartbeats that a worker sends in the time after which a silent worker counts as dead."""
 CONNECT_SECONDS = 5.0
-"""Seconds for which procrastinate waits for a connection before it asks again."""
+"""Seconds for which procrastinate waits for a connection before it tries again."""
 SILENT_SECONDS = 60.0
 """A process that sends no message for this many seconds is ended, because its event loop hangs."""
 LOST_ROW = failed_outcome(f"{MOST_LOSSES} workers were lost while they had this row.", "worker_killed")
 
 
 class QueueWorker:
-    """The processes of a machine that run the rows of a queue.
+    """A worker: it takes rows from a queue and runs them in processes on this machine.
 
     Args:
         url: the address of the queue.
         count: number of processes.
         at_once: debates in flight in each process.
         row_seconds: seconds after which a row counts as hanging.
+
+    Raises:
+        UserError: the address is invalid, or the extra ``queue`` is not installed.
     """
 
     def __init__(self, url: str, count: int, at_once: int, row_seconds: float) -> None:
@@ -55,12 +60,12 @@ class QueueWorker:
         self.at_once = at_once
         self.row_seconds = row_seconds
         self.done = 0
-        """Number of rows that the processes have completed."""
+        """Number of rows whose outcome, done or failed, a process has stored."""
         self._connections = (Postgres(url), Postgres(url, patience=0))
         self._rows = QueuedRows(self._connections[0])
         self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # for metrics and shutdown
         self._config = json.dumps({"queue": url}) + "\n"
-        self._workers: list[Worker] = []
+        self._processes: list[Worker] = []
         self._load: dict[Worker, int] = {}
         self._start_lock = asyncio.Lock()
         self._alone_lock = asyncio.Lock()
@@ -69,15 +74,16 @@ class QueueWorker:
         self._ending = asyncio.Event()
 
     async def work(self, *, drain: bool) -> None:
-        """Runs rows until it is cancelled.
+        """Runs rows until this coroutine is cancelled.
 
         Args:
-            drain: whether to end as soon as no row waits.
+            drain: whether to end when no row waits and the rows of this worker have ended.
 
         Raises:
             UserError: this machine lacks something that the rows need, such as a key. Other workers get this worker's
                 rows.
-            UserError, WorldError: the queue cannot be used, or no process can start.
+            UserError, WorldError: the queue cannot be used.
+            WorldError: a process cannot start, or the queue delivers no more rows although ``drain`` is false.
         """
         await asyncio.to_thread(self._rows.prepare)
         self._worker_id = await asyncio.to_thread(self._rows.join)
@@ -85,7 +91,7 @@ class QueueWorker:
             active.add_queue_gauge(self._queue_lengths)
         seconds = await asyncio.to_thread(self._rows.heartbeat_timeout) / HEARTBEATS
         self._resigned = asyncio.get_running_loop().create_future()
-        async with self._processes(), _procrastinate(self.url, self._run_delivered, self._ending) as app:
+        async with self._running_processes(), _procrastinate(self.url, self._run_delivered_row, self._ending) as app:
             heartbeats = asyncio.create_task(self._send_heartbeats(seconds))
             taking = asyncio.create_task(
                 app.run_worker_async(
@@ -104,7 +110,9 @@ class QueueWorker:
                 ended = self._resigned if self._resigned.done() else taking
                 ended.result()
                 if not drain:  # procrastinate has logged an error and stopped by itself
-                    raise WorldError("The queue delivers no more rows to this worker. Start it again.", kind="queue")
+                    raise WorldError(
+                        "The queue delivers no more rows to this worker. Restart the worker.", kind="queue"
+                    )
             finally:
                 self._ending.set()
                 heartbeats.cancel()
@@ -118,106 +126,111 @@ class QueueWorker:
                     await asyncio.to_thread(connection.close)
 
     def _queue_lengths(self) -> Iterator[tuple[float, Mapping[str, str]]]:
-        """The queue's length by state; every worker reports the same."""
+        """The numbers of waiting and of running rows in the whole queue, as a metric. All workers report the same."""
         for state, count in self._impatient_rows.queue_lengths().items():
             yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    async def _run_delivered(self, key: str) -> None:
-        """Runs a row that procrastinate delivers, unless it already runs here or must not run."""
+    async def _run_delivered_row(self, key: str) -> None:
+        """Runs a row that procrastinate delivers, unless this worker already runs it or must not run it."""
         if key in self._running:
             return
         self._running[key] = None
         try:
-            given = await asyncio.to_thread(self._rows.assign, key, self._worker_id)
-            if given is not None:
+            assigned = await asyncio.to_thread(self._rows.assign, key, self._worker_id)
+            if assigned is not None:
                 self._running[key] = asyncio.current_task()
-                await self._run_row(given)
+                await self._run_row(assigned)
         except MootError as error:
             log.warning("%s The row will run later.", error.detail)
         finally:
             del self._running[key]
 
     async def _run_row(self, assigned: AssignedRow) -> None:
+        """Runs a row in a process. If the process ends or hangs, runs the row once more, alone in a new process."""
         row = {"key": assigned.key, "job": assigned.job, "batch": asdict(assigned.batch), "worker": self._worker_id}
         answer, worker_id = None, self._worker_id
         if not assigned.alone:
-            worker = await self._least_busy()
-            self._load[worker] += 1
+            process = await self._least_busy_process()
+            self._load[process] += 1
             try:
-                answer, why = await self._ask(worker, row)
+                answer, why = await self._ask(process, row)
             finally:
-                self._load[worker] -= 1
-        if answer is None and worker_id == self._worker_id:  # with a new id, it has lost the row to other workers
+                self._load[process] -= 1
+        if answer is None and worker_id == self._worker_id:  # a worker with a new id has lost the row to other workers
             async with self._alone_lock:
-                worker = await Worker.start(self._config, PROGRAM)
+                process = await Worker.start(self._config, PROGRAM)
                 try:
-                    answer, why = await self._ask(worker, row)
+                    answer, why = await self._ask(process, row)
                 finally:
-                    await worker.end()
+                    await process.end()
             if answer is None:
-                outcome = failed_outcome(
-                    f"{MOST_DEATHS} processes ended while they ran this row ({why}).", "worker_killed"
-                )
+                outcome = failed_outcome(f"The process that ran only this row ended ({why}).", "worker_killed")
                 await asyncio.to_thread(self._rows.end, assigned.key, outcome, None)
         self.done += bool(answer and answer["stored"])
         if answer and "resigned" in answer and not self._resigned.done():
             note = "This worker cannot process its rows, so it ends; other workers get them."
             self._resigned.set_exception(UserError(f"{answer['resigned']} {note}", kind="invalid_environment"))
 
-    async def _ask(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        """Sends a row to a process. Returns the answer and ""; if the process ends or hangs, None and the reason."""
+    async def _ask(self, process: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        """Sends a row to a process. Returns the answer and "", or None and the reason if the process ends or hangs."""
         try:
             async with asyncio.timeout(self.row_seconds):
-                answer = await worker.ask(row)
+                answer = await process.ask(row)
         except TimeoutError:
-            await worker.end()
+            await process.end()
             return None, f"more than {self.row_seconds:,.0f} s"
-        return answer, "" if answer else await worker.exit_reason()
+        return answer, "" if answer else await process.exit_reason()
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def _processes(self) -> AsyncIterator[None]:
-        """Starts all processes immediately, so that the command fails if one cannot start."""
+    async def _running_processes(self) -> AsyncIterator[None]:
+        """Context manager: starts all processes at once, and ends them at exit. It fails if a process cannot start."""
         try:
             for _ in range(self.count):
-                await self._start_worker()
+                await self._start_process()
             yield
         finally:
-            await asyncio.gather(*(worker.close() for worker in self._workers))
+            await asyncio.gather(*(process.close() for process in self._processes))
 
-    async def _start_worker(self) -> None:
-        worker = await Worker.start(self._config, PROGRAM)
-        self._workers.append(worker)
-        self._load[worker] = 0
+    async def _start_process(self) -> None:
+        process = await Worker.start(self._config, PROGRAM)
+        self._processes.append(process)
+        self._load[process] = 0
 
-    async def _end_all(self) -> None:
-        for worker in self._workers:
-            await worker.end()
+    async def _end_all_processes(self) -> None:
+        for process in self._processes:
+            await process.end()
 
-    async def _least_busy(self) -> Worker:
-        """The process with the fewest rows; ended processes are replaced first."""
+    async def _least_busy_process(self) -> Worker:
+        """Replaces the processes that have ended, and returns the process with the fewest rows."""
         async with self._start_lock:
-            for worker in [worker for worker in self._workers if worker.is_dead]:
-                self._workers.remove(worker)
-                await self._start_worker()
-        return min(self._workers, key=self._load.__getitem__)
+            for process in [process for process in self._processes if process.is_dead]:
+                self._processes.remove(process)
+                await self._start_process()
+        return min(self._processes, key=self._load.__getitem__)
 
     async def _send_heartbeats(self, seconds: float) -> None:
-        """Sends heartbeats, ends processes that hang, and returns the rows of dead workers to the queue."""
+        """Sends heartbeats, ends processes that hang, and returns the rows of dead workers to the queue.
+
+        If this worker counted as dead, it joins the queue again with a new id, and all its processes are ended.
+
+        Args:
+            seconds: the time between two heartbeats.
+        """
         while True:
-            for worker in self._workers:
-                if not worker.is_dead and time.monotonic() > worker.last_message + SILENT_SECONDS:
-                    log.warning("A process has sent nothing for %.0f s, so it is ended.", SILENT_SECONDS)
-                    await worker.end()
+            for process in self._processes:
+                if not process.is_dead and time.monotonic() > process.last_message + SILENT_SECONDS:
+                    log.warning("A process is ended, because it has sent nothing for %.0f s.", SILENT_SECONDS)
+                    await process.end()
             try:
                 mine = [key for key, task in self._running.items() if task]
                 if not await asyncio.to_thread(self._rows.heartbeat, self._worker_id, mine):
-                    log.warning("This worker counted as dead: other workers have its rows.")
+                    log.warning("This worker sent no heartbeat in time, so its rows go to other workers.")
                     self._worker_id = await asyncio.to_thread(self._rows.join)
-                    await self._end_all()
+                    await self._end_all_processes()
                 await asyncio.to_thread(self._rows.requeue_lost, LOST_ROW)
             except MootError as error:
                 log.warning("%s", error.detail)
@@ -228,29 +241,34 @@ class QueueWorker:
 async def _procrastinate(
     url: str, run_row: Callable[[str], Awaitable[None]], ending: asyncio.Event
 ) -> AsyncIterator[Any]:
-    """A Procrastinate app with the task that runs a row. It repeats queries while the database is unreachable.
+    """Context manager: yields a Procrastinate app with the task that runs a row.
+
+    The app repeats queries while the database is unreachable.
 
     Args:
         url: the address of the queue.
         run_row: runs the row that has the given key.
-        ending: set when the worker ends; then no query is repeated.
+        ending: set when the worker ends. After that, no query is repeated.
+
+    Raises:
+        UserError: the extra ``queue`` is not installed.
     """
     package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each failed attempt to connect
 
     warned = -math.inf
 
-    async def retry_query(ask: Callable[..., Awaitable[T]], query: str, values: dict[str, Any]) -> T:
+    async def retry_query(send: Callable[..., Awaitable[T]], query: str, values: dict[str, Any]) -> T:
         nonlocal warned
         began, pause = time.monotonic(), PAUSE
         while True:
             try:
-                return await ask(query, **values)
+                return await send(query, **values)
             except Exception as error:
                 is_temporary = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
                 if not is_temporary or ending.is_set():
                     raise
-                if time.monotonic() > max(began, warned) + PATIENCE:  # warns once, although several queries may wait
+                if time.monotonic() > max(began, warned) + PATIENCE:  # one warning for all queries that wait
                     warned = time.monotonic()
                     log.warning(
                         "The database has been unreachable for more than %.0f s. This worker waits for it.", PATIENCE
@@ -260,7 +278,7 @@ async def _procrastinate(
                     await ending.wait()
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    class PatientConnector(package.PsycopgConnector):  # type: ignore[misc, name-defined]
+    class RetryingConnector(package.PsycopgConnector):  # type: ignore[misc, name-defined]
         async def execute_query_async(self, query: str, **values: Any) -> None:
             await retry_query(super().execute_query_async, query, values)
 
@@ -270,15 +288,17 @@ async def _procrastinate(
         async def execute_query_all_async(self, query: str, **values: Any) -> Any:
             return await retry_query(super().execute_query_all_async, query, values)
 
-    class Pool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
+    class LazyPool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
         async def open(self, wait: bool = False, timeout: float = 0) -> None:
             await super().open()  # without waiting for connections; the first query waits
 
-    def pool(**options: Any) -> Any:
-        return Pool(**{**options, "check": None})  # no check of connections: failed queries are repeated
+    def make_pool(**options: Any) -> Any:
+        return LazyPool(**{**options, "check": None})  # no check of connections: failed queries are repeated
 
     app = package.App(
-        connector=PatientConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_SECONDS, pool_factory=pool)
+        connector=RetryingConnector(
+            conninfo=url, min_size=1, max_size=4, timeout=CONNECT_SECONDS, pool_factory=make_pool
+        )
     )
     app.task(name=TASK, queue=QUEUE)(run_row)
     async with app.open_async():

@@ -7,7 +7,6 @@ function here blocks.
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -199,7 +198,7 @@ def _entry_of(debate: str, line: EntryLine) -> Entry:
     """
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
-        if not isinstance(line.value, list) or not all(_is_vector(vector) for vector in line.value):
+        if not (isinstance(line.value, list) and line.value and all(_is_vector(vector) for vector in line.value)):
             raise ValueError("is an embedding whose value is not a list of vectors")
         value = pack_vectors(cast(list[list[float]], line.value))
     else:
@@ -213,7 +212,7 @@ def _is_vector(value: Any) -> bool:
 
 def _fits_float(value: Any) -> bool:
     """Whether a value is a number that a 32-bit float can hold."""
-    return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 3e38
+    return isinstance(value, int | float) and -3e38 < value < 3e38
 
 
 def _reason(error: Exception) -> str:

@@ -241,7 +241,7 @@ class ServedLedger(PostgresLedger):
         """The debate with this idempotency key; None if there is none."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
         found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), LOOKUP_PATIENCE)
-        return self.debates(id=found[0])[0] if found else None
+        return next(iter(self.debates(id=found[0])), None) if found else None
 
     def record_run(self, id: str, thread: str, run: str) -> None:
         """Records the thread and the run in which the server runs a debate."""

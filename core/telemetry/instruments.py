@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-"""The address of the conventions' schema. 1.41 is the last version before those for GenAI moved to another repository."""
+"""The address of the schema. 1.41 is the last version before the GenAI conventions moved to a separate repository."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that allows prompts and replies in spans."""
 CAPTURED = {
@@ -150,7 +150,7 @@ class Telemetry:
         self.replies.add(1, {"moot.outcome": outcome, **self.model_attributes(model)})
 
     def model_attributes(self, model: str) -> dict[str, str]:
-        """The attributes of a metric for a model, from its name in settings: the provider and the name (`bounded_name`)."""
+        """The provider and the `bounded_name` of a model, from its name in settings, as attributes of a metric."""
         attributes = provider_and_model(model)
         return attributes | {"gen_ai.request.model": self.bounded_name(attributes["gen_ai.request.model"])}
 

@@ -1,1 +1,1 @@
-"""Analyses: figures of single debates, agreement of graders, the weight of votes in a confidence, calibrations."""
+"""Analyses of logs: figures of single debates, graders, the weight of votes in a confidence, and calibrations."""

@@ -14,12 +14,12 @@ from moot.evals._stats.significance import Array, Interval, Statistic
 
 
 class Agreement(NamedTuple):
-    """The agreement of two graders on the same answers.
+    """The agreement of two graders on the answers that both graded.
 
     Attributes:
         kappa: Cohen's kappa with its 95% interval. The value is None if kappa is undefined, and the ends are None if
             the interval is undefined.
-        share: the share of answers on which they agree, in [0, 1]; None without answers.
+        share: the share of answers on which the graders agree, in [0, 1]; None if no answer has both grades.
         both: the number of answers that both graders call right.
         first: the number of answers that only the first grader calls right.
         second: the number of answers that only the second grader calls right.
@@ -37,11 +37,12 @@ class Agreement(NamedTuple):
 def agreement(
     first: Sequence[bool | None], second: Sequence[bool | None], groups: Sequence[Hashable] | None = None
 ) -> Agreement:
-    """Agreement of two graders over the answers that both graded.
+    """The agreement of two graders on the answers that both graded.
 
-    The interval is kappa ± 1.96 standard errors, cut at -1 and 1. statsmodels computes the large-sample standard error
-    (Fleiss, Cohen and Everitt 1969). It is 0 if the graders agree on every answer. This interval assumes independent
-    answers, so if answers share a group, the bootstrap over groups (`cluster_bootstrap`) computes it instead.
+    If every answer has its own group, the interval is kappa ± 1.96 standard errors, cut at -1 and 1. statsmodels
+    computes the large-sample standard error (Fleiss, Cohen and Everitt 1969), which is 0 if the graders agree on every
+    answer. If answers share a group, they are not independent. The bootstrap over groups then computes the interval
+    (`cluster_bootstrap`).
 
     Args:
         first: whether the first grader calls each answer right; None if the grade is missing.
@@ -73,7 +74,7 @@ def agreement(
 
 
 def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
-    """Make a function that computes kappa from the count of each pair of grades; NaN if chance agreement is 1."""
+    """Make a function that computes kappa from the count of each pair of grades; NaN if agreement by chance is 1."""
     first, second = np.array(kinds, dtype=float).T
 
     def kappa_of_counts(counts: Array) -> Array:

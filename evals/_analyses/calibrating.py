@@ -28,8 +28,8 @@ NO_DEBATE = "These logs contain no finished debate with a known right answer."
 class CalibrationCase:
     """A labelled debate: its nonconformity score, its verdict's confidence, and whether the verdict is right.
 
-    The score is 1 - the share of the right label (`label_shares`); if several labels are right, it is the lowest score.
-    Without a verdict the confidence is None.
+    The score is 1 - the share of the right label (`label_shares`). If several labels are right, it is the lowest of
+    their scores. The confidence is None if there is no verdict, or if the verdict has no confidence.
     """
 
     score: float
@@ -41,12 +41,12 @@ class CalibrationCase:
 class FittedCalibration:
     """A calibration, and counts of the debates in the logs.
 
-    Unfinished, repeated and attacked debates are left out.
+    The calibration is fitted without the unfinished, repeated and attacked debates.
 
     Attributes:
         calibration: the contents of the calibration file.
         unfinished: the number of debates that did not finish.
-        repeated: the number of further debates on an item that already has one.
+        repeated: the number of finished debates on an item that already has a finished debate.
         attacked: the number of debates that `moot eval attack` attacked.
         acted: the number of cases whose confidence reaches the calibration's ``least_confidence``.
         wrong: the number of wrong verdicts among the cases in ``acted``.
@@ -63,7 +63,7 @@ class FittedCalibration:
 
 
 def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
-    """Make a case from a finished debate and its right answers.
+    """Make a case from a finished debate and its right answers, of which there is at least one.
 
     Raises:
         UserError: the answers of the task are not labels, or no right answer is one of the labels.
@@ -72,8 +72,8 @@ def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCa
     right = {label for answer in gold if (label := read_answer(task, answer)) is not None}
     if task["kind"] != "labels" or not right:
         raise UserError(
-            "Only tasks with labels can be calibrated, and their right answers must be labels: "
-            f"{task['name']}, {gold[0]!r}.",
+            "Only tasks with labels can be calibrated, and their right answers must be labels. Here the task is "
+            f"{task['name']}, and a right answer is {gold[0]!r}.",
             kind="invalid_task",
         )
     answer, confidence = document["answer"], document["confidence"]
@@ -106,6 +106,7 @@ def fit_cases(
 
     Raises:
         UserError: ``cases`` is empty.
+        ValueError: ``alpha`` is not in (0, 1).
     """
     if not cases:
         raise UserError(NO_DEBATE, kind="missing_file")
@@ -128,16 +129,17 @@ def fit_cases(
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
-    """Fit a calibration on the debates in logs, using each item once. Blocking.
+    """Fit a calibration on the debates in logs, with one debate for each item. Blocking.
 
     Args:
         paths: logs and folders of logs.
         alpha: the allowed error rate, in (0, 1).
 
     Raises:
-        UserError: a path does not exist; a log is damaged, or was written by another version of the system; the logs
-            differ in system, settings, prompts, sources, task or corpora; the answers of the task are not labels; or no
-            finished debate has a known right answer.
+        UserError: a path does not exist; Inspect is not installed; a log is damaged, or was written by another version
+            of the system; the logs differ in system, settings, prompts, sources, task or corpora; the answers of the
+            task are not labels; an item has no right answer among the labels; or no debate finished.
+        ValueError: ``alpha`` is not in (0, 1).
     """
     headers, notes = read_headers(find_logs(paths))
     headers, superseded = without_superseded(headers)
@@ -184,14 +186,14 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
     """Yield for each sample of a log the item's id, the result document (None if it has none) and the right answers.
 
     Raises:
-        UserError: the log was written by another version of the system, or is damaged.
+        UserError: the log was written by another version of the system, is damaged, or has an invalid setting.
     """
     parts, graph = header.metadata.get("parts") or {}, str(header.metadata.get("graph"))
     settings = checked_settings(load_graph(graph).settings, header.metadata.get("settings") or {})
     if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
         raise UserError(
-            f"{header.path.name} was run by another version of moot, whose {graph} may answer differently. "
-            "Run it again.",
+            f"{header.path.name} was written by another version of moot, whose {graph} may answer differently. "
+            "Run this evaluation again.",
             kind="invalid_setting",
         )
     for sample, document in _samples_of(header):
@@ -199,7 +201,7 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
 
 
 def _samples_of(header: Header, names: Sequence[str] = REPORT_FIELDS) -> Iterator[tuple[Any, Mapping[str, Any] | None]]:
-    """Yield each sample of a log with the fields ``names`` of its result document; None if it has no document.
+    """Yield each sample of a log with the fields ``names`` of its result document (None if it has no document).
 
     Raises:
         UserError: the log is damaged.

@@ -20,7 +20,7 @@ from moot.nodes._texts.answers import same_answer
 
 Document = Mapping[str, Any]
 Right = Callable[[str], bool]
-"""Returns whether an answer is right."""
+"""A function that returns whether an answer is right."""
 
 
 class AgentAnswer(NamedTuple):
@@ -50,10 +50,16 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round in which several agents voted, whether all gave the same answer. ``judge_choices``: the
-    judge's choice by each kind of score, as from `judge_follows`. ``debates``, ``collisions`` and ``revisions``: a
-    CortexDebate's measures DN, DVC and CVR (`moot.evals._stats.debate_measures`); empty or None for
-    other systems. ``context``: each agent's mean prompt length in a round, in tokens; None if it is unknown.
+    The measures of CortexDebate are explained in `moot.evals._stats.debate_measures`.
+
+    Attributes:
+        answers: every agent's answers, from `agent_answers`.
+        agreed: for each round in which several agents voted, whether all gave the same answer.
+        judge_choices: the judge's choice by kind of score, from `judge_choices`.
+        debates: each agent's number of debates (CortexDebate's DN); empty for other systems.
+        collisions: the number of viewpoint collisions (CortexDebate's DVC); None for other systems.
+        revisions: the number of correct revisions (CortexDebate's CVR); None for other systems.
+        context: each agent's mean prompt length in a round, in tokens; None if it is unknown.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -79,7 +85,7 @@ def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
     return DebateFigures(
         answers=agent_answers(document, right),
         agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
-        judge_choices=judge_follows(document, right),
+        judge_choices=judge_choices(document, right),
         debates=debates(document) if sparse else {},
         collisions=viewpoint_collisions(document) if sparse else None,
         revisions=correct_revisions(document, right) if sparse else None,
@@ -88,13 +94,13 @@ def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
 
 
 def votes_by_round(document: Document) -> dict[int, list[Any]]:
-    """The votes of each round in which several agents voted, in order."""
+    """The votes of each round in which several agents voted, in the order of the rounds."""
     votes = {record["round"]: record.get("votes") or [] for record in document["round_log"]}
     return {round: given for round, given in votes.items() if len({vote["agent"] for vote in given}) > 1}
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
-    """Every agent's answers in every round, in order; an agent may have several sampled answers in a round."""
+    """Every agent's answers in every round, in the order of the turns; an agent may have several samples in a round."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return tuple(
         AgentAnswer(
@@ -107,10 +113,11 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
     )
 
 
-def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """Whether the judge took the answer with the higher average, by kind of score (Tool-MAD, first version, figure 4).
+def judge_choices(document: Document, right: Right) -> dict[str, JudgeChoice]:
+    """The judge's choice between two last answers, by kind of score (Tool-MAD, first version, figure 4).
 
-    The result is empty unless a single judge decided between two debaters with different last answers. A score is left
+    The higher score is the higher average over a debater's rounds. The result is empty unless a judge spoke, there is a
+    verdict, and exactly two debaters have different last answers; it is also empty for a trial. A kind of score is left
     out if a debater's average is unknown, or if both averages are equal.
     """
     if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
@@ -135,14 +142,14 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
 def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
     """The share of debates in consensus after each round, in [0, 1] (CortexDebate, table 8).
 
-    A debate that has ended keeps its last state in later rounds. Debates without a vote of several agents do not count;
-    the result is empty if no debate counts.
+    A debate that has ended keeps its last state in later rounds. Before its first vote, a debate is not in consensus.
+    Debates without a vote of several agents do not count; the result is empty if no debate counts.
     """
     agreements = [debate.agreed for debate in figures if debate.agreed]
     rounds = sorted({round for agreed in agreements for round in agreed})
 
     def in_consensus(agreed: Mapping[int, bool], round: int) -> bool:
-        before = [number for number in agreed if number <= round]
-        return agreed[max(before)] if before else False
+        rounds_so_far = [number for number in agreed if number <= round]
+        return agreed[max(rounds_so_far)] if rounds_so_far else False
 
     return {round: sum(in_consensus(agreed, round) for agreed in agreements) / len(agreements) for round in rounds}

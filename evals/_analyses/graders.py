@@ -1,4 +1,4 @@
-"""Graders of free-text answers (MADKE): refuse models that also debate, ask models, and read people's grades."""
+"""Grades of free-text answers, by models and by people (MADKE). A model that also debates is refused as a grader."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
         systems: the label, the graph and the settings of each system.
 
     Raises:
-        UserError: the grader is a speaker's model in one of the systems.
+        UserError: the grader is a speaker's model in one of the systems, or a graph or a setting is unknown.
     """
     for label, graph, settings in systems if judge is not None else ():
         if judge in speaker_models(checked_settings(load_graph(graph).settings, settings)):
@@ -63,10 +63,10 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
 
 async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
-    """Ask a model whether an answer means the same as a right answer; None if it gives no usable reply.
+    """Ask a model whether an answer means the same as a right answer; None if the model gives no usable reply.
 
-    Two cases need no call: an abstention is wrong, and an answer that `same_answer` finds equal to a right answer is
-    right.
+    Two cases need no call. An abstention is wrong. An answer is right if `same_answer` finds that it is the same as a
+    right answer.
 
     Args:
         claim: the claim or question.
@@ -91,9 +91,9 @@ async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str],
 class GradableAnswer:
     """A sample's free-text answer.
 
-    ``same_text``: whether `same_answer` finds it equal to a right answer, so that no model is asked. ``grades``: each
-    grade by the grader's name; None if the grade is missing. Answers to one item of a benchmark, or to items that are
-    not independent, have the same ``group``.
+    ``same_text``: whether `same_answer` finds that it is a right answer, so that no model is asked. ``grades``: each
+    grader's grade, by the grader's name; None if the grade is missing. Answers have the same ``group`` if they are
+    answers to one item of a benchmark, or to items that are not independent.
     """
 
     system: str
@@ -118,7 +118,8 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
         The answers, and notes about logs that were left out.
 
     Raises:
-        UserError: a path does not exist, there is no free-text answer, or a log is not in moot's format.
+        UserError: a path does not exist, Inspect is not installed, there is no free-text answer, or a log is not in
+            moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -142,26 +143,28 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
                 fields = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
                 same_text = any(same_answer(document["task"], outcome, answer) for answer in gold)
                 group = clean(str((sample.metadata or {}).get("group") or ""))
-                groups = (header.metadata["benchmark"], group, "" if group else str(sample.id))
-                found.append(GradableAnswer(*fields, same_text, grades, groups))
+                group_key = (header.metadata["benchmark"], group, "" if group else str(sample.id))
+                found.append(GradableAnswer(*fields, same_text, grades, group_key))
         except (*UNREADABLE, TypeError, AttributeError) as error:
             raise damaged(place, error) from error
     if not found:
-        reasons = " ".join([*notes, *left_out]) or "There is no such log in the named files and folders."
-        raise UserError(f"No log contains free-text answers; only these are graded. {reasons}", kind="missing_file")
+        reasons = " ".join([*notes, *left_out]) or "Name logs of benchmarks with such answers."
+        raise UserError(
+            f"Only free-text answers are graded. No log contains free-text answers. {reasons}", kind="missing_file"
+        )
     return found, [*notes, *left_out]
 
 
 async def ask_graders(
     answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, done: Callable[[], None]
 ) -> list[str]:
-    """Have every model grade every answer; if a call fails, the grade is None.
+    """Have every model grade every answer. If a call fails or its reply is unusable, the grade is None.
 
     Args:
         answers: the answers; new grades are added to their ``grades``.
         models: the graders, as provider:name.
         at_once: maximum number of calls at the same time.
-        done: called after every grade, also after a failed call.
+        done: called after each grade, even if the call failed.
 
     Returns:
         The texts of the errors of failed calls, each once.
@@ -190,6 +193,8 @@ async def ask_graders(
 
 def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
     """Add people's judgements from a CSV or JSONL file with ``id``, ``right`` and, if ids repeat, ``system``.
+
+    Answers without a judgement get the grade None.
 
     Returns:
         The number of answers with a judgement.

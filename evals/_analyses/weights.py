@@ -15,9 +15,15 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """The parts of a trial's confidence, and whether its verdict was right.
+    """The parts of a trial's confidence (`moot.nodes._trial.confidence`), and whether its verdict was right.
 
-    ``sigma`` is the consensus strength, ``votes`` the number of judges who gave a verdict.
+    Attributes:
+        sigma: the consensus strength.
+        quality: the mean of the judges' scores, in [0, 1].
+        role_switch: the adjustment for the consistency after the switch of roles.
+        reflection: the adjustment for the winning side's last reflection.
+        votes: the number of judges who gave a verdict.
+        right: whether the verdict was right.
     """
 
     sigma: float
@@ -31,9 +37,9 @@ class Panel(NamedTuple):
 class WeightSearch(NamedTuple):
     """Results of a cross-validated search.
 
-    ``errors``: the calibration error with each weight, over all items. ``chosen``: for each fold the best weight on the
-    other folds; the lowest if several are equally good. ``held_out``: the calibration error if the confidence of each
-    item is computed with the weight chosen for the item's fold.
+    ``errors``: the calibration error with each weight, over all trials. ``chosen``: for each fold, the best weight on
+    the other folds; the lowest of several equally good weights. ``held_out``: the calibration error if the confidence
+    of each trial is computed with the weight that was chosen for the trial's fold.
     """
 
     errors: dict[float, float]
@@ -78,7 +84,7 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> fl
     """The expected calibration error as a plain number (`moot.evals._stats.calibration.ece`).
 
     Raises:
-        ValueError: there is no item.
+        ValueError: there is no item, or as `ece`.
     """
     if (found := ece(confidences, right).value) is None:
         raise ValueError("the calibration error needs at least one item")
@@ -99,14 +105,15 @@ def search_weight(
         panels: the panels of trials, one for each item.
         grid: the weights to try.
         quality_weight: the weight of the judges' scores.
-        folds: the number of folds, to which items are assigned at random; at least 2.
-        seed: the seed of this assignment.
+        folds: the number of folds, to which panels are assigned at random; at least 2.
+        seed: the seed of the random assignment.
 
     Returns:
         None if there are fewer panels than folds.
 
     Raises:
         UserError: scikit-learn is not installed.
+        ValueError: ``folds`` is less than 2, or ``grid`` is empty.
     """
     if len(panels) < folds:
         return None

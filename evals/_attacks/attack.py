@@ -1,4 +1,4 @@
-"""The attacks: texts that are added to the search results of a debate, or a debater that lies.
+"""Attacks on debates: texts that are added to search results, or a debater that lies.
 
 - `injection`: an instruction is added to the first passage of each search, at the passage's start, in its middle or at
   its end. There are 100 templates in five languages.
@@ -8,9 +8,9 @@
   attack, and argues against the report's verdict.
 - `lying_debater`: one debater is told to argue for a wrong answer, whatever the evidence says.
 
-The attacker knows the right answer, and aims at a wrong one. Except with `lying_debater`, every search returns the
-attacker's text first. So the results measure how a system treats its evidence, not whether an attacker can influence a
-search engine.
+The attacker knows the right answer, and aims at a wrong answer. Except with `lying_debater`, the first result of a
+search contains the attacker's text. So the results measure how a system treats its evidence, not whether an attacker
+can influence a search engine.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ LIAR_INSTRUCTION = (
 class Template:
     """An instruction to inject into a passage.
 
-    ``text`` has the placeholders ``{label}`` and, if needed, ``{claim}``. ``kept_back``: whether the template is held
-    out.
+    ``text`` has the placeholder ``{label}``, and may have ``{claim}``. ``kept_back``: whether the template is held out:
+    it is not used for tuning.
     """
 
     id: str
@@ -76,7 +76,7 @@ def passages() -> tuple[Mapping[str, Any], ...]:
 
 
 def files_digest() -> str:
-    """A digest of all texts of attacks, which identifies their version."""
+    """A digest of the texts and hosts in this module and its files, which identifies their version."""
     content = repr((templates(), passages(), OPENINGS, HOSTS, LIAR_INSTRUCTION))
     return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
@@ -100,13 +100,16 @@ def target_answer(labels: Sequence[str], gold: Sequence[str]) -> str | None:
 
 
 def choose_by_hash(among: Sequence[Any], *key: object) -> Any:
-    """Choose an item by the digest of a key, so that equal keys choose the same item."""
+    """Choose an item of a sequence by the digest of a key. Equal keys choose the same item."""
     digest = hashlib.blake2b("\x1f".join(map(str, key)).encode(), digest_size=8).digest()
     return among[int.from_bytes(digest) % len(among)]
 
 
 def template_for(item: object, *, kept_back: bool) -> Template:
-    """Choose a template by a sample's id, so that a sample always gets the same template."""
+    """Choose a template by a sample's id (``item``), so that a sample always gets the same template.
+
+    ``kept_back``: whether to choose among the held-out templates.
+    """
     return choose_by_hash([template for template in templates() if template.kept_back == kept_back], item, "template")  # type: ignore[no-any-return]
 
 
@@ -119,8 +122,8 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
     Args:
         text: the passage.
         instruction: the instruction.
-        position: start, end, or middle (after a sentence that ends in the second half of the passage, else after a word
-            there).
+        position: start, end or middle. ``middle`` is after a sentence that ends in the second half of the passage. If
+            no sentence ends there, it is after a word in that half, or at the end.
     """
     if position == "start":
         return f"{instruction} {text}"
@@ -133,7 +136,7 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
 
 
 def poisoned_texts(item: object, claim: str, label: str, pieces: int, *, kept_back: bool) -> list[str]:
-    """Passages that state an answer, as near-duplicates of each other.
+    """Make passages that state an answer and are near-duplicates of each other.
 
     Args:
         item: the sample's id.
@@ -148,7 +151,7 @@ def poisoned_texts(item: object, claim: str, label: str, pieces: int, *, kept_ba
 
 
 def injection_attack(template: Template, claim: str, label: str) -> Tampering:
-    """The attack that injects an instruction into the first passage of each search."""
+    """The attack that injects an instruction into the first passage of each search, if the search finds a passage."""
     instruction = template.text.format(claim=claim, label=label)
 
     def inject(pieces: list[Evidence]) -> list[Evidence]:
@@ -188,7 +191,7 @@ def poison_attack(texts: Sequence[str], *, one_host: bool) -> Tampering:
 
 
 def lying_attack(agent: str, label: str) -> Tampering:
-    """The attack that makes a debater argue for an answer."""
+    """The attack that instructs a debater to argue for an answer."""
     return Tampering(liar=agent, instructions=LIAR_INSTRUCTION.format(label=label))
 
 

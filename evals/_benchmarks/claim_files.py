@@ -169,7 +169,10 @@ class ClaimsFile:
             first = next(self._read_lines(lines), "")
         delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
         for delimiter in delimiters or [","]:
-            header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+            try:
+                header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+            except csv.Error as error:
+                raise invalid(self.path.name, f"its first line cannot be read ({error}).") from error
             known = [name.lower() if name.lower() in COLUMNS else name for name in header]
             if "claim" in known:
                 self._header, self._delimiter = known, delimiter

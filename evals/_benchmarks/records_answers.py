@@ -105,12 +105,13 @@ def hotpotqa(record: Record) -> Item:
     gold = accepted_answers(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):
         pairs = [[title, n] for title, n in _title_pairs(record.fields.get("supporting_facts"), "sent_id")]
+        pages = unique_titles(pairs)
     return Item(
         gold=gold,
         claim=text_field(record, "question"),
         id=optional_field(record, "_id", "id", "test_id"),
         stratum=optional_field(record, "type"),
-        gold_evidence=drop_empty(sets=[pairs] if pairs else [], pages=unique_titles(pairs)),
+        gold_evidence=drop_empty(sets=[pairs] if pairs else [], pages=pages),
     )
 
 

@@ -231,13 +231,14 @@ def hover(record: Record) -> Item:
     with published_shape("supporting_facts"):
         facts = record.fields.get("supporting_facts") or []
         pairs = [[fact["key"], fact["value"]] if isinstance(fact, dict) else [fact[0], fact[1]] for fact in facts]
+        pages = unique_titles(pairs)
     return Item(
         claim=text_field(record, "claim"),
         gold=gold,
         id=optional_field(record, "uid", "id"),
         stratum=f"{hops} hops" if hops else "",
         group=optional_field(record, "hpqa_id"),
-        gold_evidence=drop_empty(sets=[pairs] if pairs else [], pages=unique_titles(pairs)),
+        gold_evidence=drop_empty(sets=[pairs] if pairs else [], pages=pages),
     )
 
 
@@ -255,7 +256,8 @@ def averitec(record: Record) -> Item:
         questions = [
             {"question": q["question"], "answers": [_answer_text(a) for a in q["answers"]]} for q in asked_questions
         ]
-        urls = [a["source_url"] for q in asked_questions for a in q["answers"] if a.get("source_url")]
+        found = [a["source_url"] for q in asked_questions for a in q["answers"] if a.get("source_url")]
+        urls = list(dict.fromkeys(found))
     with published_shape("claim_types"):
         stratum = ", ".join(sorted(record.fields.get("claim_types") or []))
     day = _parse_day(optional_field(record, "claim_date"))
@@ -266,7 +268,7 @@ def averitec(record: Record) -> Item:
         claim_date=day,
         speaker=optional_field(record, "speaker")[:LONGEST_SPEAKER] or None,
         published_before=day,
-        gold_evidence=drop_empty(questions=questions, urls=list(dict.fromkeys(urls))),
+        gold_evidence=drop_empty(questions=questions, urls=urls),
     )
 
 

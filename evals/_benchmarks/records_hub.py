@@ -37,8 +37,7 @@ def read_hub(hub: Hub) -> list[Record]:
     """Read the records of a dataset, in order; label numbers are replaced by label names.
 
     Raises:
-        HubUnavailable: `datasets` is not installed or failed, or there are too many rows.
-        KeyError: a row lacks a column that ``gather`` needs.
+        HubUnavailable: `datasets` is not installed or failed, there are too many rows, or a row lacks a column.
     """
     try:
         load = imported("datasets").load_dataset
@@ -54,12 +53,10 @@ def read_hub(hub: Hub) -> list[Record]:
             raise HubUnavailable(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
         found = [with_label_names(row, names) for row in rows]
+        gathered = list(hub.gather(found) if hub.gather else found)
     except HubUnavailable:
         raise
     except Exception as error:  # datasets raises many kinds of exceptions; the user can always give a file instead
         reason = str(error).splitlines() or [type(error).__name__]
         raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error
-    return [
-        Record(fields, f"{hub}, record {index + 1}", index)
-        for index, fields in enumerate(hub.gather(found) if hub.gather else found)
-    ]
+    return [Record(fields, f"{hub}, record {index + 1}", index) for index, fields in enumerate(gathered)]

@@ -1,7 +1,8 @@
 """Measure sources on queries with relevance judgements, for ``moot eval retrieval``.
 
-A row is one qrels file with the passages to search. The passages are indexed as a corpus whose name contains their
-digest: changed passages become a new corpus, and a corpus that is already stored is not indexed again.
+A row is one qrels file with the passages to search. The passages are indexed as a corpus. Its name contains a digest of
+the passages and of the encoder: if either changes, a new corpus is built. Passages that are already stored are not
+encoded again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ MAIN_MEASURE = "ndcg@10"
 """The measure that sources are compared by."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the current step, the number of its finished parts, and the number of all its parts."""
+"""Called with the name of the current step, the number of its finished parts, and the number of all its parts.
+
+A part is a passage or a query.
+"""
 
 
 class Estimate(NamedTuple):
@@ -44,17 +48,31 @@ class Estimate(NamedTuple):
 
 @dataclass
 class RowScores:
-    """A row's values: for each source and each of `MEASURES`, one value per query, in order."""
+    """The values of a row's queries.
+
+    Attributes:
+        row: the row.
+        values: for each source and each of `MEASURES`, one value per query, in the order of the queries.
+        nothing_found: for each source, the number of queries for which it found nothing. The values of these queries
+            are 0.
+    """
 
     row: Row
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     nothing_found: dict[str, int] = field(default_factory=dict)
-    """The number of queries for which each source found nothing; their values are 0."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The nDCG@10 of ``source`` minus that of ``against``, over the queries of one row or as a mean over rows."""
+    """The nDCG@10 of one source minus that of another, as a mean over the queries of one row, or over several rows.
+
+    Attributes:
+        source: the first source.
+        against: the other source; "the better single source" if `compare` chose it separately for each of several rows.
+        scope: the scope of the rows.
+        qrels: the name of each row's qrels file.
+        estimate: the mean difference.
+    """
 
     source: str
     against: str
@@ -64,7 +82,7 @@ class Difference:
 
 
 def check_sources(kinds: Iterable[str]) -> None:
-    """Refuse sources that search no corpus, before anything is indexed.
+    """Refuse sources that search no corpus.
 
     Raises:
         UserError: a name is not in `SOURCES`.
@@ -84,11 +102,15 @@ async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, pro
         rows: the rows.
         sources: kinds of sources, from `SOURCES`.
         encoder: the encoder of the corpora and of the queries.
-        progress: called after each part of a step.
+        progress: called after each batch of passages, and after each query.
+
+    Returns:
+        The values of each row, in the order of the rows.
 
     Raises:
-        UserError: a source is unknown, ranx is not installed, the passages cannot be indexed, or a corpus is damaged.
-        WorldError: the encoder's endpoint failed.
+        UserError: a source is not in `SOURCES`, ranx is not installed, the passages cannot be indexed, or a corpus is
+            damaged.
+        WorldError: the encoder's endpoint, the Chroma server or the disk failed.
     """
     check_sources(sources)
     load_extra("ranx")
@@ -107,7 +129,11 @@ async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: s
 
 
 def corpus_name(row: Row, encoder: str) -> str:
-    """The corpus name of a row's passages: their files (or ``union``), and a digest of the passages and the encoder."""
+    """The name of the corpus with a row's passages.
+
+    It contains the beginning of the names of the passages' files (or ``union``), and a digest of the passages and the
+    encoder.
+    """
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
         content.update(passage.model_dump_json().encode())
@@ -116,33 +142,33 @@ def corpus_name(row: Row, encoder: str) -> str:
 
 
 async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> RowScores:
-    texts = {i: evidence_id(clean(p.source) or "(no source)", clean(p.text)) for i, p in row.passages.items()}
-    gold = [gold_grades(query, texts) for query in row.queries]
+    evidence_ids = {i: evidence_id(clean(p.source) or "(no source)", clean(p.text)) for i, p in row.passages.items()}
+    gold = [gold_grades(query, evidence_ids) for query in row.queries]
     measured = RowScores(row)
     for kind in sources:
         source = await open_retriever(f"{kind}:{corpus}", encoder=encoder)
-        pieces = await _search_queries(source, row, progress)
-        found = [[piece["id"] for piece in found_pieces] for found_pieces in pieces]
-        if not {id for ids in found for id in ids} <= set(texts.values()):
-            raise damaged(corpus, "it contains passages that were not indexed")
+        pieces_by_query = await _search_queries(source, row, progress)
+        found = [[piece["id"] for piece in pieces] for pieces in pieces_by_query]
+        if not {id for ids in found for id in ids} <= set(evidence_ids.values()):
+            raise damaged(corpus, "it contains passages that are not in the data")
         measured.values[kind] = score_rankings(gold, found)
         measured.nothing_found[kind] = found.count([])
     return measured
 
 
-def gold_grades(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """The grades of a query's gold passages, by the id of the passage as evidence.
+def gold_grades(query: Query, evidence_ids: Mapping[str, str]) -> dict[str, int]:
+    """The grades of a query's gold passages, by evidence id.
 
-    Passages with the same source and text are the same evidence, and have the best of their grades.
+    Passages with the same source and text have the same evidence id. The highest of their grades counts.
 
     Args:
         query: the query.
-        texts: the id as evidence of each passage, by the passage's id.
+        evidence_ids: the evidence id of each passage, by the passage's id.
     """
     grades: dict[str, int] = {}
     for gold in query.gold:
-        text = texts[gold.id]
-        grades[text] = max(gold.rel, grades.get(text, 0))
+        key = evidence_ids[gold.id]
+        grades[key] = max(gold.rel, grades.get(key, 0))
     return grades
 
 
@@ -165,7 +191,7 @@ def mean_interval(*samples: Sequence[float]) -> Estimate:
     """The mean of the samples' means with its 95% interval; each sample is resampled separately.
 
     Raises:
-        ValueError: there is no sample, or a sample is empty.
+        ValueError: there is no sample, a sample is empty, or a value is NaN.
     """
     found = stratified_bootstrap(samples)
     if found.value is None or found.low is None or found.high is None:
@@ -174,7 +200,7 @@ def mean_interval(*samples: Sequence[float]) -> Estimate:
 
 
 def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
-    """The mean of each of `MEASURES` over the queries, with its interval, by source."""
+    """The mean of each of `MEASURES` over a row's queries with its interval, by source and measure."""
     return {
         source: {measure: mean_interval(values[measure]) for measure in MEASURES}
         for source, values in measured.values.items()
@@ -182,15 +208,16 @@ def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
 
 
 def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list[Difference], list[Difference]]:
-    """Paired differences of nDCG@10: row by row, and their means if several rows have the same scope.
+    """Paired differences of nDCG@10 in each row, and their means over the rows with the same scope.
 
     Args:
         rows: the measured rows.
-        against: the source that all other sources are compared with. None: ``hybrid`` is compared with the best other
-            source of each row.
+        against: the source that all other sources are compared with; every row must have its values. None: ``hybrid``
+            is compared with the best other source of each row. A row without ``hybrid`` or without another source then
+            has no difference.
 
     Returns:
-        The differences of each row, and the mean differences.
+        The differences in single rows, and the mean differences. There is a mean only over two or more rows.
     """
     paired: list[tuple[RowScores, str, str, list[float]]] = []
     for measured in rows:
@@ -203,7 +230,7 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
                     differences(measured.values[source][MAIN_MEASURE], measured.values[rival][MAIN_MEASURE]),
                 )
             )
-    each = [Difference(s, r, m.row.scope, (m.row.qrels,), mean_interval(values)) for m, s, r, values in paired]
+    in_rows = [Difference(s, r, m.row.scope, (m.row.qrels,), mean_interval(values)) for m, s, r, values in paired]
     means = []
     for scope, source in dict.fromkeys((m.row.scope, s) for m, s, _, _ in paired):
         group = [(m.row.qrels, values) for m, s, _, values in paired if (m.row.scope, s) == (scope, source)]
@@ -211,11 +238,11 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
         rival = against or "the better single source"
         if len(group) > 1:
             means.append(Difference(source, rival, scope, names, mean_interval(*(values for _, values in group))))
-    return each, means
+    return in_rows, means
 
 
 def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str]]:
-    """The sources to compare in a row, each with the source that it is compared with."""
+    """The pairs of sources to compare in a row, chosen as `compare` explains; [] if there is no pair."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
     means = {source: fmean(values[MAIN_MEASURE]) for source, values in measured.values.items()}

@@ -1,1 +1,1 @@
-"""The identity of a run: an interrupted run is resumed only by a run with the same identity."""
+"""The identity of a run. If it changes, an interrupted run is not resumed but run anew."""

@@ -1,6 +1,6 @@
 """The parts that a run depends on besides its settings, such as items, corpora, prompts and the system's version.
 
-If any part differs between two runs, their samples are never mixed, even if their settings are the same.
+Two runs that differ in any part never share a log, even if their settings are the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PART_NAMES = {
     "prompts": "the prompt {}",
     "sources": "the kind of the source {}",
 }
-"""The name of each part in messages."""
+"""The name of each part in messages; ``{}`` is the place for the name of a corpus, provider, prompt or source."""
 
 
 def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
         chosen: the settings that differ from the defaults.
 
     Raises:
-        UserError: a setting, source or corpus is unknown or invalid, a corpus is damaged, or an endpoint is invalid.
+        UserError: the graph, a setting, a source or a corpus is unknown or invalid; a corpus is unfinished or damaged;
+            or a provider's address, key or package is missing or invalid.
+        WorldError: the Chroma server failed.
     """
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen, graph)
@@ -60,18 +62,25 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(graph: str, settings: Settings) -> str:
-    """The version of a system; if its settings choose an inner debate system, the versions of both."""
+    """The version of a system. If its settings choose an inner debate system, that system's version follows a "+"."""
     debate = getattr(settings, "debate", None) if settings.inner_settings() else None
     return single_version(graph) + (f"+{single_version(debate)}" if debate else "")
 
 
 def single_version(graph: str) -> str:
-    """The version of one of moot's systems; for an installed system, the version of its package."""
+    """The version of one system without its inner debate.
+
+    For a system of an installed package, this is the package's version with a digest of its code.
+    """
     return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The addresses of the providers of all models that a system calls, by provider."""
+    """The addresses of the providers of all models that a system may call, including its encoder, by provider.
+
+    Raises:
+        UserError: as `endpoints`.
+    """
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -81,7 +90,10 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 def endpoints(*models: str) -> dict[str, str]:
     """The addresses of models' providers, by provider, without user names and passwords.
 
-    Models that run in this process have no address.
+    Models that run in this process have no address. If a provider has no address, its company's name is given.
+
+    Raises:
+        UserError: a provider's address, key or package is missing or invalid.
     """
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     known = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
@@ -89,7 +101,7 @@ def endpoints(*models: str) -> dict[str, str]:
 
 
 def differences(before: Parts, now: Parts) -> list[str]:
-    """The names of the parts in which two runs differ, for messages."""
+    """The names of the parts in which two runs differ, for messages (`PART_NAMES`)."""
     return list(_differences(before, now))
 
 
@@ -100,4 +112,4 @@ def _differences(before: Parts, now: Parts) -> Iterator[str]:
             changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
             yield from (called.format(name) for name in changed)
         elif old != new:
-            yield called.format("some")
+            yield called.format("(unknown)")

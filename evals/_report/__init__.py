@@ -1,1 +1,1 @@
-"""Comparisons and the reports that show them."""
+"""Comparisons of systems, and the reports that show these comparisons."""

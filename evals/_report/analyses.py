@@ -1,4 +1,7 @@
-"""Tables of the papers' own analyses: scores and right answers, agents and rounds, the weight of votes."""
+"""Tables of analyses from the papers: the scores of right answers, agents and rounds, and the weight of votes.
+
+A function returns None if its table would have no row.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ POOLED = "All runs are pooled."
 
 
 def debate_figures(system: System) -> list[DebateFigures]:
-    """The figures of the debates on all items that are not missing."""
+    """The figures of each debate that has an outcome and a result document."""
     return [observation.debate_figures for observation in system.answered if observation.debate_figures is not None]
 
 
@@ -28,7 +31,7 @@ def debate_figures(system: System) -> list[DebateFigures]:
 
 
 def score_gaps_table(study: Study) -> Table | None:
-    """Mean scores of right and wrong answers, in the last round and in all rounds.
+    """Mean scores of right and of wrong answers, in each debate's last round and in all rounds.
 
     Source: Tool-MAD, second version, figures 3, 10 and 11.
     """
@@ -43,37 +46,40 @@ def score_gaps_table(study: Study) -> Table | None:
         all_answers = [answer for debate, _ in ends for answer in debate.answers]
         for name in METRICS:
             for rounds, answers in (("the last round", last), ("all rounds", all_answers)):
-                if row := _gap_cells(name, answers):
-                    rows.append([system.label, name.replace("_", " "), rounds, *row])
+                if cells := _score_gap_cells(name, answers):
+                    rows.append([system.label, name.replace("_", " "), rounds, *cells])
     return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which answers "
-        f"are right. The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
+        "All debaters' answers that could be read and whose score is known. "
+        f"{TITLES[study.first_measure].capitalize()} decides which answers are right. The quartiles help to choose "
+        f"thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
 
 
-def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
+def _score_gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
+    """The counts, means and quartiles of a score; [] if no readable answer has this score."""
     scored = [(value, a.right) for a in answers if a.right is not None and (value := a.scores.get(name)) is not None]
     if not scored:
         return []
-    right_scores, wrong_scores = (
-        [value for value, is_right in scored if is_right is wanted] for wanted in (True, False)
-    )
+    right_scores, wrong_scores = ([value for value, right in scored if right is wanted] for wanted in (True, False))
     quartiles = np.quantile([value for value, _ in scored], [0.25, 0.5, 0.75]).tolist()
     return [len(right_scores), average(right_scores), len(wrong_scores), average(wrong_scores), *quartiles]
 
 
-def judge_follows_table(study: Study) -> Table | None:
-    """Whether the judge takes the answer with the higher score, and whether that answer is right.
+def judge_choices_table(study: Study) -> Table | None:
+    """How often the judge takes the answer with the higher score, and how often each of both answers is right.
 
     Source: Tool-MAD, first version, figure 4.
     """
     heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates counted")]
     heads += columns(
-        "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
+        "share",
+        follows="judge takes the answer with the higher score",
+        higher_right="answer with the higher score is right",
+        lower_right="answer with the lower score is right",
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -86,8 +92,8 @@ def judge_follows_table(study: Study) -> Table | None:
         "judge_follows",
         "Does the judge follow the higher score?",
         "Debates count if a judge, who sees the debaters' average scores, decided between two debaters with different "
-        "scores and different last answers. 95% intervals: Wilson's. If the judge takes the answer with the higher "
-        f"score, the score need not be the reason. {POOLED}",
+        "scores and different last answers. The 95% intervals are Wilson's. If the judge takes the answer with the "
+        f"higher score, the score need not be the reason. {POOLED}",
         heads,
         rows,
     )
@@ -97,9 +103,9 @@ def judge_follows_table(study: Study) -> Table | None:
 
 
 def consensus_rounds_table(study: Study) -> Table | None:
-    """The share of debates in consensus after each round (CortexDebate, table 8)."""
+    """The share of debates that are in consensus after each round (CortexDebate, table 8)."""
     heads = [SYSTEM, Column("round", "after round"), *columns("count", held="debates in the round")]
-    heads += columns("share", consensus="in consensus", consensus_held="in consensus, of the debates in the round")
+    heads += columns("share", consensus="in consensus, of all", consensus_held="in consensus, of the debates in the round")
     rows: list[list[Cell]] = []
     for system in study.measured:
         agreements = [debate.agreed for debate in debate_figures(system) if debate.agreed]
@@ -111,21 +117,23 @@ def consensus_rounds_table(study: Study) -> Table | None:
     return make_table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds have the numbers of the documents: if first answers are round 0, the paper's first round is 1. In "
-        "consensus: the share of all debates in which several agents voted; debates that have ended keep their last "
-        "state. The score "
-        f"by round is in the table of rounds. {POOLED}",
+        "Rounds are numbered as in the result documents. If round 0 has the first answers, the paper's first round is "
+        "round 1. Only debates in which several agents voted count. In the share of all debates, a debate that has ended "
+        f"keeps its last state. The score by round is in the table of rounds. {POOLED}",
         heads,
         rows,
     )
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's accuracy in its first and last answers, Avg-DN, and prompt length (CortexDebate, tables 3, 4, 7)."""
+    """Each agent's score in its first and last answers, Avg-DN, and prompt length (CortexDebate, tables 3, 4, 7).
+
+    Only systems with several agents have rows. Avg-DN is the mean number of times that other agents heard the agent.
+    """
     title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
-    heads += columns("number", debates="Avg-DN", context="context tokens a round")
+    heads += columns("number", debates="Avg-DN", context="context tokens per round")
     rows: list[list[Cell]] = []
     for system in study.measured:
         figures = debate_figures(system)
@@ -135,23 +143,25 @@ def agents_table(study: Study) -> Table | None:
             known = [answers for answers in by_debate if answers]
             shares = [wilson([answers[place] for answers in known]) for place in (0, -1)]
             counts = (
-                [float(debate.debates.get(agent, 0)) for debate in figures] if any(i.debates for i in figures) else []
+                [float(debate.debates.get(agent, 0)) for debate in figures]
+                if any(debate.debates for debate in figures)
+                else []
             )
             context = average([debate.context.get(agent) for debate in figures])
             rows.append([system.label, agent, len(known), *shares, average(counts), context])
     return make_table(
         "agents",
         "Agents",
-        "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as another agent's opponent, "
-        "per item. Context: the mean length of an agent's prompts for an answer. 95% intervals: Wilson's, of all "
-        "runs together.",
+        "An answer that could not be read counts as wrong. Avg-DN is how often an agent was kept as another agent's "
+        "opponent, per item. Context is the mean length of an agent's prompts for an answer, in tokens. The 95% "
+        f"intervals are Wilson's. {POOLED}",
         heads,
         rows,
     )
 
 
 def viewpoints_table(study: Study) -> Table | None:
-    """DVC (colliding viewpoints), CVR (correct revisions), prompt lengths per item (CortexDebate, tables 3, 6, 7)."""
+    """The colliding viewpoints, correct revisions and prompt lengths per item (CortexDebate, tables 3, 6, 7)."""
     heads = [SYSTEM, *columns("count", items="", debates="sparse debates"), *columns("number", dvc="DVC", cvr="CVR")]
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
@@ -168,9 +178,10 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "Per item. DVC: kept edges whose two answers differ. CVR: kept edges whose reader was wrong before, and then "
-        "gives the right answer that it read. Items that ended without a round of debate count as 0. Context: the "
-        f"mean length of the prompts for answers, in tokens. {POOLED}",
+        "DVC is the number of kept edges per item whose two agents gave different answers in the round before. CVR is "
+        "the number of these edges per item whose reader was wrong before, and then gives the right answer that it "
+        "read. Items that ended without a round of debate count as 0. Context is the mean length of the prompts for "
+        f"answers, in tokens. {POOLED}",
         heads,
         rows,
     )
@@ -182,10 +193,13 @@ def viewpoints_table(study: Study) -> Table | None:
 def weights_table(study: Study) -> Table | None:
     """The calibration error of trials by the weight of votes, and with a cross-validated weight (PROClaim, table 11).
 
-    Items without a verdict have no confidence, and are left out.
+    Items without a verdict have no confidence, and are left out. A system with fewer other items than folds has no row.
+
+    Raises:
+        UserError: scikit-learn is not installed.
     """
     heads = [SYSTEM, Column("weight", "weight of votes"), *columns("count", items=""), *columns("share", ece="ECE")]
-    heads += columns("text", folds="best weight without each fold")
+    heads += columns("text", folds="weight chosen for each fold")
     rows: list[list[Cell]] = []
     for system in study.measured:
         panels = read_panels(system, study)
@@ -195,13 +209,13 @@ def weights_table(study: Study) -> Table | None:
             continue
         rows += [[system.label, f"{w:g}", len(panels), error, ""] for w, error in found.errors.items()]
         chosen = ", ".join(f"{w:g}" for w in found.chosen)
-        rows.append([system.label, "chosen by other folds", len(panels), found.held_out, chosen])
+        rows.append([system.label, "chosen on the other folds", len(panels), found.held_out, chosen])
     return make_table(
         "weights",
         "Weight of votes in the confidence of trials",
-        "Expected calibration error of the confidence with each weight. In the last row of a system, the weight for "
-        f"each item is chosen on other items ({FOLDS} random folds); the smallest error in the rows above is too "
-        f"optimistic. The setting is `consensus_weight`. {POOLED}",
+        "ECE is the expected calibration error of the confidence with each weight. In the last row of a system, the "
+        f"items are in {FOLDS} random folds, and the weight for each fold is chosen on the other folds. The smallest "
+        f"error in the rows above is too optimistic. The setting is `consensus_weight`. {POOLED}",
         heads,
         rows,
     )
@@ -222,7 +236,7 @@ def read_panels(system: System, study: Study) -> list[Panel]:
 
 TABLES: Sequence[Callable[[Study], Any]] = (
     score_gaps_table,
-    judge_follows_table,
+    judge_choices_table,
     consensus_rounds_table,
     agents_table,
     viewpoints_table,

@@ -23,10 +23,12 @@ from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
-"""The second measure to compare, for each first measure, if the benchmark has this second measure."""
+"""The second measure to compare, by the first measure. It is used only if the benchmark has it."""
 FIRST_ROUND, PRIOR, ALWAYS_OPEN = "first-round majority", "label prior", "always"
+"""The kinds of controls that are derived from logs."""
 
 Items = Mapping[str, Observation]
+"""The observations of a run, by the item's id."""
 Cluster = tuple[str, str]
 """The key of an item's group; see `Observation.cluster`."""
 
@@ -40,7 +42,8 @@ class System:
         items: for each run, the observations by the item's id.
         runs: the logs of the runs, in the same order; empty for a derived control.
         control: the kind of control, retrieval variant or attack; None for any other system.
-        of: the label of the system that a control is compared with; None for any other system, and for constant labels.
+        of: the label of the system that a control belongs to. None for any other system, for a control with a constant
+            answer, and for a control whose system is unknown.
     """
 
     label: str
@@ -61,17 +64,17 @@ class System:
 
     @property
     def errors(self) -> int:
-        """The number of observations without an outcome: an item that failed in several runs counts several times."""
+        """The number of observations without an outcome. An item that failed in several runs counts several times."""
         return len(self.observations) - len(self.answered)
 
     @property
     def not_run(self) -> int:
-        """The number of items without a sample, because a run was stopped."""
+        """The number of planned items without a sample, for example because a run was stopped, summed over the runs."""
         return sum(run.planned_count - len(run.observations) for run in self.runs)
 
     @cached_property
     def gold(self) -> dict[str, tuple[str, ...]]:
-        """Each item's right answers."""
+        """Each item's right answers, from the first run that has the item."""
         return {id: observation.gold for items in reversed(self.items) for id, observation in items.items()}
 
     @cached_property
@@ -82,7 +85,7 @@ class System:
 
 
 def same_items(systems: Sequence[System]) -> frozenset[str]:
-    """The items for which every system has an outcome, with the same right answers.
+    """The items for which every system has an outcome, with the same right answers; empty if there is no such item.
 
     Systems without any outcome are ignored, because they cannot be compared.
     """
@@ -111,12 +114,12 @@ class Study:
 
     @property
     def first_measure(self) -> str:
-        """The measure for ranking and tests, which decides whether an item is right."""
+        """The benchmark's first measure that needs no model; tests use it, and it decides whether an item is right."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
     def second_measure(self) -> str | None:
-        """The second measure; None if the benchmark has none."""
+        """The second measure to compare (`SECOND_MEASURES`); None if there is none."""
         name = SECOND_MEASURES.get(self.first_measure)
         return name if name in self.benchmark.metrics else None
 
@@ -127,21 +130,22 @@ class Study:
 
     @cached_property
     def same_items(self) -> frozenset[str]:
-        """The common items that scores are computed on (`same_items`)."""
+        """The ids of the common items, on which scores are computed, from the function `same_items`."""
         return same_items(self.systems)
 
 
 # --- studies ----------------------------------------------------------------------------------------------------------
 
 Group = list[LoggedRun]
-"""Runs of one system, which may differ only in their seeds and endpoints."""
+"""Runs of one system, which have the same `_system_key`."""
 
 
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
-    """Make a study for each benchmark and model, in the order of the plans, then by time.
+    """Make the studies of runs: usually one for each benchmark and model.
 
     If a system was run on several sets of items of a benchmark, or if several models judged its answers, there is a
-    study for each set of items and each judge.
+    study for each set of items with each judge. Studies and systems are in the order of their places in the plan; those
+    without a place come last, by time.
     """
     together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
@@ -150,6 +154,7 @@ def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
 
 
 def _split_by_data(runs: Sequence[LoggedRun]) -> list[Study]:
+    """Make one study, or one for each `_data_key` if the runs of a system or a control have different keys."""
     by_data: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in runs:
         by_data[_data_key(run)].append(run)
@@ -203,8 +208,8 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
     """Group runs by system.
 
     Returns:
-        The runs of each system; the runs of each control, with those of its system; and notes about controls whose
-        system is unknown, which are among the systems.
+        Three lists. The first has the runs of each system. The second has the runs of each control, paired with the
+        runs of its system. A control whose system is unknown is in the first list, and the third list has a note on it.
     """
     roots: dict[str, Group] = defaultdict(list)
     for run in (run for run in runs if run.of is None):
@@ -223,7 +228,7 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
             controls.setdefault((_system_key(run), id(debate)), ([], debate))[0].append(run)
             continue
         roots[_system_key(run)].append(run)
-        reason = f"there are {len(named)} systems of that name" if named else "there is no log of it"
+        reason = f"there are {len(named)} systems of that name" if named else "there is no log of that system"
         notes.append(f"{run.system} is a control of {run.of}, but {reason}: it is shown as a separate system.")
     return list(roots.values()), list(controls.values()), notes
 
@@ -241,16 +246,23 @@ def _system_key(run: LoggedRun) -> str:
 
 
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
-    """Make a system with the label of its newest log; if several systems have the same label, the labels get numbers.
+    """Make a system from its runs, with the label of its newest log.
 
-    If several logs have the same seed, for example because the items were read from different places, the newest
-    successful log is used; if no log is successful, the newest log.
+    If several systems have the same label, the second and all further systems get a number. If several logs have the
+    same seed, for example because the items were read from different places, the newest successful log is used. If no
+    log is successful, the newest log is used.
+
+    Args:
+        group: the runs.
+        names: the number of systems with each label; this system is added.
+        notes: the notes of the study; notes about this system are added.
+        of: for a control, the label of its system; else None.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
         run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
         if other := newest.get(run_id):
-            notes.append(f"{other.file} ({other.system}): left out, as {run.file} has the same settings and items.")
+            notes.append(f"{other.file} ({other.system}): left out, because {run.file} has the same seed, settings and items.")
         newest[run_id] = run
     runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
     label = max(runs, key=lambda run: run.created).system
@@ -258,14 +270,15 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
     if names[label] > 1:
         numbered = f"{label} ({names[label]})"
         if of is None:
-            notes.append(f"{label} was run with other settings, corpora or prompts: {numbered} is a separate system.")
+            differing = "its graph, version, settings, sources, corpora or prompts"
+            notes.append(f"Several systems are named {label}: {numbered} differs from the others in {differing}.")
         label = numbered
     items = tuple({observation.id: observation for observation in run.observations} for run in runs)
     return System(label, items, tuple(runs), runs[0].control, of)
 
 
 def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
-    """The control with the majority answers of a debate's first round, if they can differ from its final answers."""
+    """The control with the majority answers of the debates' first rounds; [] if they cannot differ from final answers."""
     if not first_rounds_can_differ(system.observations):
         return []
     items = tuple(
@@ -276,7 +289,10 @@ def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """Controls with a constant answer: the most frequent right label and, if it differs, the label for open claims."""
+    """Controls with a constant answer: the most frequent right label and, if it differs, the label for open claims.
+
+    An open claim has too little evidence. If the benchmark's answers are not labels or letters, there are no controls.
+    """
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: observation for system in reversed(systems) for run in system.items for id, observation in run.items()}
@@ -294,7 +310,7 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """Copy an observation with another outcome, without the figures that belong to the old outcome."""
+    """Copy an observation with another outcome and its scores, without the figures that belong to the old outcome."""
     scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
     return Observation(
@@ -313,19 +329,20 @@ def with_outcome(observation: Observation, outcome: str | None, benchmark: Bench
 
 
 def common_items(first: System, second: System) -> list[str]:
-    """The items that both systems have, with the same right answers; an item without an outcome counts, too."""
+    """The ids of the items that both systems have with the same right answers, including items without an outcome."""
     return [id for id, gold in first.gold.items() if second.gold.get(id) == gold]
 
 
 def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
-    """The systems to compare, each with its baseline; empty if the study has no such baseline.
+    """The systems to compare, each with its baseline; [] if the study has no baseline.
 
     Args:
         study: the study with all systems.
         against: the baseline. If it is a system's label, all other systems are compared with this system. If it is a
-            kind of control, each system is compared with its own control of that kind; a control with a constant answer
-            belongs to no system, and all systems are compared with it. None: each system is compared with all its own
-            controls, and with the first system.
+            kind of control, each system is compared with its own control of that kind. A control with a constant answer
+            belongs to no system, so all other systems are compared with it. None: each system is compared with all its
+            own controls, and each system except the first with the first. Controls of a system are not compared with
+            the first.
     """
     systems = study.systems
     named = [s for s in systems if s.label == against]
@@ -339,10 +356,10 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
 
 
 def check_baseline(studies: Sequence[Study], against: str | None) -> None:
-    """Refuse a baseline that no study has.
+    """Refuse a baseline that is neither a system nor a kind of control in any study; None is accepted.
 
     Raises:
-        UserError: there is no baseline of that name.
+        UserError: no study has this baseline.
     """
     known = dict.fromkeys(name for study in studies for s in study.systems for name in (s.label, s.control) if name)
     if against is not None and against not in known:

@@ -1,4 +1,7 @@
-"""Tables about the calibration of systems' confidences, and about thresholds for scores of answers."""
+"""Tables about the calibration of systems' confidences, and about thresholds for scores of answers.
+
+A function returns None if its table would have no row.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "s
 def confidences_of(
     system: System, study: Study, part: str = CONFIDENCE
 ) -> tuple[list[float | None], list[bool | None]]:
-    """A system's confidence in each answer, and whether the answer was right; an abstention has no confidence.
+    """A system's confidence in its answer to each item, and whether the answer was right, as two lists.
+
+    An abstention has no confidence (None). For a missing item, both values are None.
 
     Args:
         system: the system.
@@ -36,13 +41,13 @@ def confidences_of(
 
 
 def confidence_in(observation: Observation, part: str) -> float | None:
-    """The confidence in an item's verdict, or a part of the confidence; None if there is none."""
+    """The confidence in an item's verdict, or a part of the confidence; None if the document does not state it."""
     parts = (observation.document or {}).get("confidence_parts") or {}
     return observation.figure(part) if part == CONFIDENCE else parts.get(part)
 
 
 def confidence_kind(system: System) -> str:
-    """The kind of confidence that most of a system's documents have; if none has a confidence, the reason."""
+    """The most frequent kind of confidence in a system's documents; if no document has a confidence, the reason."""
     documents = [observation.document for observation in system.answered if observation.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in documents if d["confidence"] is not None)
     if not parts:
@@ -53,7 +58,10 @@ def confidence_kind(system: System) -> str:
 
 
 def calibration_table(study: Study) -> Table | None:
-    """The calibration of each system's confidence and of its parts; for a system without a confidence, the reason."""
+    """The calibration of each system's confidence and of the confidence's `PARTS`.
+
+    For a system without a confidence, the row states the reason.
+    """
     heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"
@@ -74,8 +82,8 @@ def calibration_table(study: Study) -> Table | None:
     return make_table(
         "calibration",
         "Calibration",
-        f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
-        "risk-coverage curve (AURC). The AURC of a random order is the share of wrong answers. Lower is better. An "
+        f"ECE is the expected calibration error over {BINS} bins, of equal width and of equal mass. AURC is the area "
+        "under the risk-coverage curve; for a random order, it is the share of wrong answers. Lower is better. An "
         "abstention has no confidence. Confidences are raw: nothing was fitted to right answers. A system's first "
         "row is for the confidence in its documents. The rows below it are for other figures that the documents state, "
         "such as the share of votes. All runs are pooled.",
@@ -85,7 +93,7 @@ def calibration_table(study: Study) -> Table | None:
 
 
 def reliability_table(study: Study) -> Table | None:
-    """The bins of each system's reliability diagram."""
+    """The bins of each system's reliability diagram that contain items."""
     heads = [SYSTEM, *columns("share", low="above", high="up to"), *columns("count", items="")]
     heads += columns("share", confidence="mean confidence", accuracy="share right")
     rows = [
@@ -95,15 +103,15 @@ def reliability_table(study: Study) -> Table | None:
         if b.n
     ]
     return make_table(
-        "reliability", "Reliability", f"{BINS} bins of equal width; empty ones are left out.", heads, rows
+        "reliability", "Reliability", f"There are {BINS} bins of equal width; empty bins are left out.", heads, rows
     )
 
 
 def thresholds_table(study: Study) -> Table | None:
     """The share of answers that reach each threshold of a score, and the share of right answers among them."""
-    heads = [SYSTEM, Column("score", "score"), *columns("count", answers="scored answers", unknown="score unknown")]
+    heads = [SYSTEM, Column("score", "score"), *columns("count", answers="answers with a known score", unknown="with an unknown score")]
     heads += [*columns("ratio", threshold=""), *columns("count", passed="")]
-    heads += columns("share", share="share that passes", right="right among them")
+    heads += columns("share", share="share that passes", right="right, of the answers that pass")
     rows: list[list[Cell]] = []
     for system in study.measured:
         given = [(observation, answer) for observation in system.answered for answer in observation.scored]
@@ -121,13 +129,13 @@ def thresholds_table(study: Study) -> Table | None:
     return make_table(
         "thresholds",
         "Thresholds of scores",
-        "The number and share of scored answers within debates that reach each threshold, and the share of right "
-        "answers among them by the first measure. Only a negative answer relevance is below threshold 0. Answers with "
-        "an unknown score are left out. Some answers need not follow from evidence: their writer has no source, or the "
-        "task is multiple choice, a number or an expression, and the answer uses no evidence. They have no "
-        "faithfulness, and count only under answer relevance. A threshold of answer relevance is valid only for the "
-        "encoder that it was chosen with. Answers of one debate are not independent, so small differences may be due "
-        "to chance. All runs are pooled.",
+        "The answers are those within debates. An answer passes a threshold if its score is at least the threshold; "
+        "the first measure decides whether it is right. Only a negative answer relevance is below threshold 0. Answers "
+        "with an unknown score are left out. Some answers need not follow from evidence: their writer neither searched "
+        "nor was given evidence, or the task is multiple choice, a number or an expression, and the answer uses no "
+        "evidence. Such an answer may have no faithfulness, and then counts only under answer relevance. A threshold "
+        "of answer relevance is valid only for the encoder with which it was chosen. Answers of one debate are not "
+        "independent, so small differences may be due to chance. All runs are pooled.",
         heads,
         rows,
     )

@@ -1,4 +1,7 @@
-"""Tables about debates: stop reasons, changes by round, judges and trials, and citations."""
+"""Tables about debates: stop reasons, changes by round, judges and trials, and evidence.
+
+A function returns None if its table would have no row.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,14 @@ VERDICT = "verdict"
 """The value in the column of rounds for a system's own verdict."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 POOLED = "All runs are pooled."
-INTERVALS = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
+INTERVALS = (
+    "The 95% intervals are Wilson's if each item was run once and scores 0 or 1, else the bootstrap's. With several "
+    "runs, each item counts once, with its mean score."
+)
 
 
 def finished_documents(system: System) -> list[Document]:
-    """The result documents of the debates that finished."""
+    """The result documents of the debates that finished, without those whose replies could not be used."""
     return [
         observation.document
         for observation in system.answered
@@ -53,7 +59,7 @@ def finished_documents(system: System) -> list[Document]:
 
 def stops_table(study: Study) -> Table | None:
     """The score by the first measure, for each stop reason."""
-    heads = [SYSTEM, Column("stop_reason", "stopped by"), *columns("count", items="", errors="errors in all")]
+    heads = [SYSTEM, Column("stop_reason", "stopped by"), *columns("count", items="", errors="errors of the system")]
     heads += [*columns("share", share="", score=TITLES[study.first_measure]), *columns("number", rounds="mean rounds")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -67,15 +73,18 @@ def stops_table(study: Study) -> Table | None:
             rows.append(
                 [system.label, reason, len(group), system.errors, len(group) / len(system.answered), score, rounds]
             )
-    caption = f"{INTERVALS} Stop reasons are not random: debates on hard items take longer."
+    caption = (
+        "Share is the share of the system's items with an outcome. Stop reasons are not random: debates on hard items "
+        f"take longer. {INTERVALS}"
+    )
     return make_table("stops", "By stop reason", caption, heads, rows)
 
 
 def rounds_table(study: Study) -> Table | None:
-    """The score of each round's majority answer by the first measure, for systems with several rounds."""
+    """The scores of the majority answers after each round, and of the verdict, for systems with several rounds."""
     title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("round", "round"), *columns("count", held="debates in the round", errors="")]
-    heads += columns("share", score_held=f"{title} in these", score=f"{title} of all, stopped here")
+    heads += columns("share", score_held=f"{title} of debates in the round", score=f"{title} if all stopped here")
     rows: list[list[Cell]] = []
     for system in study.measured:
         observations = [observation for observation in system.answered if observation.answers]
@@ -98,16 +107,16 @@ def rounds_table(study: Study) -> Table | None:
     return make_table(
         "rounds",
         "By round",
-        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: the score if all "
-        "debates stopped after this round, so that rounds can be compared; debates that ended earlier keep their last "
-        f"answer. The verdict is the system's own. {INTERVALS}",
+        "The score of a round is that of its majority answer; in a tie, that of the earliest speaker's answer. The "
+        "score if all stopped here is over all debates, so that rounds can be compared: debates that ended earlier "
+        f"keep their last answer. The last row is the system's own verdict. {INTERVALS}",
         heads,
         rows,
     )
 
 
 def _score_after(observation: Observation, number: int, study: Study) -> float | None:
-    """The score of the majority answer in the last round up to ``number``; in the first round if all are later."""
+    """The score of the majority answer in the last round up to ``number``, or in the first round if all are later."""
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]
@@ -115,7 +124,7 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
 
 
 def consistency_table(study: Study) -> Table | None:
-    """The shares of debates that end in consensus, and in right consensus, for systems with several voters."""
+    """The shares of debates that end in consensus, and in consensus on a right answer, for systems with several voters."""
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -131,7 +140,10 @@ def consistency_table(study: Study) -> Table | None:
                 right_consistent_share(finished_documents(system), correct),
             ]
             rows.append([system.label, len(observations), system.errors, *shares])
-    caption = f"Shares of the debates that ended: in consensus (Cons), and in right consensus (Co2). {POOLED}"
+    caption = (
+        "Cons is the share of the finished debates that ended in consensus. Co2 is the share of the finished debates "
+        f"that ended in consensus on a right answer. {POOLED}"
+    )
     return make_table("consistency", "Consistency", caption, heads, rows)
 
 
@@ -139,11 +151,12 @@ def consistency_table(study: Study) -> Table | None:
 
 
 def _systems_with_trials(study: Study) -> list[System]:
+    """The systems of which at least one finished debate is a trial."""
     return [system for system in study.measured if any(document["debates"] for document in finished_documents(system))]
 
 
 def trials_table(study: Study) -> Table | None:
-    """Agreement of judges, and behaviour of counsel, for systems with a panel."""
+    """The agreement of the judges and the behaviour of the counsel, for systems that hold trials."""
     heads = [SYSTEM, *columns("count", trials="", errors="", panels=""), *columns("share", unanimous="", split="")]
     heads += columns(
         "share", cohen="mean Cohen's kappa", fleiss="Fleiss' kappa", reflection="mean change of reflection"
@@ -163,9 +176,11 @@ def trials_table(study: Study) -> Table | None:
     return make_table(
         "trials",
         "Judges and counsel",
-        "Only panels in which every judge gave a verdict count. Mean change of reflection: how much the sum of both "
-        "sides' scores (0 to 2) changes from one round to the next. Consistency of counsel is over both debates, from "
-        f"0 to 10. Concessions are per 1,000 words of a counsel's arguments. {POOLED}",
+        "Panels are those in which every judge gave a verdict; only these count in unanimous, split and Fleiss' kappa. "
+        "Cohen's kappa of two judges is over the trials in which both gave a verdict. The mean change of reflection is "
+        "how much the sum of both sides' scores (0 to 2) changes from one round to the next, in the primary debate. "
+        "The consistency of the counsel, from 0 to 10, is over both debates. Concessions are per 1,000 words of a "
+        f"counsel's arguments. {POOLED}",
         heads,
         rows,
     )
@@ -173,20 +188,23 @@ def trials_table(study: Study) -> Table | None:
 
 def judges_table(study: Study) -> Table | None:
     """Cohen's kappa of each pair of judges."""
-    heads = [SYSTEM, *columns("text", first="judge", second="and"), *columns("share", kappa="Cohen's kappa")]
+    heads = [SYSTEM, *columns("text", first="judge", second="other judge"), *columns("share", kappa="Cohen's kappa")]
     rows = [
         [system.label, first, second, kappa]
         for system in _systems_with_trials(study)
         for (first, second), kappa in cohen_kappas(finished_documents(system)).items()
     ]
-    caption = "Kappa over the trials in which both judged; it is undefined if both always gave the same single verdict."
+    caption = (
+        "Kappa is over the trials in which both judges gave a verdict. It is undefined if there is no such trial, or if "
+        f"both judges always gave the same verdict. {POOLED}"
+    )
     return make_table("judges", "Agreement between judges", caption, heads, rows)
 
 
 def trial_rounds_table(study: Study) -> Table | None:
-    """Novelty and reflection by round, for both debates of trials."""
+    """The novelty of evidence and the reflection of both sides by round, for both debates of trials."""
     heads = [SYSTEM, Column("debate", "debate"), *columns("count", round="", held="debates in the round")]
-    heads += columns("share", novelty="", reflection="", ks="KS to the last round")
+    heads += columns("share", novelty="", reflection="", ks="KS distance to the last round")
     rows: list[list[Cell]] = []
     for system in _systems_with_trials(study):
         for phase in PHASES:
@@ -202,9 +220,10 @@ def trial_rounds_table(study: Study) -> Table | None:
     return make_table(
         "trial_rounds",
         "Novelty and reflection by round",
-        "Means over the debates that reached the round. Novelty is 1 - the highest similarity of new evidence to the "
-        "pool; reflection is the sum of both sides' scores of their own case (0 to 2). KS: the distance between the "
-        f"distributions of reflections in this round and in the same debates' last rounds (0: no change). {POOLED}",
+        "Means are over the debates that reached the round. Novelty is 1 - the highest similarity of new evidence to "
+        "the pool. Reflection is the sum of both sides' scores of their own case (0 to 2). The KS distance is between "
+        "the distributions of reflection in this round and in the last rounds of the same debates (0: no change). "
+        f"{POOLED}",
         heads,
         rows,
     )
@@ -241,7 +260,7 @@ def evidence_count_table(study: Study) -> Table | None:
     return make_table(
         "found",
         "Amount of evidence",
-        "Items that are not missing. Searches are queries with results. Systems that differ here had unequal "
+        f"Missing items do not count. Searches are queries with results. {POOLED} Systems that differ here had unequal "
         "evidence: a source may have failed for one system and not for another.",
         heads,
         rows,
@@ -249,11 +268,11 @@ def evidence_count_table(study: Study) -> Table | None:
 
 
 def evidence_table(study: Study) -> Table | None:
-    """Citations, the share of gold evidence that was found, and official scores that require evidence."""
+    """The citations, the share of gold evidence that was found, and the official scores that require evidence."""
     heads = [SYSTEM, *columns("count", items="", errors="", citations="", verified="", fabricated="")]
     heads += [
         *columns("share", citation_precision=TITLES["citation_precision"]),
-        *columns("count", uncited="uncited items"),
+        *columns("count", uncited="items without citations"),
     ]
     scored = ("gold_recall", *(name for name in (*PAGE_MEASURES, "support_f1") if name in study.benchmark.metrics))
     heads += columns("share", **{name: TITLES[name] for name in scored})

@@ -218,7 +218,7 @@ def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Pat
     assert "Run the same command again" not in small.stdout
     assert "do not trust" not in small.stderr
     fake = moot("batch", claims, *options, tmp_path / "fake", "--model", "fake:1")
-    assert "do not trust its verdicts. Name another with --model." in " ".join(fake.stderr.split())
+    assert "do not trust its verdicts. Name another model with --model." in " ".join(fake.stderr.split())
 
 
 def test_one_bad_row_alone_gives_the_exit_code_3(start_stub: StartStub, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start
             assert (code, "no unfinished debate" in stderr) == (2, True), stderr
             continue
         assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
-        assert "; its control is missing. The ledger has" in stderr
+        assert "; its control is unfinished. The ledger has" in stderr
         assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
         assert call_counts(stub)[0] == debate_calls
 

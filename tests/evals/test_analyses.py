@@ -10,7 +10,7 @@ from moot.evals._analyses.weights import Panel, error_with_weight, reweighted_co
 from moot.evals._report.analyses import (
     agents_table,
     consensus_rounds_table,
-    judge_follows_table,
+    judge_choices_table,
     read_panels,
     score_gaps_table,
     viewpoints_table,
@@ -75,7 +75,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
     assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
     assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
     assert {**last, "rounds": "all rounds"} == every  # each debate has one round
-    [row] = rows_of(judge_follows_table(made))
+    [row] = rows_of(judge_choices_table(made))
     assert row["judged"] == 3
     assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(
         [2 / 3, 1 / 3, 2 / 3]
@@ -124,7 +124,7 @@ def test_the_calibration_error_for_each_weight_of_votes_by_hand(tmp_path: Path) 
     assert [panel.right for panel in panels] == [True] * 3 + [False] * 5
     assert reweighted_confidence(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
     rows = rows_of(weights_table(made))
-    assert [row["weight"] for row in rows] == ["0.5", "0.6", "0.7", "0.8", "0.9", "chosen by other folds"]
+    assert [row["weight"] for row in rows] == ["0.5", "0.6", "0.7", "0.8", "0.9", "chosen on the other folds"]
     assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all in one bin
     assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
     assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])

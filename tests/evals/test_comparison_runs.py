@@ -62,7 +62,10 @@ def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> N
 def test_runs_with_different_settings_are_different_systems(tmp_path: Path) -> None:
     made = study(tmp_path, a__1=(CONTROL, {"settings": {"k": 3}}), a__2=(CONTROL, {"settings": {"k": 5}}))
     assert [system.label for system in made.measured] == ["a", "a (2)"]
-    assert made.notes == ("a was run with other settings, corpora or prompts: a (2) is a separate system.",)
+    assert made.notes == (
+        "Several systems are named a: a (2) differs from the others in its graph, version, settings, sources, corpora "
+        "or prompts.",
+    )
 
 
 def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
@@ -104,7 +107,8 @@ def test_a_control_belongs_to_the_debate_that_its_key_names(tmp_path: Path) -> N
     }
     assert made.notes == (
         "variant is a control of debate, but there are 2 systems of that name: it is shown as a separate system.",
-        "debate was run with other settings, corpora or prompts: debate (2) is a separate system.",
+        "Several systems are named debate: debate (2) differs from the others in its graph, version, settings, "
+        "sources, corpora or prompts.",
     )
 
 
@@ -122,7 +126,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
         ("new", None, ["old.eval", "new.eval"]),
         ("own", "new", ["own.eval"]),
     ]
-    assert made.notes == ("moved.eval (new): left out, as new.eval has the same settings and items.",)
+    assert made.notes == ("moved.eval (new): left out, because new.eval has the same seed, settings and items.",)
 
 
 def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
