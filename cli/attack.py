@@ -38,7 +38,7 @@ ISOLATE = "isolate"
 def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str, Any]]:
     """The systems of a plan: each graph with each defence.
 
-    The defence `ISOLATE` is not combined with graphs: it adds one system, unless ``graphs`` name that system.
+    The defence `ISOLATE` is not combined with graphs: it adds one system, if the plan does not have that system yet.
 
     Args:
         graphs: debate systems by name.
@@ -68,7 +68,8 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
         if defence != ISOLATE
     ]
     isolated = {"graph": ISOLATE, "label": ISOLATE, "settings": UNDEFENDED}
-    return [*named, *([isolated] if ISOLATE in defences and ISOLATE not in graphs else [])]
+    is_named = ISOLATE in [system["label"] for system in named]
+    return [*named, *([isolated] if ISOLATE in defences and not is_named else [])]
 
 
 def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path | None) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moot.cli.tables import show
 from moot.evals._report.html import HIDDEN_COLUMNS
-from moot.evals._report.tables import Nested, Table, format_cell, is_number
+from moot.evals._report.tables import Nested, Table, format_cell, is_numeric
 from moot.evals._report.write import as_document, compare, create_folders, write_report
 from rich.console import Console
 from rich.table import Table as Screen
@@ -89,7 +89,7 @@ def terminal_table(table: Table) -> Screen:
     """A table of a report as rich prints it; the names of nested rows are indented."""
     screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(table.title), title_justify="left", title_style="bold")
     for column in table.columns:
-        screen.add_column(Text(column.title), justify="right" if is_number(column) else "left", vertical="bottom")
+        screen.add_column(Text(column.title), justify="right" if is_numeric(column) else "left", vertical="bottom")
     for row in table.rows:
         cells = [format_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)]
         cells[0] = f"  {cells[0]}" if isinstance(row[0], Nested) else cells[0]

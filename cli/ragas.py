@@ -55,8 +55,8 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     """Measures verdicts, prints a table or a JSON document, and returns the exit code.
 
     The code is `INTERRUPTED` if Ctrl-C ended the measurement early, 3 if calls failed for some samples, else 0. After
-    Ctrl-C, the figures so far are printed and written. After an error, this is done only if a sample has been measured;
-    then the error is raised.
+    Ctrl-C, the figures so far are printed and written. After an error, this is done only if a sample has been measured.
+    The error is raised in both cases.
 
     Raises:
         UserError: there is no sample, a package or a key is missing, the model or the encoder is unknown, or ``out``

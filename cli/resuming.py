@@ -265,7 +265,7 @@ def resume_message(earlier: Debate) -> str:
     }
     state = states.get(earlier.status, f"of {moment}, which was interrupted")
     calls = "no call" if not earlier.calls else count_with_noun(earlier.calls, "call")
-    return f"moot: resuming the debate {state}. The ledger has {calls} of it. --fresh starts a new debate."
+    return f"moot: resuming the debate {state}. The ledger has {calls} of this debate. --fresh starts a new debate."
 
 
 @dataclass

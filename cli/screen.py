@@ -76,7 +76,7 @@ class Screen:
         self.console.print(row)
 
     def print_line(self, text: str, style: str = "", indent: int = 0, *, is_problem: bool = False) -> None:
-        """Prints a text without a speaker. Control characters are removed, because it may quote other texts.
+        """Prints a text without a speaker. Control characters are removed, because the text may quote others.
 
         Args:
             text: the text.

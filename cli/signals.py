@@ -23,7 +23,8 @@ STOPPED_BY_KEY = 128 + signal.SIGINT
 class Stop:
     """Context in which SIGTERM and Ctrl-C cancel the current or next work, so that its results can be written.
 
-    The work is a coroutine of `run`, or a question of `ask`. A second Ctrl-C ends the process immediately. A signal that this process ignores stays ignored.
+    The work is a coroutine in `run`, or a question in `ask`. A second Ctrl-C ends the process immediately. If this
+    process ignores a signal, the signal stays ignored.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ class Stop:
 class Threads(ThreadPoolExecutor):
     """The threads of a command's event loop, for searches that would otherwise block the loop.
 
-    A search that exceeds its time limit cannot be stopped. The command then ends without waiting for it (`end_now`).
+    A search that exceeds its time limit cannot be stopped. The command then ends without the search (`end_now`).
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:
@@ -124,7 +125,7 @@ class Threads(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def wake_on_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Context in which each signal wakes the loop, even a signal just before a wait or in another thread.
+    """Context in which each signal wakes the loop, even if it arrives just before a wait or in another thread.
 
     Raises:
         ValueError: this is not the main thread.
@@ -155,7 +156,10 @@ def end_now(code: int) -> NoReturn:
 def report_interrupts() -> Iterator[None]:
     """Context manager for a command. SIGTERM stops the command as Ctrl-C does, but with exit code 143 instead of 130.
 
-    A stopped command that printed no message itself gets one.
+    If a stopped command has printed no message itself, a message is printed.
+
+    Raises:
+        SystemExit: the command was stopped, or it exited by itself with any code.
     """
     received = []
 

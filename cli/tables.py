@@ -52,7 +52,7 @@ def print_listing(command: str, *, as_json: bool) -> None:
     """Prints a listing as a table, or as a JSON list with an object for each row.
 
     Args:
-        command: a key of `COLUMNS`; ``settings`` is followed by the name of the graph.
+        command: a key of `COLUMNS`; after ``settings``, a space and the name of a graph.
         as_json: whether to print JSON.
 
     Raises:
@@ -84,10 +84,10 @@ def _kind_of(command: str) -> str:
 
 
 def rows_of(command: str) -> Iterable[Sequence[str]]:
-    """The rows of a listing.
+    """The rows of a listing, with those of installed packages; prints a message for each entry that cannot be listed.
 
     Raises:
-        UserError: ``settings`` is not followed by the name of a graph that can be used.
+        UserError: the same as for `print_listing`.
     """
     if command == "graphs":
         systems, errors = installed_systems()

@@ -198,7 +198,7 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
         text += f" The debate so far is in {out}."
     if use.mode == "off":
         return f"{text} The same command starts again from the beginning."
-    return f"{text} The same command without --fresh resumes it from the ledger."
+    return f"{text} The same command without --fresh resumes the debate from the ledger."
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:

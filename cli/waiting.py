@@ -12,9 +12,9 @@ from rich.console import Console
 def waiting(console: Console) -> Iterator[Callable[[str], None]]:
     """Context manager: shows a spinner with the elapsed time below the output.
 
-    In pipes, dumb terminals and quiet consoles, nothing is shown. It yields a function that shows a text next to the
-    time. The cursor stays visible: if it were hidden, a second
-    Ctrl-C would end the process before the cursor could be shown again.
+    In pipes, dumb terminals and quiet consoles, nothing is shown. The context manager yields a function that shows a
+    text next to the time. The cursor stays visible, because a second Ctrl-C would end the process without showing the
+    cursor again.
     """
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:
         yield lambda text: None

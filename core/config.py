@@ -22,7 +22,7 @@ from moot.core.redaction import KEY_NAME, SHAPES
 
 @dataclass(frozen=True)
 class Key:
-    """A key of the configuration: its environment variable, its description, and its type."""
+    """A key of the configuration: its environment variable, its description, and the type of its value."""
 
     variable: str
     about: str
@@ -44,8 +44,8 @@ KEYS = {
 SETTINGS = ("model", "embedder", "corpus", "budget", "max_cost", "max_calls", "max_seconds")
 """The keys that are settings of every debate."""
 SECRET = (
-    "{what} is a secret, and moot never stores secrets in its own files: set it in the environment, or in a .env "
-    "file that `moot --env-file FILE` or `moot config set env_file FILE` names."
+    "{what} looks like a secret, and moot never stores secrets in its own files: set it in the environment, or in a "
+    ".env file that `moot --env-file FILE` or `moot config set env_file FILE` names."
 )
 
 
@@ -90,9 +90,11 @@ def read_config() -> dict[str, Any]:
 def checked_value(name: str, value: Any) -> Any:
     """The value, checked and converted to the type of its key; numbers may be given as strings.
 
+    The range of a number is not checked.
+
     Raises:
-        UserError: the key is unknown, the value is empty or has the wrong type, or the key or the value looks like a
-            secret.
+        UserError: the key is unknown. Or the value is empty, not finite or of the wrong type. Or the key or the value
+            looks like a secret.
     """
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):
@@ -106,8 +108,8 @@ def checked_value(name: str, value: Any) -> Any:
         raise UserError(SECRET.format(what=f"The value of {name}"), kind="invalid_setting")
     kind = KEYS[name].kind
     try:
-        broken = kind is int and isinstance(value, float) and not value.is_integer()
-        if broken or isinstance(value, bool) or not isinstance(value, str | int | float):
+        is_fraction = kind is int and isinstance(value, float) and not value.is_integer()
+        if is_fraction or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError
         found = kind(value)
         if kind is float and not math.isfinite(found):
@@ -127,8 +129,9 @@ def write_config(values: dict[str, Any]) -> Path:
         values: the value of each key; a key that is left out is unset.
 
     Raises:
-        UserError: a key or a value is invalid, or the file cannot be written.
-        WorldError: the file cannot be written, because the disk is full or fails.
+        UserError: `checked_value` refuses a key or a value, or the folder or the file cannot be written.
+        WorldError: the disk is full or fails.
+        UnicodeEncodeError: a value has a lone surrogate.
     """
     file = config_file()
     for name, value in values.items():
@@ -149,7 +152,7 @@ def values() -> Iterator[tuple[str, Value]]:
     """Every key with its value and the value's source; the value is None if the key is not set. Blocking.
 
     Raises:
-        UserError: as `read_config`; or the value of an environment variable is invalid.
+        UserError: the same as for `read_config`. Or `checked_value` refuses the value of an environment variable.
     """
     stored, file = read_config(), config_file()
     for name, key in KEYS.items():
@@ -168,7 +171,7 @@ def value_of(name: str) -> Any:
     """The value of a key; None if it is not set. Blocking.
 
     Raises:
-        UserError: as `values`.
+        UserError: the same as for `values`.
     """
     return dict(values())[name].value
 
@@ -177,7 +180,7 @@ def usual_settings() -> dict[str, Any]:
     """The debate settings that are set in the file or in the environment. Blocking.
 
     Raises:
-        UserError: as `values`.
+        UserError: the same as for `values`.
     """
     return {name: found.value for name, found in values() if name in SETTINGS and found.value is not None}
 
@@ -186,15 +189,16 @@ def load_env_file(named: Path | None) -> None:
     """Loads a file of environment variables; variables that are already set keep their values. Blocking.
 
     Args:
-        named: the file; None for the file that the key ``env_file`` names, if this key is set.
+        named: the file. If None, the file is named by MOOT_ENV_FILE, else by the key ``env_file`` of the configuration
+            file. If neither is set, nothing is loaded.
 
     Raises:
-        UserError: the file cannot be read; or as `read_config`, if ``named`` is None.
+        UserError: the file cannot be read, or the configuration file was needed and `read_config` failed.
     """
-    default = os.environ.get(KEYS["env_file"].variable, "").strip() or (
+    configured = os.environ.get(KEYS["env_file"].variable, "").strip() or (
         None if named else read_config().get("env_file")
     )
-    path = named or (Path(default).expanduser() if default else None)
+    path = named or (Path(configured).expanduser() if configured else None)
     if path is None:
         return
     from dotenv import load_dotenv

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Provider:
-    """An OpenAI-compatible provider: its name, the environment variables of its address and key, a default address."""
+    """An OpenAI-compatible provider: its name, the variables of its address and its key, and its default address."""
 
     name: str
     base_url_variable: str
@@ -69,8 +69,8 @@ def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, from the environment.
 
     Raises:
-        UserError: the provider is unknown, or its address or its key is invalid; or the key is missing, the address is
-            OpenAI's own, and the debate is not a replay.
+        UserError: the provider is unknown, its address or its key is invalid, or the key is missing. Only OpenAI's own
+            address requires a key, and only if the debate is not a replay.
     """
     found = PROVIDERS.get(provider)
     if found is None:
@@ -89,6 +89,7 @@ replaying: ContextVar[bool] = ContextVar("replaying", default=False)
 
 @lru_cache(maxsize=256)
 def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
+    """Checks a provider's address and key from the environment, and returns the endpoint. See `find_endpoint`."""
     base_url, key = (base_url or provider.base_url).strip(), key.strip()
     check_address(base_url, provider.base_url_variable)
     if not (key.isascii() and key.isprintable()):
@@ -126,9 +127,13 @@ def check_address(url: str, variable: str) -> None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is a loopback address of this machine."""
+    """Whether an address is a loopback address of this machine.
+
+    Raises:
+        ValueError: the address cannot be parsed.
+    """
     host = urlsplit(url).hostname or ""
-    with contextlib.suppress(ValueError):  # it is a name
+    with contextlib.suppress(ValueError):  # the host is a name
         return ip_address(host).is_loopback
     return host == "localhost"
 
@@ -137,8 +142,8 @@ def is_loopback(url: str) -> bool:
 class Limits:
     """Limits of the calls to an endpoint: attempts per call, seconds per attempt, concurrent calls, calls per minute.
 
-    A request that is refused with HTTP 429 does not count as an attempt. It is repeated for at most ``max_wait``
-    seconds.
+    If ``requests_per_minute`` is None, the number of calls per minute is not limited. A request that is refused with
+    HTTP 429 does not count as an attempt. Such a request is repeated for at most ``max_wait`` seconds.
     """
 
     attempts: int = 3
@@ -171,6 +176,7 @@ _loop_cache = _LoopCache()
 
 
 def _loop_values() -> dict[Any, Any]:
+    """The values of the running event loop, by their keys."""
     loop = asyncio.get_running_loop()
     if _loop_cache.loop() is not loop:
         _loop_cache.loop, _loop_cache.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
@@ -178,9 +184,12 @@ def _loop_values() -> dict[Any, Any]:
 
 
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
-    """The value under a key for the running event loop, created on first use.
+    """The value of a key in the running event loop, created on first use.
 
     Clients and locks, for example, work only in the event loop in which they were created.
+
+    Raises:
+        RuntimeError: no event loop is running.
     """
     values = _loop_values()
     if key not in values:
@@ -192,7 +201,8 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The same as `once_per_loop`, but a coroutine creates the value.
 
-    Concurrent callers wait for the same coroutine; its errors are not cached.
+    Concurrent callers wait for the same coroutine, which continues if a caller is cancelled. If the coroutine fails,
+    all waiting callers get the error, and the next caller starts a new coroutine.
     """
     values = _loop_values()
 
@@ -205,7 +215,7 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # the task is not stored: it refers to a debate
+        if not (task.cancelled() or task.exception()):  # not the task, which would keep a debate in memory
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
     future = once_per_loop(key, start)
@@ -228,10 +238,10 @@ def tls() -> Any:
 def make_client(kind: Any, base_url: str, **options: Any) -> Any:
     """Creates an HTTP client of the given class. Blocking.
 
-    The proxies in the environment are used, except for addresses of this machine.
+    The client uses the proxies in the environment, unless the address is a loopback address.
 
     Raises:
-        UserError: the environment names a proxy or certificates that cannot be used.
+        UserError: the environment names a proxy or certificates that cannot be used, or an option is invalid.
     """
     try:
         return kind(verify=tls(), trust_env=not is_loopback(base_url), **options)
@@ -266,8 +276,8 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
 def forget_loops(ended: bool = True) -> None:
     """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false.
 
-    Exception handlers of these loops are replaced by one that does nothing: otherwise each HTTP session that was not
-    closed would cause a warning.
+    The exception handler of each of these loops is replaced with a function that does nothing. Otherwise, each HTTP
+    session that was not closed would cause a warning.
     """
     _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
@@ -277,7 +287,7 @@ def forget_loops(ended: bool = True) -> None:
 
 
 async def close_clients() -> None:
-    """Closes the running loop's HTTP clients and drops its other values. It must be called before the loop ends.
+    """Closes the HTTP clients of the running loop, and drops all values of the loop. Call it before the loop ends.
 
     The clients are the values whose key is a tuple with a first element that begins with "http".
     """

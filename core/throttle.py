@@ -131,10 +131,10 @@ class Throttle:
     def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
         """Records that the endpoint refused another process or asked it to wait, and makes all calls wait.
 
-        A refusal of another process also lowers the limits of this process. If each process lowered its limits only
-        after its own refusals, more calls would be refused. There are two exceptions: this process already waits, or
-        its pace is more than 10% lower than the other process's. Limits grow with each accepted call, so a slower
-        process would otherwise fall further behind.
+        A refusal of another process lowers the limits of this process, unless this process already waits, or its pace
+        is more than 10% lower than the other process's. If each process lowered its limits only after its own refusals,
+        more calls would be refused. If a slower process lowered its limits, it would fall further behind, because
+        limits grow with each accepted call.
 
         Args:
             now: the time.

@@ -23,7 +23,10 @@ PROMPT = "You answer questions about facts. Before you rely on a claim, have it 
 
 
 def debate_tool(settings: ToolMadSettings) -> BaseTool:
-    """The tool. It returns a text for the agent, and the whole result document as the tool message's artifact."""
+    """A tool that runs a debate on a claim.
+
+    It returns a text for the agent, and the whole result document as the tool message's artifact.
+    """
 
     @tool(response_format="content_and_artifact")
     async def debate(claim: str) -> tuple[str, Any]:
@@ -47,7 +50,7 @@ async def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = "fake:1") -> list[Any]:
-    """The messages of the agent's run on one question."""
+    """Runs the agent on one question, and returns all messages."""
     agent = await build(model)
     question = {"messages": [("user", "Is saffron made from the roots of a flower?")]}
     state = await agent.ainvoke(question, {"recursion_limit": 20})

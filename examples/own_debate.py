@@ -4,7 +4,7 @@
     python examples/own_debate.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
 The debate is the code between the imports and `main`. Like moot's own systems, it supports claims, questions, tasks,
-personas and budgets, and it can ask a person. Its prompts are settings, and it returns the same document.
+personas and budgets, and it can ask a person. Its prompts are settings, and it returns a result document.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from moot.nodes import (
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Routes to a round in which every agent answers; to the vote if all agree, or rounds or budget are used up."""
+    """Routes to a round in which every agent answers, or to the vote if all agree or no round is left."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, neighbours)
 
 
 def weight(vote: Any, settings: RoundsSettings) -> float:
-    """The weight of a vote: more confident agents count more."""
+    """The weight of a vote, which rises with the agent's confidence."""
     return confidence_weight(vote["confidence"])
 
 

@@ -3,8 +3,8 @@
     python examples/own_keys.py                        # on the demonstration model
     python examples/own_keys.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
-The desk's state has none of moot's keys. `read` turns the desk's keys into the keys that the docstring of `judge_node`
-lists. `write` turns the judge's result into the desk's keys.
+Your own graph is the shop's complaints desk, whose state has none of moot's keys. `read` turns the desk's keys into the
+keys that the docstring of `judge_node` lists. `write` turns the judge's result into the desk's keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RULINGS = make_task(labels={"refund": "the money is paid back", "repair": "it is
 
 
 class Desk(TypedDict, total=False):
-    """A complaint, the shop's rules, the colleagues' opinions (who, ruling, why), and the decision."""
+    """A complaint, the shop's rules, the colleagues' opinions (who, ruling, why), and the decision with its cost in tokens."""
 
     complaint: str
     rules: list[str]
@@ -41,7 +41,7 @@ def read(desk: Desk) -> dict[str, Any]:
 
 
 def write(update: dict[str, Any]) -> Desk:
-    """The desk's keys: the judge's answer, its reasons, and its tokens (0 if the endpoint does not count them)."""
+    """The desk's keys: the judge's answer, the reasons, and the number of tokens (0 if the endpoint does not count them)."""
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in update["calls"])
     return {"ruling": update["answer"], "grounds": update["turns"][0]["rationale"], "cost": tokens}
 

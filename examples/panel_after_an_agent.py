@@ -3,9 +3,9 @@
     python examples/panel_after_an_agent.py                        # on the demonstration model
     python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
-`search` and `conclude` stand for your agent. The panel is built from two of moot's nodes; it reads the agent's
-conclusion as a plaintiff's argument and the agent's findings as exhibits. If you can, give each judge its own model:
-``judges=("openai:gpt-4o-mini", "ollama:llama3.2", ...)``.
+`search` and `conclude` stand for your agent. The panel is built from two of moot's nodes. It reads the agent's
+conclusion as a plaintiff's argument, and the agent's findings as exhibits. If you can, give each judge its own model in
+`TrialSettings`: ``judges=("openai:gpt-4o-mini", "ollama:llama3.2", ...)``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python examples/score_a_rag.py                        # on the demonstration model
     python examples/score_a_rag.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
-`retrieve` and `answer` stand for the nodes that your graph already has; `score` is moot's node. It reads the graph's
-own keys. The graph keeps the node's score and warnings.
+`retrieve` and `answer` stand for the nodes that your graph already has. `score` is moot's node: `read` makes its input
+from the graph's own keys, and `write` keeps its score and warnings in the graph's state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The debate systems, one graph per module: ``moot.graphs.<name>.graph``."""
+"""The debate systems; each is the attribute ``graph`` of a module: ``moot.graphs.<name>.graph``."""
 
 from moot.core.public import public_names
 

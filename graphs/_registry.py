@@ -52,7 +52,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def graph_names(*, others: bool = False) -> list[str]:
-    """The names of moot's own debate systems, then of those of installed packages. Imports none of them.
+    """The names of moot's own debate systems, then the names that installed packages declare. Imports no system.
 
     Args:
         others: whether to include `OTHER_GRAPHS`, before the systems of packages.
@@ -68,7 +68,8 @@ def load_graph(name: str, *, others: bool = False) -> DebateSystem:
         others: whether the name may also be a key of `OTHER_GRAPHS`.
 
     Raises:
-        UserError: there is no graph with this name, or its package declares a graph that cannot be used.
+        UserError: there is no graph with this name, or a package declares this name but its graph cannot be used. Also
+            if a package declares a name of moot's own.
     """
     INSTALLED.check(name)
     known = DESCRIPTIONS | OTHER_GRAPHS if others else DESCRIPTIONS
@@ -80,13 +81,13 @@ def load_graph(name: str, *, others: bool = False) -> DebateSystem:
             f"There is no graph {name!r}. {suggest(name, graph_names(others=others))}", kind="unknown_graph"
         )
     graph = INSTALLED.load(name)
-    if problem := _problem(name, graph):
+    if problem := _why_unusable(name, graph):
         raise INSTALLED.error(name, problem)
     about = (getdoc(import_module(INSTALLED.entry_point(name).module)) or graph.name).partition("\n\n")[0]
     return DebateSystem(name, " ".join(about.split()), graph, graph.context_schema)
 
 
-def _problem(name: str, graph: Any) -> str:
+def _why_unusable(name: str, graph: Any) -> str:
     """Why an object cannot be used as the debate system with this name; an empty text if it can."""
     builder: Any = getattr(graph, "builder", None)
     if not hasattr(builder, "needs"):
@@ -97,7 +98,10 @@ def _problem(name: str, graph: Any) -> str:
 
 
 def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
-    """The usable debate systems of installed packages, and the errors of the others. Imports all of them. Blocking."""
+    """The usable debate systems of installed packages, and an error for each other system that a package declares.
+
+    Imports all of these systems. Blocking.
+    """
     systems, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
@@ -108,7 +112,7 @@ def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
 
 
 def descriptions(*, others: bool = False) -> dict[str, str]:
-    """The descriptions of all usable debate systems by name, those of installed packages last. Blocking.
+    """The descriptions of all usable debate systems by name, with the systems of installed packages last. Blocking.
 
     Args:
         others: whether to include `OTHER_GRAPHS`.
@@ -118,15 +122,15 @@ def descriptions(*, others: bool = False) -> dict[str, str]:
 
 
 def graph_path(name: str) -> str:
-    """The import path of a graph, as ``module:attribute``."""
+    """The import path of a graph, as ``module:attribute``. Whether there is such a graph is not checked."""
     return INSTALLED.entry_point(name).value if name in INSTALLED.names() else f"moot.graphs.{name}:graph"
 
 
 def graph_title(name: str) -> str:
-    """The title of a debate system for readers; its name with spaces if it is not installed or has no title.
+    """The title of a debate system for readers; its name with spaces for underscores if it is unknown or has no title.
 
     Raises:
-        UserError: a package declares the system, but it cannot be used.
+        UserError: a package declares the system, but the system cannot be used.
     """
     if name in SYSTEMS:
         return SYSTEMS[name]["title"]

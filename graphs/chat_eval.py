@@ -1,9 +1,9 @@
-"""ChatEval with a summariser (Chan et al., ICLR 2024, arXiv:2308.07201): all agents hear all others, and a summary.
+"""ChatEval with a summariser (Chan et al., ICLR 2024, arXiv:2308.07201): every agent hears the others and a summary.
 
 every agent answers independently
 repeat until the rounds are used up:
     the summariser summarises the round
-    every agent reads the summary and the others' last answers and answers again
+    every agent reads the summary and all last answers, including its own, and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
@@ -28,14 +28,14 @@ class ChatEvalSettings(RoundsSettings):
     max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
-def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Starts the next round; after the first, every agent gets all last answers and the summary of the last round."""
+def start_round(state: DebateState, settings: ChatEvalSettings) -> Next:
+    """Starts the next round. After round 1, every agent gets all last answers and the summary of the last round."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, all_others, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Routes to the vote after the last round, else to the summariser."""
+    """Routes to the vote if no round or budget is left, else to the summariser."""
     if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))
@@ -46,10 +46,10 @@ builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.begin(answer, ["answer"])
-builder.rounds(answer, ["answer"])
+builder.begin(start_round, ["answer"])
+builder.rounds(start_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote"])
-builder.add_conditional_edges("summarise", answer, ["answer"])
+builder.add_conditional_edges("summarise", start_round, ["answer"])
 builder.verdict_from("vote")
 graph = builder.compile(name="ChatEval")

@@ -1,11 +1,10 @@
-"""CortexDebate (Sun et al., Findings of ACL 2025, algorithm 1): a sparse debate, in which trust decides who hears
-whom.
+"""CortexDebate (Sun et al., Findings of ACL 2025, algorithm 1): trust decides which others an agent hears.
 
 every agent answers independently and states its confidence
-repeat until all agents give the same answer, or the rounds are used up:
+repeat at least once, until all agents give the same answer or the rounds are used up:
     for each agent, weigh all other agents: credibility x reliability x intimacy / self-orientation
     for each agent, keep the other agents whose weight is at least the mean of these weights
-    every agent reads the last answers of the agents that are kept for it, and answers again
+    every agent reads the last answers of the agents kept for it, but not its own, and answers again
 the most frequent answer of the last round is the verdict; a tie gives no verdict
 """
 
@@ -44,9 +43,10 @@ def begin(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
-    """Routes to the vote after the last round or a consensus, else to the agents' scores or to the weights.
+    """Routes to the vote if all agents agree, or if no round or budget is left; else to the weighing of the agents.
 
-    A consensus in round 0 does not end the debate. Agents score each other only if the weights are their scores.
+    An agreement in round 0 does not end the debate. With the setting ``evaluation`` at peer, the agents first score
+    each other's answers, if there are answers to score.
     """
     agreed = agreed_answer(state["votes"]) is not None
     if no_round_left(state, settings) or (state["rounds"] > 0 and agreed):
@@ -56,7 +56,7 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts the next round, in which every agent hears the agents that are kept for it."""
+    """Starts the next round, in which every agent hears the agents kept for it in the last debating graph."""
     kept = state["graphs"][-1]["kept"]
     return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
 

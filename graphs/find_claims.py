@@ -1,12 +1,13 @@
-"""Finds the claims in a text, as a step before debates. The procedure is moot's own, not from the literature.
+"""Finds the claims in a text, as a step before debates. The procedure is moot's own.
 
 divide the text into parts
 for every part at the same time:
     a model finds the words that make a claim
     the model rates how much each claim is worth checking
     the model rewrites the claims worth checking, so that each can be understood alone
-join claims with the same meaning
-drop and list model output that is not in the text, with the reason
+join claims with the same meaning, and keep those with the highest scores if their number is limited
+
+Quotes and claims that the text does not support are dropped; the output lists them with the reasons.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Debate behind a gate, moot's own system: a debate is worth its cost only if independent answers differ.
+"""Debate behind a gate, moot's own system: a debate follows only if independent answers do not settle the claim.
 
 several agents answer independently, each from its own retrieval; every quote is checked
-if all agents give the same answer, with verified quotes from enough origins, this answer is the verdict
-otherwise another system debates, starting from the evidence of all these agents; its verdict counts
+if all agents give the same answer, and their verified quotes come from enough origins, this answer is the verdict
+otherwise another system debates, first from the evidence of all these agents; its verdict is the verdict
+
+The setting ``when`` can make the debate follow always or never.
 """
 
 from __future__ import annotations
@@ -27,24 +29,37 @@ class GatedSettings(GateSettings):
     """Settings of a debate behind a gate."""
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
+        """The roles that may have a model of their own.
+
+        Raises:
+            ValueError: an agent of the gate has the name of a role in the debate.
+            UserError: a setting of the debate is unknown or invalid.
+        """
         return gate_roles(self, self.inner_settings())
 
     def inner_settings(self) -> Settings:
-        """The settings of the debate behind the gate."""
+        """The settings of the debate behind the gate.
+
+        Raises:
+            UserError: a setting of the debate is unknown or invalid.
+        """
         return inner_debate(self)[1]
 
 
 def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
-    """The graph and the settings of the debate behind the gate."""
+    """The graph and the settings of the debate behind the gate.
+
+    Raises:
+        UserError: a setting of the debate is unknown or invalid.
+    """
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)
 
 
 def needs(settings: GatedSettings) -> Needs:
-    """The resources of the gate and, unless the setting ``when`` is never, of the debate behind it."""
-    graph, own = inner_debate(settings)
-    return gate_needs(settings, graph.builder.needs(own))
+    """The resources of the gate; unless the setting ``when`` is never, also those of the debate behind it."""
+    graph, inner = inner_debate(settings)
+    return gate_needs(settings, graph.builder.needs(inner))
 
 
 def check(settings: GatedSettings, task: Task) -> None:
@@ -53,15 +68,16 @@ def check(settings: GatedSettings, task: Task) -> None:
     Raises:
         UserError: the debate does not support the task.
     """
-    graph, own = inner_debate(settings)
-    graph.builder.check(own, task)
+    graph, inner = inner_debate(settings)
+    graph.builder.check(inner, task)
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """Routes after the gate's answers, as the setting `when` says.
+    """Routes after the gate's answers, as the setting ``when`` says.
 
-    With ``disputed``, answers that pass the gate end the run; otherwise the debate begins. With ``always``, the debate
-    begins in any case. With ``never``, there is a vote instead of the debate.
+    - ``disputed``: to the end if the answers pass the gate, else to the debate.
+    - ``never``: to the end if the answers pass the gate, else to the vote.
+    - ``always``: to the debate.
     """
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"

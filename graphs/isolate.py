@@ -1,13 +1,15 @@
-"""Isolated reading, a defence against poisoned evidence. The procedure is ours, after ReliabilityRAG
-(arXiv:2509.23519).
+"""Isolated reading, a defence against poisoned evidence.
 
 search every source for the claim
 group the evidence by origin: a registered domain or a document; origins with near-duplicates count as one
 for every origin at the same time:
     one agent answers from this origin's evidence alone, or says that the evidence does not decide the question
 origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
+origins whose evidence leaves the question open do not count, unless all do
 the answer of the group with the greatest sum of weights is the verdict
 there is no verdict after a tie, or if only one origin gives this answer and another origin contradicts it
+
+The procedure is moot's own, after ReliabilityRAG (arXiv:2509.23519).
 """
 
 from __future__ import annotations
@@ -33,17 +35,17 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
         default=8,
         ge=1,
         le=50,
-        description="Maximum number of origins of evidence to read; those with the best ranks are read.",
+        description="Maximum number of origins that are read; these are the origins with the best ranks.",
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """Routes to the search for the claim; without a search, to the grouping of the given evidence."""
+    """Routes to the search for the claim; without a search, to the grouping of the texts given with the claim."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 
-def group(state: DebateState) -> Next:
+def to_grouping(state: DebateState) -> Next:
     """Routes to the grouping of the evidence by origin."""
     return "group_origins"
 
@@ -55,7 +57,7 @@ builder.add_node("group_origins", group_origins_node())
 builder.add_node("answer", respond_node("isolate/answer", more=origin_instructions))
 builder.add_node("decide", decide_by_origins_node())
 builder.begin(search, ["retrieve", "group_origins"])
-builder.begin(group, ["group_origins"], after="retrieve", reviewed="review_evidence")
+builder.begin(to_grouping, ["group_origins"], after="retrieve", reviewed="review_evidence")
 builder.add_conditional_edges("group_origins", to_origins, ["answer"])
 builder.add_edge("answer", "decide")
 builder.verdict_from("decide")

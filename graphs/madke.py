@@ -2,13 +2,13 @@
 
 fill a pool of evidence from every source, once
 repeat, for every debater at the same time (with `sequential_talk`, one after the other from the second round on):
-    select the helpful evidence from the pool, or none
+    select the helpful evidence from the pool; it may be none
     answer from the selection and, from the second round on, from all debaters' last answers
 until the debaters agree, or the rounds are used up
-    debaters agree if their answers are the same; if free-text answers differ in their texts, the judge decides
+    debaters agree if their answers are the same; if all are free texts that may mean the same, the judge decides
 the summariser states which of the last answers is the result of the debate
 
-MADKE asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, whose
+In the paper, the judge is asked after every round. Here, it is not asked about labels, numbers and identical texts: its
 reply could not change the result.
 """
 
@@ -36,7 +36,7 @@ from pydantic import Field
 
 
 class MadkeSettings(PoolDebateSettings):
-    """Settings of MADKE. The defaults are the paper's."""
+    """Settings of MADKE. The defaults below are the paper's, except those of `fallback` and `web_titles`."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge", "summariser"})
     sources: tuple[Source, ...] = Field(
@@ -53,7 +53,7 @@ class MadkeSettings(PoolDebateSettings):
     )
     selection: bool = Field(default=True, description="Off: every debater is given the whole pool.")
     web_titles: bool = Field(
-        default=True, description="Off: only the snippets of a web search's results are shown, as in MADKE."
+        default=True, description="Off: only the snippets of a web search's results are shown, as in the paper."
     )
     sequential_talk: bool = Field(
         default=False,
@@ -71,7 +71,7 @@ def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def debate(state: DebateState, settings: MadkeSettings) -> Next:
-    """Starts the turns of the debaters who answer next, with the pool."""
+    """Starts the turns of the debaters who answer next, each with the whole pool."""
     pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
     in_turn = settings.sequential_talk
@@ -88,7 +88,7 @@ def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select"
 def consensus(state: DebateState, settings: MadkeSettings) -> Next:
     """Routes to the next debater until the round is over.
 
-    After a round, routes to the judge if the votes do not show whether the debaters agree, and otherwise as `go_on`.
+    After the round, it routes to the judge if the votes do not show whether the debaters agree; else as `go_on` does.
     """
     if not round_is_over(state, settings):
         return debate(state, settings)
@@ -96,7 +96,7 @@ def consensus(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes to the summariser after a consensus or the last round, else to the next round."""
+    """Routes to the summariser if the debaters agree, or if no round or budget is left; else to the next round."""
     over = no_round_left(state, settings) or all_agreed(state)
     return "summarise" if over else debate(state, settings)
 

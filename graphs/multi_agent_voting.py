@@ -1,4 +1,4 @@
-"""Multi-agent voting ("MaV" in CortexDebate's paper): several agents answer without communication, and vote.
+"""Multi-agent voting ("MaV" in CortexDebate's paper): agents answer without communication, and vote.
 
 every agent answers independently, all at the same time
 the most frequent answer is the verdict; a tie goes to the earliest agent

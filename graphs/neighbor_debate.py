@@ -1,8 +1,8 @@
-"""Neighbor debate (sparse communication; Li et al., Findings of EMNLP 2024, arXiv:2406.11776): agents in a ring.
+"""Neighbor debate (sparse communication; Li et al., Findings of EMNLP 2024, arXiv:2406.11776): a ring of agents.
 
 every agent answers independently
 repeat until the rounds are used up:
-    every agent reads the last answers of its two neighbours in the ring and answers again
+    every agent reads its own last answer and those of its two neighbours in the ring, and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
@@ -17,7 +17,7 @@ from pydantic import Field
 
 
 class NeighborSettings(RoundsSettings):
-    """Settings of neighbor debate. The default numbers of rounds and agents are from CortexDebate's experiments."""
+    """Settings of neighbor debate. The default numbers of rounds and agents are those of CortexDebate's experiments."""
 
     agents: Agents = Field(
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."

@@ -1,9 +1,9 @@
 """Peer review (Xu et al., 2023, arXiv:2311.08152): agents review each other's answers and revise their own.
 
 every agent answers independently
-repeat for each round of reviews:
+repeat until the rounds of reviews are used up:
     every agent reviews the answer of every other agent, all reviews at the same time
-    every agent reads the reviews of its answer and answers again
+    every agent reads its own answer and the reviews of it, and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
@@ -36,20 +36,23 @@ class PeerReviewSettings(AgentsSettings):
         return self.rounds + 1
 
 
-def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Starts the next round; from the second round on, every agent gets the reviews of its last answer."""
+def start_round(state: DebateState, settings: PeerReviewSettings) -> Next:
+    """Starts the next round. From round 2 on, every agent gets its own last answer and the reviews of it."""
     return to_agents("answer", state, settings, no_agents, heard=lambda name: reviews_of(state, name))
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Routes to the vote after the last round, else to the reviews, or to the next round if nothing can be reviewed."""
+    """Routes to the vote if no round or budget is left, else to the reviews.
+
+    If no answer can be reviewed, it starts the next round.
+    """
     if no_round_left(state, settings):
         return "vote"
-    return to_reviewers("review", state, settings) or answer(state, settings)
+    return to_reviewers("review", state, settings) or start_round(state, settings)
 
 
 def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: the reviews of an agent's answer; if there are none, a note of it."""
+    """The placeholder ``heard``: the reviews of an agent's answer, or a note that no review came."""
     return {"heard": show_heard(state.get("heard") or []) or "(no review came)"}
 
 
@@ -59,11 +62,11 @@ builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
 builder.add_node("hand_back", join_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.begin(answer, ["answer"])
-builder.rounds(answer, ["answer"])
+builder.begin(start_round, ["answer"])
+builder.rounds(start_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["review", "answer", "vote"])
 builder.add_edge("review", "hand_back")
-builder.add_conditional_edges("hand_back", answer, ["answer"])
+builder.add_conditional_edges("hand_back", start_round, ["answer"])
 builder.verdict_from("vote")
 graph = builder.compile(name="Peer review")

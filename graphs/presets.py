@@ -12,7 +12,9 @@ from moot.nodes._models.chat_models import EMBEDDED
 
 @dataclass(frozen=True)
 class Preset:
-    """A graph, a task and settings under one name; the other options of ``moot verify --preset NAME`` override them."""
+    """A graph, a task and settings under one name. ``moot verify --preset NAME`` uses them; its other options override
+    them.
+    """
 
     about: str = ""
     graph: str = "tool_mad"
@@ -21,10 +23,11 @@ class Preset:
 
 
 def _debaters(**sources: str) -> list[dict[str, str]]:
+    """The declarations of debaters, from the source of each debater by its name."""
     return [{"name": name, "retriever": source} for name, source in sources.items()]
 
 
-WHOLE = {"max_origin_share": 1.0}
+NO_ORIGIN_LIMIT = {"max_origin_share": 1.0}
 """No limit on the share of evidence from one origin, as in the papers: the best k results of each search are used."""
 MADKE = {
     "model": "openai:gpt-3.5-turbo",
@@ -32,9 +35,9 @@ MADKE = {
     "structured_output": "text",
     "k": 5,
     "web_titles": False,
-    **WHOLE,
+    **NO_ORIGIN_LIMIT,
 }
-"""Settings that all of MADKE's experiments share (MADKE, 4.4)."""
+"""Settings that all of MADKE's experiments share (MADKE, section 4.4)."""
 
 PRESETS = {
     "fast": Preset(
@@ -42,12 +45,12 @@ PRESETS = {
         settings={"max_rounds": 2, "k": 2, "scoring": "consensus_only"},
     ),
     "paper": Preset(
-        "Tool-MAD as in the paper, on its model: three rounds, three documents a query, both thresholds.",
-        settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3, **WHOLE},
+        "Tool-MAD as in the paper, on its model: at most three rounds, three documents per query, both thresholds.",
+        settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3, **NO_ORIGIN_LIMIT},
     ),
     "thorough": Preset(
-        "Thorough, at a higher cost: up to five rounds, five documents a query, and no answer without a verified "
-        "quote from its evidence.",
+        "Thorough, at a higher cost: up to five rounds, five documents per query, five questions for answer "
+        "relevance, and a verified quote for every answer from evidence.",
         settings={"max_rounds": 5, "k": 5, "questions": 5, "verified_quotes": True},
     ),
     "offline": Preset(
@@ -58,12 +61,12 @@ PRESETS = {
         "MedQA as in the paper: one debater reads a corpus of PubMed abstracts, the other searches the web. Index "
         "the abstracts under the name pubmed first.",
         task="medqa",
-        settings={"debaters": _debaters(rag="chroma:pubmed", search="web"), **WHOLE},
+        settings={"debaters": _debaters(rag="chroma:pubmed", search="web"), **NO_ORIGIN_LIMIT},
     ),
     "pubmedqa": Preset(
-        "PubMedQA as in the paper: OpenAlex, which finds and summarises scholarly abstracts, instead of web search.",
+        "PubMedQA as in the paper: summaries of scholarly abstracts from OpenAlex, instead of a web search.",
         task="pubmedqa",
-        settings={"debaters": _debaters(rag="chroma", search="openalex"), **WHOLE},
+        settings={"debaters": _debaters(rag="chroma", search="openalex"), **NO_ORIGIN_LIMIT},
     ),
     "proclaim": Preset(
         "PROClaim as in the paper: a corpus of PubMed abstracts; claims that the panel leaves open count as "
@@ -73,7 +76,7 @@ PRESETS = {
             "sources": ["chroma:covid"],
             "inconclusive": "burden_of_refutation",
             "switched_rounds": 10,
-            **WHOLE,
+            **NO_ORIGIN_LIMIT,
         },
     ),
     "cortex_debate": Preset(
@@ -94,12 +97,15 @@ PRESETS = {
         settings={**MADKE, "sources": ["wikipedia", "chroma:textbooks"]},
     ),
 }
-"""Every preset by name. Presets with a task are Tool-MAD's settings for special domains (first version:
-4.4, C.2; second version: IV-D)."""
+"""Every preset by name.
+
+Presets with a task have Tool-MAD's settings for special domains (its first version, sections 4.4 and C.2; its second
+version, section IV-D).
+"""
 
 
 def load_preset(name: str | None) -> Preset:
-    """A preset by name; without a name, a preset with the default graph and no settings.
+    """A preset by name; without a name, a preset with only the default graph.
 
     Raises:
         UserError: there is no preset with this name.

@@ -4,7 +4,7 @@ search every source for the claim
 one agent answers from the evidence
 its answer is the verdict
 
-The default sources and k are those of Tool-MAD, so that the two systems can be compared.
+The defaults of `sources` and `k` are those of Tool-MAD, so that the two systems can be compared.
 """
 
 from __future__ import annotations

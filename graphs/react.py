@@ -1,11 +1,11 @@
-"""ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that alternates reasoning and search.
+"""ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent alternates reasoning and search.
 
 repeat: the agent states its thoughts, calls tools that search the sources, and reads the results
 until the agent calls no tool, or the tool calls or the budget are used up
 if the agent's last message has a usable answer, this answer is the verdict
 otherwise the agent gets all its thoughts, searches and results, and must answer; this answer is the verdict
 
-The loop is LangChain's own agent. Every tool call is a turn, and its results are evidence.
+The loop is LangChain's agent. Every tool call is recorded as a turn, and its results become evidence.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pydantic import Field
 
 
 class ReactSettings(SingleReaderSettings):
-    """Settings of ReAct. The default source is a vector store, as in Tool-MAD; the limit of tool calls is ours."""
+    """Settings of ReAct. The default source, a vector store, is Tool-MAD's; the limit of tool calls is moot's own."""
 
     sources: tuple[Source, ...] = Field(
         default=("chroma",),
         max_length=10,
-        description=f"The tools, one source each: {SOURCES}.",
+        description=f"The sources; each is a tool of the agent: {SOURCES}.",
     )
     max_tool_calls: int = Field(
-        default=6, ge=0, le=50, description="Maximum number of tool calls; 0 for an answer without any search."
+        default=6, ge=0, le=50, description="Maximum number of tool calls; with 0, the agent answers without a search."
     )
 
 

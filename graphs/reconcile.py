@@ -1,4 +1,4 @@
-"""RECONCILE (Chen et al., ACL 2024, arXiv:2309.13007): agents state confidences, which are weights in the vote.
+"""RECONCILE (Chen et al., ACL 2024, arXiv:2309.13007): votes are weighted by the agents' confidences.
 
 every agent answers independently and states its confidence
 repeat until all agents give the same answer, or the rounds are used up:
@@ -26,12 +26,12 @@ class ReconcileSettings(RoundsSettings):
 
     voting: Literal["confidence", "majority"] = Field(
         default="confidence",
-        description="confidence: votes count by their confidence; majority: each counts one, as in CortexDebate.",
+        description="confidence: votes are weighted by confidence; majority: all have weight 1, as in CortexDebate.",
     )
 
 
 def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
-    """Routes to the vote if all agents agree or no round is left; else starts the next round."""
+    """Routes to the vote if all agents agree, or if no round or budget is left; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
@@ -39,7 +39,10 @@ def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
 
 
 def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: all last answers, including the agent's own, in groups of equal answers."""
+    """The placeholder ``heard``: all last answers, including the agent's own, in groups of equal answers.
+
+    Invalid answers are left out. If no answer is valid, the placeholder is a note of that.
+    """
     turns = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
     groups = {name: group for name, group in (state.get("groups") or {}).items() if name in turns}
     table = show_groups([turns[name] for name in groups], list(groups.values()))

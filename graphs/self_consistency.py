@@ -1,7 +1,7 @@
-"""Self-consistency (Wang et al., ICLR 2023, arXiv:2203.11171): several chains of thought, and a vote.
+"""Self-consistency (Wang et al., ICLR 2023, arXiv:2203.11171): a vote among several chains of thought.
 
-one agent reasons step by step and answers, n times in parallel and independently
-    or, with a budget, as many times as the budget allows
+one agent reasons step by step and answers; it does so several times, independently and in parallel
+    the setting ``samples`` or, if there is one, the budget limits the number of times
 the most frequent answer is the verdict; a tie goes to the earliest answer
 """
 
@@ -22,7 +22,7 @@ from pydantic import Field
 
 
 class SelfConsistencySettings(SingleAgentSettings):
-    """Settings of self-consistency. The defaults are common values, chosen by us."""
+    """Settings of self-consistency. The defaults are common values, not the paper's."""
 
     temperature: float | None = Field(
         default=0.7, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
@@ -31,9 +31,9 @@ class SelfConsistencySettings(SingleAgentSettings):
         default=5,
         ge=1,
         le=100_000,
-        description="How often the agent answers (n), if neither `budget` nor `max_cost` is set. If one is set, the "
-        "agent answers as often as it allows, for comparisons with a debate at equal cost; free-text answers are then "
-        "compared by their texts alone.",
+        description="Number of answers of the agent, if neither `budget` nor `max_cost` is set. If one of them is set, "
+        "the agent answers as often as it allows, for comparisons with a debate at equal cost; free-text answers are "
+        "then compared by their texts alone.",
     )
 
     @property
@@ -47,11 +47,11 @@ def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopRe
     return "budget_exhausted" if settings.uses_budget else "single_pass"
 
 
-def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
-    """Starts the next samples; if there are none, routes to the vote.
+def start_samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
+    """Starts the next samples (answers of the agent); if no sample is left, routes to the vote.
 
     Without a budget, all samples start at once. With a budget, one sample starts first, because its cost shows how many
-    further samples the budget allows.
+    further samples the budget allows. After these, the number is computed again.
     """
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples
@@ -64,9 +64,10 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstrations_placeholder(steps=True)))
 builder.add_node("gather_samples", join_node())
+# With `max_calls` equal to `samples`, no call is left for comparing free-text answers.
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.uses_budget or s.samples == s.max_calls))
-builder.begin(samples, ["answer"])
+builder.begin(start_samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
-builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude"])
+builder.add_conditional_edges("gather_samples", start_samples, ["answer", "conclude"])
 builder.verdict_from("conclude")
 graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may need many steps

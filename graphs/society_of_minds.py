@@ -1,10 +1,10 @@
-"""Multi-agent debate (Du et al., ICML 2024, arXiv:2305.14325): all agents hear all others.
+"""Multi-agent debate (Du et al., ICML 2024, arXiv:2305.14325): every agent hears all others.
 
-CortexDebate's paper calls it "MLD", MADKE's paper "MAD".
+CortexDebate's paper calls this system "MLD"; MADKE's paper calls it "MAD".
 
 every agent answers independently
 repeat until the rounds are used up:
-    every agent reads the others' last answers and answers again
+    every agent reads its own and the others' last answers, and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 
 With one agent, this is self-correction: in every round the agent reads only its own last answer.
@@ -21,7 +21,7 @@ from pydantic import Field
 
 
 class SocietySettings(RoundsSettings):
-    """Settings of multi-agent debate. The defaults are the paper's."""
+    """Settings of multi-agent debate. The defaults below are the paper's."""
 
     agents: Agents = Field(
         default=n_agents(3),

@@ -2,7 +2,7 @@
 
 search every source for the claim, once
 repeat, for one debater after the other:
-    answer from the evidence, the debater's own last answer and the others' latest answers
+    the debater answers from the evidence, its own last answer and the others' latest answers
 until the rounds are used up
 the judge decides from the whole debate
 """
@@ -23,7 +23,7 @@ from pydantic import Field
 
 
 class StandardMadSettings(PoolDebateSettings):
-    """Settings of standard multi-agent debate. The defaults are the paper's."""
+    """Settings of standard multi-agent debate. The defaults below are the paper's."""
 
     sources: tuple[Source, ...] = Field(
         default=("chroma",), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
@@ -37,7 +37,7 @@ def search(state: DebateState, settings: StandardMadSettings) -> Next:
 
 
 def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
-    """Routes to the debater who speaks next, or to the judge after the last round."""
+    """Routes to the debater who speaks next; after a round, to the judge if no round or budget is left."""
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
     return next_speakers("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])

@@ -1,7 +1,9 @@
-"""Summarises a finished debate for readers, from its document. The procedure is moot's own, not from the literature.
+"""Summarises a finished debate for readers, from its result document. The procedure is moot's own.
 
-a model writes three sentences, each with its quotes, and says which answer every quote supports
-drop the sentences without a verified quote
+if the debate has a verdict and a verified quote:
+    a model writes three sentences, each with the quotes that support it
+    the model says which answer each quote supports, which evidence was not found, and what would change the verdict
+drop the sentences whose quotes or figures cannot be confirmed
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from moot.nodes._steps.reader import ReaderInput, ReaderState, keep_supported_no
 
 
 class ReaderSettings(Settings):
-    """Settings of a summary for readers."""
+    """Settings of the graph that summarises a debate for readers."""
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""

@@ -1,12 +1,12 @@
 """Debate in tit for tat (Liang et al., EMNLP 2024, arXiv:2305.19118): two sides and a moderator.
 
-Tool-MAD's papers call it "MAD".
+Tool-MAD's papers call this system "MAD".
 
 repeat:
-    the affirmative debater answers and argues, then the negative debater contradicts
-    the moderator says whether one of the answers is preferable
-until an answer is preferred, or the rounds are used up
-a preferred answer is the verdict; if the rounds are used up, the judge decides from the whole debate
+    the affirmative debater answers and argues, then the negative debater argues against this answer
+    if at least one of them gave an answer, the moderator says which answer it prefers, if any
+until the moderator prefers an answer, or the rounds are used up
+a preferred answer is the verdict; if there is none, the judge decides from the whole debate
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from moot.nodes._steps.responding import respond_node
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")
-BOTH = tuple(Agent(name=side) for side in SIDES)
+DEBATERS = tuple(Agent(name=side) for side in SIDES)
 STANCES = {
     "affirmative": "You speak first: give the answer that you hold to be right, and argue for it. If the other one "
     "shows that it is wrong, give it up.",
@@ -37,10 +37,10 @@ STANCES = {
 
 
 class TitForTatSettings(Settings):
-    """Settings of the debate in tit for tat. The defaults are the paper's."""
+    """Settings of the debate in tit for tat. The defaults below are the paper's."""
 
     debaters: Annotated[tuple[Agent, ...], fixed_speakers(*SIDES)] = Field(
-        default=BOTH, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
+        default=DEBATERS, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
     )
     max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
@@ -56,19 +56,22 @@ def needs(settings: TitForTatSettings) -> Needs:
 
 
 def stance(state: DebaterState, settings: Any) -> dict[str, str]:
-    """The placeholder ``stance``: the instructions for the side of the debater."""
+    """The placeholder ``stance``: the instructions for the debater's side."""
     return {"stance": STANCES[state["debater"]["name"]]}
 
 
-def speak(state: DebateState, settings: TitForTatSettings) -> Next:
-    """Routes to the moderator if both debaters have spoken and at least one gave an answer; otherwise as `go_on`."""
-    spoken = answers_of(state["turns"])
-    heard = len(spoken) == len(SIDES) and any(turn.get("answer") is not None for turn in spoken)
-    return "moderate" if heard else go_on(state, settings)
+def after_argument(state: DebateState, settings: TitForTatSettings) -> Next:
+    """Routes to the moderator if both debaters spoke in this round and at least one gave an answer; else as `go_on`."""
+    given = answers_of(state["turns"])
+    may_moderate = len(given) == len(SIDES) and any(turn.get("answer") is not None for turn in given)
+    return "moderate" if may_moderate else go_on(state, settings)
 
 
 def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
-    """Routes to the end if an answer is preferred, to the judge after the last round, else to the next debater."""
+    """Routes to the end if the moderator prefers an answer, else to the next debater.
+
+    After a round, it routes to the judge if no round or budget is left.
+    """
     if state["answer"] is not None:
         return "close"
     over = len(answers_of(state["turns"])) == len(SIDES) and no_round_left(state, settings)
@@ -83,7 +86,7 @@ builder.add_node("judge", judge_node("tit_for_tat/judge"))
 builder.begin(go_on, ["argue"])
 builder.rounds(go_on, ["argue"])
 builder.add_edge("argue", "compare_answers")
-builder.add_conditional_edges("compare_answers", speak, ["argue", "moderate", "judge"])
+builder.add_conditional_edges("compare_answers", after_argument, ["argue", "moderate", "judge"])
 builder.add_conditional_edges("moderate", go_on, ["argue", "judge"])
 builder.verdict_from("judge", reviewed=True)
 graph = builder.compile(name="Tit for tat")

@@ -7,8 +7,8 @@ repeat, for every debater at the same time:
 until all debaters give the same answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
 
-Scores are needed only if all debaters give the same answer, and for the judge. So the answers of other rounds are
-scored later: together with the answers of the next consensus, or before the judge.
+The scores decide only after an agreement, and the judge reads them. So the answers of a round without an agreement are
+not scored at once. They are scored together with the answers of the next agreement, or before the judge decides.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from pydantic import Field
 
 
 class ToolMadSettings(DebaterSettings, RelevanceSettings):
-    """Settings of Tool-MAD. The defaults are the paper's."""
+    """Settings of Tool-MAD. The defaults below are the paper's."""
 
     faithfulness_threshold: float = Field(
-        default=0.7, ge=0, le=1, description="Minimum faithfulness of a stable answer that must follow from evidence."
+        default=0.7, ge=0, le=1, description="Minimum faithfulness of a stable answer, if it must follow from evidence."
     )
     answer_relevance_threshold: float = Field(
         default=0.8,
@@ -49,12 +49,12 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
     )
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
         default="on",
-        description="on: scores gate the consensus and reach the judge. Without scores: all_rounds runs every round, "
-        "then the judge; consensus_only stops at the first consensus.",
+        description="on: a consensus needs scores that reach their thresholds, and the judge reads the scores. Without "
+        "scores: all_rounds holds all rounds, then the judge decides; consensus_only ends at the first consensus.",
     )
 
     def thresholds(self) -> dict[str, float]:
-        """The thresholds that scores must reach for a stable consensus; empty if scores do not count."""
+        """The thresholds that scores must reach for a stable consensus; empty unless ``scoring`` is on."""
         gate = {"faithfulness": self.faithfulness_threshold, "answer_relevance": self.answer_relevance_threshold}
         return gate if self.scoring == "on" else {}
 
@@ -71,11 +71,11 @@ SCORES = ("faithfulness", "answer_relevance")
 
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes after a round, as the setting `scoring` says.
+    """Routes after a round, as the setting ``scoring`` says. Used-up budget counts as the last round.
 
-    - ``on``: to the next round if the debaters disagree and rounds remain, else to the scores.
-    - ``consensus_only``: to the end after a consensus, else to the next round; after the last round, to the judge.
-    - ``all_rounds``: to the next round; after the last round, to the judge.
+    - ``on``: to the scores after an agreement or the last round, else to the next round.
+    - ``consensus_only``: to the end after an agreement, to the judge after the last round, else to the next round.
+    - ``all_rounds``: to the judge after the last round, else to the next round.
     """
     agreed = agreed_answer(state["votes"]) is not None
     if settings.scoring == "consensus_only" and agreed:
@@ -95,7 +95,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 
 
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes to the end after a stable consensus, else to the next round or, after the last round, to the judge."""
+    """Routes to the end after a stable consensus, to the judge without a round or budget left, else to the next round."""
     if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, settings)

@@ -24,7 +24,7 @@ from pydantic import Field
 
 
 class ConsistencySettings(DebaterSettings):
-    """Settings of Tool-MAD with the consistency score. The defaults are the paper's."""
+    """Settings of Tool-MAD with the consistency score. The defaults below are the paper's."""
 
     cross_encoder: str = Field(
         default="cross-encoder/stsb-roberta-base",
@@ -38,7 +38,10 @@ class ConsistencySettings(DebaterSettings):
 
 
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
-    """Routes to the end after a consensus, else to the next round; after the last round, to the scores or the judge."""
+    """Routes to the end after a consensus, else to the next round.
+
+    If no round or budget is left, it routes to the scores or, with the setting ``scoring`` off, to the judge.
+    """
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if not no_round_left(state, settings):
@@ -47,7 +50,7 @@ def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
 
 
 def to_scoring(state: DebateState) -> Next:
-    """Starts the scoring of all responses in parallel."""
+    """Starts the scoring of all responses of the debate in parallel."""
     return send_to_scoring(state, "consistency")
 
 

@@ -14,7 +14,7 @@ from moot.core.errors import UserError
 from moot.core.own_folder import own_folder
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._claims.places import sentences_in
-from moot.nodes._claims.reading import article_in, read_article
+from moot.nodes._claims.reading import read_article, read_article_file
 from moot.nodes._claims.state import ClaimsInput
 from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
@@ -43,7 +43,7 @@ async def read_text(request: Request) -> Any:
         return (
             await run_in_threadpool(read_article, url)
             if url
-            else await run_in_threadpool(_read_article_file, name, content)
+            else await run_in_threadpool(_read_uploaded_article, name, content)
         )
 
 
@@ -59,12 +59,12 @@ async def list_sentences(request: Request) -> Any:
     }
 
 
-def _read_article_file(name: str, content: bytes) -> ClaimsInput:
+def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
     name = PurePath(name).name
     with own_folder("moot-file-") as folder:
         file = folder / f"file{PurePath(name).suffix}"
         file.write_bytes(content)
-        return article_in(file, name)
+        return read_article_file(file, name)
 
 
 async def claims_as_csv(request: Request) -> Response:

@@ -14,7 +14,7 @@ from moot.core.errors import UserError
 from moot.core.ledger.records import moot_version
 from moot.evals._identity.parts import version_of
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
-from moot.evals._runs.logs import REPORT_FIELDS, checked_document, damaged, samples_in
+from moot.evals._runs.logs import REPORT_FIELDS, checked_document, damaged_error, samples_in
 from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
@@ -73,7 +73,7 @@ def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCa
     if task["kind"] != "labels" or not right:
         raise UserError(
             "Only tasks with labels can be calibrated, and their right answers must be labels. Here the task is "
-            f"{task['name']}, and a right answer is {gold[0]!r}.",
+            f"{task['name']}, and the right answers are {[*gold]}.",
             kind="invalid_task",
         )
     answer, confidence = document["answer"], document["confidence"]
@@ -210,4 +210,4 @@ def _samples_of(header: Header, names: Sequence[str] = REPORT_FIELDS) -> Iterato
         for sample, found in samples_in(header):
             yield sample, None if found is None else checked_document(found, names)
     except (*UNREADABLE, TypeError, AttributeError) as error:
-        raise damaged(str(header.path), error) from error
+        raise damaged_error(str(header.path), error) from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from moot.core.errors import MootError, UserError
 from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
-from moot.evals._runs.logs import checked_document, damaged, samples_in
+from moot.evals._runs.logs import checked_document, damaged_error, samples_in
 from moot.evals._stats.item_scores import item_score
 from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
@@ -30,7 +30,7 @@ from moot.retrievers._evidence import clean
 IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
 """Names of graders that are not called here: the judge in the log, the comparison of texts, and people."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
-GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
+GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics", "turns")
 """Fields of result documents that this module reads."""
 
 
@@ -146,7 +146,7 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
                 group_key = (header.metadata["benchmark"], group, "" if group else str(sample.id))
                 found.append(GradableAnswer(*fields, same_text, grades, group_key))
         except (*UNREADABLE, TypeError, AttributeError) as error:
-            raise damaged(place, error) from error
+            raise damaged_error(place, error) from error
     if not found:
         reasons = " ".join([*notes, *left_out]) or "Name logs of benchmarks with such answers."
         raise UserError(
@@ -209,7 +209,7 @@ def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
             rows = [json.loads(line) for line in text.splitlines() if line.strip()]
         else:
             rows = list(csv.DictReader(text.splitlines()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"{file} cannot be read: {clean(str(error))}.", kind="invalid_file") from error
     known: dict[tuple[str, str], bool] = {}
     for number, row in enumerate(rows, 1):

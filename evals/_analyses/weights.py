@@ -19,7 +19,7 @@ class Panel(NamedTuple):
 
     Attributes:
         sigma: the consensus strength.
-        quality: the mean of the judges' scores, in [0, 1].
+        quality: the mean of the judges' scores, scaled to [0, 1].
         role_switch: the adjustment for the consistency after the switch of roles.
         reflection: the adjustment for the winning side's last reflection.
         votes: the number of judges who gave a verdict.

@@ -12,7 +12,7 @@ from inspect_ai.log import EvalLog
 from moot.core.errors import UserError
 from moot.evals._attacks.solver import ATTACK
 from moot.evals._runs.log_files import UNREADABLE, Header, read_headers
-from moot.evals._runs.logs import damaged, samples_in
+from moot.evals._runs.logs import damaged_error, samples_in
 from moot.evals._runs.reference import moot_metadata
 from moot.evals._stats.outcomes import has_outcome, outcome_of
 from moot.evals._stats.significance import Interval, wilson
@@ -71,7 +71,7 @@ def _read_debates(header: Header) -> list[tuple[Any, DebateResult]]:
             attack = sample.metadata.get(ATTACK) or {}
             found.append((sample, DebateResult(outcome, outcome in golds, flags_of(document), attack)))
     except (*UNREADABLE, TypeError, AttributeError) as error:
-        raise damaged(str(header.path), error) from error
+        raise damaged_error(str(header.path), error) from error
     return found
 
 

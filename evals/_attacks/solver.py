@@ -18,7 +18,7 @@ from moot.evals._attacks.attack import (
     template_for,
 )
 from moot.evals._runs.inspect_side import add_inspect_settings
-from moot.evals._runs.reference import ended_document, newest_log
+from moot.evals._runs.reference import document_with_outcome, newest_log
 from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_debate, settings_for_sample
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
@@ -82,7 +82,7 @@ def attacked(
     location = log.location
 
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
-        original = await ended_document(location, sample.sample_id)
+        original = await document_with_outcome(location, sample.sample_id)
         if original is None:
             raise DebateFailed("not_attacked: the debate without an attack did not end on this sample")
         label = target_answer(original["task"]["labels"], list(sample.target))

@@ -105,7 +105,7 @@ def judge_choices_table(study: Study) -> Table | None:
 def consensus_rounds_table(study: Study) -> Table | None:
     """The share of debates that are in consensus after each round (CortexDebate, table 8)."""
     heads = [SYSTEM, Column("round", "after round"), *columns("count", held="debates in the round")]
-    heads += columns("share", consensus="in consensus, of all", consensus_held="in consensus, of the debates in the round")
+    heads += columns("share", consensus="in consensus, of all", consensus_held="in consensus, of those in the round")
     rows: list[list[Cell]] = []
     for system in study.measured:
         agreements = [debate.agreed for debate in debate_figures(system) if debate.agreed]
@@ -118,8 +118,8 @@ def consensus_rounds_table(study: Study) -> Table | None:
         "consensus_rounds",
         "Consensus by round",
         "Rounds are numbered as in the result documents. If round 0 has the first answers, the paper's first round is "
-        "round 1. Only debates in which several agents voted count. In the share of all debates, a debate that has ended "
-        f"keeps its last state. The score by round is in the table of rounds. {POOLED}",
+        "round 1. Only debates in which several agents voted count. In the share of all debates, a debate that has "
+        f"ended keeps its last state. The score by round is in the table of rounds. {POOLED}",
         heads,
         rows,
     )

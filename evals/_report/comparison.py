@@ -16,7 +16,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._runs.logs import LoggedRun
-from moot.evals._stats.derived import first_round_majority, first_rounds_can_differ, label_prior, policy_labels
+from moot.evals._stats.derived import first_round_majority, first_round_majority_is_useful, label_prior, policy_labels
 from moot.evals._stats.item_scores import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
@@ -181,8 +181,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     roots, controls, notes = _group_runs(runs)
     if data:
         notes.append(
-            "A system was run on several sets of items, or judged by several models: each set and each judge has its "
-            "own study."
+            "A system was run on several sets of items, or several models judged its answers. Each set and each judge "
+            "has its own study."
         )
     systems: list[System] = []
     for root in roots:
@@ -200,7 +200,7 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
             "Some items ask the same question but have different right answers: a system that gives them the same "
             f"answer has an accuracy of at most {min(ceilings):.3f}."
         )
-    notes += [f"{name}: not computable, as {reason}." for name, reason in benchmark.uncomputed.items()]
+    notes += [f"{name}: not computable, because {reason}." for name, reason in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
 
 
@@ -262,7 +262,8 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
         run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
         if other := newest.get(run_id):
-            notes.append(f"{other.file} ({other.system}): left out, because {run.file} has the same seed, settings and items.")
+            same = f"{run.file} has the same seed, settings and items"
+            notes.append(f"{other.file} ({other.system}): left out, because {same}.")
         newest[run_id] = run
     runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
     label = max(runs, key=lambda run: run.created).system
@@ -278,8 +279,8 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
 
 
 def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
-    """The control with the majority answers of the debates' first rounds; [] if they cannot differ from final answers."""
-    if not first_rounds_can_differ(system.observations):
+    """The control with the majority answers of debates' first rounds; [] if they cannot differ from final answers."""
+    if not first_round_majority_is_useful(system.observations):
         return []
     items = tuple(
         {id: with_outcome(observation, first_round_majority(observation), benchmark) for id, observation in run.items()}

@@ -109,7 +109,8 @@ def reliability_table(study: Study) -> Table | None:
 
 def thresholds_table(study: Study) -> Table | None:
     """The share of answers that reach each threshold of a score, and the share of right answers among them."""
-    heads = [SYSTEM, Column("score", "score"), *columns("count", answers="answers with a known score", unknown="with an unknown score")]
+    heads = [SYSTEM, Column("score", "score")]
+    heads += columns("count", answers="answers with a known score", unknown="with an unknown score")
     heads += [*columns("ratio", threshold=""), *columns("count", passed="")]
     heads += columns("share", share="share that passes", right="right, of the answers that pass")
     rows: list[list[Cell]] = []

@@ -40,8 +40,8 @@ VERDICT = "verdict"
 PHASES: tuple[Phase, ...] = get_args(Phase)
 POOLED = "All runs are pooled."
 INTERVALS = (
-    "The 95% intervals are Wilson's if each item was run once and scores 0 or 1, else the bootstrap's. With several "
-    "runs, each item counts once, with its mean score."
+    "The 95% intervals are Wilson's if each item has one score, which is 0 or 1, else the bootstrap's. An item with "
+    "several runs counts once, with its mean score."
 )
 
 
@@ -124,7 +124,10 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
 
 
 def consistency_table(study: Study) -> Table | None:
-    """The shares of debates that end in consensus, and in consensus on a right answer, for systems with several voters."""
+    """The shares of debates that end in consensus, and in right consensus, for systems with several voters.
+
+    A consensus is right if the answer is right.
+    """
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -195,8 +198,8 @@ def judges_table(study: Study) -> Table | None:
         for (first, second), kappa in cohen_kappas(finished_documents(system)).items()
     ]
     caption = (
-        "Kappa is over the trials in which both judges gave a verdict. It is undefined if there is no such trial, or if "
-        f"both judges always gave the same verdict. {POOLED}"
+        "Kappa is over the trials in which both judges gave a verdict. It is undefined if there is no such trial, or "
+        f"if both judges always gave one and the same verdict. {POOLED}"
     )
     return make_table("judges", "Agreement between judges", caption, heads, rows)
 

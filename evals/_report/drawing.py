@@ -1,8 +1,8 @@
 """Functions to draw a report's pictures: figures, styles of lines and markers, and panels.
 
-Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are of a grey with
-a contrast of 4.5 : 1 to white and to black, and the colours are safe for the colour-blind. A marker, a line or a label
-always shows the same information as a colour.
+Pictures are readable on paper and on a dark screen. The background is transparent, except in PDF files. Axes and
+letters are of a grey with a contrast of at least 4.5 : 1 to white and to black, and the colours are safe for the
+colour-blind. A marker, a line or a label always shows the same information as a colour.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval
 
 INK = "#767676"
+"""The grey of axes and letters."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 """Okabe and Ito's colours with a contrast of at least 3 : 1 to white and black."""
 MARKERS = "os^DvPX*p<>hd"
@@ -47,7 +48,17 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture; ``table_key`` is the key of the table with its numbers, and ``alt`` its description as text."""
+    """A picture of a table's numbers, in three file formats.
+
+    Attributes:
+        key: the picture's name in file names.
+        table_key: the key of the table.
+        title: the picture's title.
+        alt: a description of the picture in words.
+        svg: the picture as SVG.
+        png: the picture as PNG.
+        pdf: the picture as PDF.
+    """
 
     key: str
     table_key: str
@@ -65,7 +76,16 @@ class Picture:
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
     """Context manager: yield a figure to draw on, and an empty list for its files.
 
-    When the context ends, the files are added to the list: SVG, PNG, and PDF (with black instead of grey).
+    When the context ends without an error, the files are added to the list: SVG, PNG, and PDF (with black instead of
+    grey).
+
+    Args:
+        key: the picture's key.
+        height: the height of the figure in inches.
+        width: the width of the figure in inches.
+
+    Raises:
+        UserError: matplotlib is not installed.
     """
     matplotlib = load_extra("matplotlib")
     figure_module = load_extra("matplotlib.figure")
@@ -86,7 +106,7 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
 
 
 def _make_black(figure: Any) -> None:
-    """Make the grey parts of a figure black; the grey is only for dark screens."""
+    """Make the grey parts of a figure black; only dark screens need the grey."""
     same = load_extra("matplotlib.colors").same_color
     for artist in figure.findobj():
         for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
@@ -96,7 +116,7 @@ def _make_black(figure: Any) -> None:
 
 
 def make_picture(key: str, title: str, alt: str, files: Sequence[bytes], table: Table) -> Picture:
-    """Make a picture from the files of a figure."""
+    """Make a picture from the files of a figure: SVG, PNG and PDF, in this order."""
     svg, png, pdf = files
     return Picture(
         key, table.key, title, f"{alt} The table “{table.title}” contains the numbers.", svg.decode(), png, pdf
@@ -104,7 +124,7 @@ def make_picture(key: str, title: str, alt: str, files: Sequence[bytes], table: 
 
 
 def with_theme_colours(svg: str) -> str:
-    """Change an SVG so that its grey becomes dark on a light page, and light on a dark page."""
+    """A copy of an SVG whose grey becomes dark in a light colour scheme, and light in a dark colour scheme."""
     style = (
         "<style>:root{color-scheme:light dark;color:#767676}@media(prefers-color-scheme:light){:root{color:#333}}"
         "@media(prefers-color-scheme:dark){:root{color:#ddd}}</style>"
@@ -113,19 +133,25 @@ def with_theme_colours(svg: str) -> str:
 
 
 def shorten(name: object, most: int = LONGEST_NAME) -> str:
-    """Shorten a name to a maximum number of characters, so that it fits beside an axis."""
+    """Shorten a name to at most ``most`` characters; by default, so that it fits beside an axis."""
     text = name.text if isinstance(name, Nested) else str(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
-    """The style with the i-th colour and marker; ``marker`` is the index of another marker."""
+    """The style with the i-th colour and marker; after the last colour or marker, the first follows again.
+
+    Args:
+        i: the index, from 0.
+        hollow: whether only the marker's outline is drawn.
+        marker: the index of the marker, if it is not ``i``.
+    """
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
     return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
 
 
-def name_rows(axes: Any, names: Sequence[str]) -> None:
+def write_row_names(axes: Any, names: Sequence[str]) -> None:
     """Write names beside the rows of a figure, the first on top."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -133,7 +159,7 @@ def name_rows(axes: Any, names: Sequence[str]) -> None:
 
 
 def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a dot with its interval in each row; no dot if the value is unknown."""
+    """Draw a dot with an error bar in each row; a row whose value is unknown has no dot."""
     for y, (cell, style) in enumerate(zip(values, styles, strict=True)):
         interval = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
         if interval.value is not None:
@@ -143,7 +169,10 @@ def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequ
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
-    """The lengths of intervals below and above their values, as matplotlib reads them; 0 if an end is unknown."""
+    """The lengths of error bars below and above the values of intervals, as matplotlib reads them.
+
+    A length is 0 if the end of the interval is unknown.
+    """
     known = [(i.value or 0.0, i.low, i.high) for i in intervals]
     below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
@@ -172,7 +201,10 @@ def system_styles(table: Table) -> list[dict[str, Any]]:
 
 
 def set_scale(axes: Any, values: Sequence[float]) -> None:
-    """Set the scale of the x axis: logarithmic if values are positive and the largest is over 20 times the smallest."""
+    """Set the scale of the x axis; ``values`` must not be empty.
+
+    It is logarithmic if all values are positive and the largest is over 20 times the smallest, else linear.
+    """
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
         ticker = load_extra("matplotlib.ticker")
@@ -188,7 +220,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
-    """A table's rows as dictionaries, by system."""
+    """A table's rows as dictionaries, by system; in the table, the rows of a system must follow each other."""
     keys = [column.key for column in table.columns]
     rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
     return {name: list(group) for name, group in groupby(rows, lambda row: str(row["system"]))}

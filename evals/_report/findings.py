@@ -59,8 +59,11 @@ def findings_of(compared: TestsByStudy, family: Family) -> Findings:
     return Findings(headline, tuple(sentences), tuple(_not_measured(compared)))
 
 
-def better_of(comparison: Comparison) -> tuple[str, str]:
-    """The labels of the better system and of the other one, by the difference that was tested."""
+def better_and_other(comparison: Comparison) -> tuple[str, str]:
+    """The labels of the better system and of the other system, by the difference that was tested.
+
+    If the difference is 0 or unknown, the baseline's label is first.
+    """
     named = comparison.first.label, comparison.second.label
     return named if (comparison.difference.value or 0) > 0 else named[::-1]
 
@@ -70,19 +73,19 @@ def _headline(
 ) -> str:
     if not tested:
         n_tests = sum(len(tests) for _, tests in compared)
-        return "No difference could be tested" if n_tests else "Nothing was compared: there is no baseline here"
+        return "No difference could be tested" if n_tests else "Nothing was compared, because there is no baseline"
     if not significant:
         return "No difference between the systems was found"
     many_studies = len({study.title for study, _ in tested}) > 1
     parts = []
     for study, comparison in significant[:2]:
-        better, other = better_of(comparison)
+        better, other = better_and_other(comparison)
         parts.append(
             f"{better} was right more often than {other}" + (f" on {study.benchmark.title}" if many_studies else "")
         )
     if len(significant) > 2:
         winners, places = (
-            {better_of(comparison)[0] for _, comparison in significant},
+            {better_and_other(comparison)[0] for _, comparison in significant},
             {study.benchmark.title for study, _ in significant},
         )
         if len(winners) == 1:
@@ -95,7 +98,7 @@ def _headline(
 
 def _significant_sentences(significant: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
     for study, comparison in significant[:MOST_FINDINGS]:
-        better, other = better_of(comparison)
+        better, other = better_and_other(comparison)
         gain = abs(comparison.difference.value or 0) * 100
         sentence = f"{study.title}: {better} was right on {gain:.1f} more items in 100 than {other}"
         ends = [end for end in (comparison.difference.low, comparison.difference.high) if end is not None]
@@ -103,9 +106,9 @@ def _significant_sentences(significant: Sequence[tuple[Study, Comparison]]) -> I
             low, high = ends if (comparison.difference.value or 0) > 0 else (-ends[1], -ends[0])
             sentence += f" (95% interval {low * 100:+.1f} to {high * 100:+.1f})"
         test = comparison.test
-        yield f"{sentence}, on {test.n} items; p {p_text(test.p)}, by Holm {p_text(comparison.p_holm)}."
+        yield f"{sentence}, on {test.n} items; p {p_text(test.p)}, p by Holm {p_text(comparison.p_holm)}."
     if len(significant) > MOST_FINDINGS:
-        yield f"{len(significant) - MOST_FINDINGS} more differences are in the tables."
+        yield f"The tables contain further significant differences ({len(significant) - MOST_FINDINGS})."
 
 
 def _correction_sentence(tested: Sequence[tuple[Study, Comparison]], family: Family) -> Iterator[str]:
@@ -113,12 +116,12 @@ def _correction_sentence(tested: Sequence[tuple[Study, Comparison]], family: Fam
         return
     size = tested[0][1].family
     if family == "report":
-        tests = f"all {size} tests" if size > 1 else "the one test"
-        yield f"Holm's correction is for {tests} of this report, by the first measure of each benchmark."
+        tests = f"all {size} tests" if size > 1 else "the only test"
+        yield f"Holm's correction covers {tests} of this report. Tests use the first measure of each benchmark."
     else:
         yield (
-            "Holm's correction is separate for each benchmark's tests: with several benchmarks, a false positive is "
-            "more likely."
+            "Holm's correction covers the tests of each benchmark with each model separately. If there are several of "
+            "these families, a false positive is more likely."
         )
 
 
@@ -132,13 +135,11 @@ def _insignificant_sentences(
         comparison for _, comparison in tested if comparison.p_holm is not None and comparison.p_holm > ALPHA
     ]
     smallest = min(comparison.p_holm for comparison in not_significant if comparison.p_holm is not None)
-    subject = (
-        "The tested difference"
-        if others == 1
-        else f"{'The other' if significant else 'All'} {others} tested differences"
-    )
+    one = "The other tested difference" if significant else "The tested difference"
+    several = f"{'The other' if significant else 'All'} {others} tested differences"
+    subject = one if others == 1 else several
     sentence = f"{subject} may be due to chance (smallest p by Holm {p_text(smallest)})."
-    yield f"{sentence} That does not show that these systems are equally good."
+    yield f"{sentence} This does not show that the systems are equally good."
     least = sorted(comparison.detectable for comparison in not_significant if isinstance(comparison.detectable, float))
     if least:
         span = (
@@ -147,10 +148,11 @@ def _insignificant_sentences(
             else f"{least[0] * 100:.1f} to {per_100_items(least[-1])}, depending on the test,"
         )
         yield (
-            f"A difference of {span} would be found with a chance of {POWER:.0%}; a smaller one is missed more often."
+            f"A difference of {span} would be found with a chance of {POWER:.0%}; a smaller difference is missed more "
+            "often."
         )
     if undetectable := len(not_significant) - len(least):
-        beginning = "Not" if undetectable == len(not_significant) else f"In {undetectable} of these tests not"
+        beginning = "Not" if undetectable == len(not_significant) else f"In {undetectable} of these tests, not"
         chance = f"would be found with a chance of {POWER:.0%}"
         yield f"{beginning} even the largest difference {chance}: there are too few items."
 
@@ -207,7 +209,8 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     if group_counts := [test.groups for test in clustered if test.groups < FEW_GROUPS]:
         yield (
             "Few groups",
-            f"Some tests use only {min(group_counts)} groups of items; below {FEW_GROUPS}, intervals are too narrow.",
+            f"A test uses only {min(group_counts)} groups of items. With fewer than {FEW_GROUPS} groups, intervals "
+            "tend to be too narrow.",
         )
     if unpriced := list(dict.fromkeys(chain.from_iterable(map(unpriced_models, studies)))):
         yield "Cost in USD", f"No price is known for {', '.join(unpriced)}."
@@ -215,7 +218,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
 
 
 def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
-    """The number of missing answers, and the number of differences that reverse or vanish if these count as wrong."""
+    """The number of missing answers, and their effect on the differences (`_reverses`); nothing if none is missing."""
     systems = [system for study, _ in compared for system in study.measured]
     missing = sum(system.errors + system.not_run for system in systems)
     if not missing:
@@ -232,12 +235,15 @@ def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     yield (
         "Missing answers",
         f"{missing:,} of {planned:,} answers are missing and count for no system. If they counted as wrong, that would "
-        f"reverse {effect}.",
+        f"reverse or remove {effect}.",
     )
 
 
 def _reverses(study: Study, comparison: Comparison) -> bool:
-    """Whether a difference changes its sign or becomes 0 if every missing answer counts as wrong."""
+    """Whether a difference changes its sign or becomes 0 if missing answers count as wrong.
+
+    An item's answer is missing if all runs of a system on the item failed. Items that only one system has do not count.
+    """
     ids = common_items(comparison.first, comparison.second)
     ours, theirs = (
         sum(x or 0 for x in item_means(s, study.first_measure, ids)) for s in (comparison.first, comparison.second)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from moot.evals._report.drawing import Picture, shorten, with_theme_colours
 from moot.evals._report.scores import is_on_front
-from moot.evals._report.tables import Nested, Table, columns, format_cell, is_number, make_table
+from moot.evals._report.tables import Nested, Table, columns, format_cell, is_numeric, make_table
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.sample_size import ALPHA
 from moot.evals._stats.significance import Interval
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from moot.evals._report.write import Report
 
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
-"""Edges of the chart of costs, in the units of its SVG."""
+"""Left, right, upper and lower edge of the chart of costs, in the units of its SVG."""
 LABEL_DISTANCE, LETTER_WIDTH = 15, 6.2
-"""Vertical distance between a label and its point, and upper estimate of a letter's average width, in these units."""
+"""Vertical distance between a label and its point, and an upper estimate of the average width of a letter.
+
+The units are those of the SVG.
+"""
 HIDDEN_COLUMNS = ("tokens", "seconds")
-"""Columns of the overview that the page leaves out; cost and calls are enough there."""
+"""Columns of the overview that the page leaves out, because it shows cost and calls."""
 LONGEST_LABEL = 30
 """Maximum number of characters of a point's label."""
 
@@ -57,7 +60,7 @@ def html_page(report: Report) -> str:
         extra=[table for table in (ratios_table(report), report.published) if table],
         alpha=ALPHA,
         shown=format_cell,
-        is_number=is_number,
+        is_numeric=is_numeric,
         is_nested=lambda cell: isinstance(cell, Nested),
         is_interval=lambda cell: isinstance(cell, Interval),
         data=data_url,
@@ -75,32 +78,37 @@ def data_url(picture: Picture) -> str:
 
 
 def report_subject(report: Report) -> str:
-    """The models, the number of benchmarks, the date, and moot's version, in one line of text."""
+    """The models, the number of benchmarks, the date, and moot's version, as one line of text."""
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
     count = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
     return " · ".join([", ".join(models), count, report.created[:10], f"moot {report.moot_version}"])
 
 
-# --- intervals as lines -----------------------------------------------------------------------------------------------
+# --- intervals drawn as lines -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a column of intervals. Its ends are multiples of 0.1; both are None if there is no interval."""
+    """The scale on which intervals are drawn. Its ends are multiples of 0.1; both are None if there is no interval."""
 
     low: float | None
     high: float | None
 
     def place(self, value: float) -> float:
-        """The horizontal position of a value in a drawing of 120 units, from 4 to 116."""
+        """The horizontal position of a value in a drawing of 120 units: the ends of the scale are at 4 and 116."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
 
 
 def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
-    """Make a scale that includes all intervals, and zero if requested."""
+    """Make a scale that includes the known ends of all intervals.
+
+    Args:
+        cells: cells of a table; those that are no intervals are ignored.
+        zero: whether the scale also includes 0. Without intervals, it is empty.
+    """
     ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
     if not ends:
         return Scale(None, None)
@@ -110,7 +118,7 @@ def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
 
 
 def best_scores(table: Table | None) -> dict[str, float | None]:
-    """The highest score in each column, by the column's key; None for a column without scores."""
+    """The highest score in each column, by the column's key; None for a column without scores; {} without a table."""
     found: dict[str, float | None] = {}
     for column in table.columns if table else ():
         values = [cell.value for cell in (table.column(column.key) if table else ()) if isinstance(cell, Interval)]
@@ -119,7 +127,10 @@ def best_scores(table: Table | None) -> dict[str, float | None]:
 
 
 def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
-    """For each study its title and its paired differences by the first measure; a single study has an empty title."""
+    """The rows of the forest plot: for each study, its title and its paired differences by the first measure.
+
+    Studies without differences are left out. If the report has a single study, the title is empty.
+    """
     studies = []
     for section in report.sections:
         table = next((candidate for candidate in section.tables if candidate.key == "differences"), None)
@@ -136,7 +147,7 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
                 "difference": difference,
                 "p": p,
                 "p_holm": q,
-                "found": q is not None and q <= ALPHA,
+                "significant": q is not None and q <= ALPHA,
             }
             for a, b, difference, p, q in cells
         ]
@@ -148,9 +159,11 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def cost_chart(table: Table | None) -> dict[str, Any] | None:
-    """The data of a chart of scores against costs; None if fewer than two systems have a score and a cost.
+    """The data of a chart of scores against costs in USD or, if the cost of some system is unknown, against tokens.
 
-    If the cost in USD of some system is unknown, the chart shows tokens instead.
+    Returns:
+        None if some system's tokens are also unknown, or if fewer than two systems have a score and a positive cost or
+        number of tokens.
     """
     if table is None:
         return None
@@ -178,8 +191,9 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     measure = "Cost" if by == "cost" else "Tokens"
     listed = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
     mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
+    unit = "USD by the table of prices." if by == "cost" else "Some costs in USD are unknown."
     return {
-        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'Some prices are unknown.'}".strip(),
+        "about": f"{mean} {unit}".strip(),
         "alt": f"Score by {measure.lower()} per item. On the line or below it: {listed}.",
         "height": HEIGHT,
         "unit": f"{measure} per item; each step to the right is more expensive (log scale)",
@@ -197,7 +211,8 @@ def _all_known(table: Table, key: str) -> bool:
 def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
     """A function from a value to its horizontal position, and at most six ticks, each with its position and label.
 
-    Ticks are at 1, 2 or 5 times a power of ten. If no such value is on the axis, the ticks are at its ends.
+    Ticks are at 1, 2 or 5 times a power of ten. If no such value is on the axis, the ticks are at ``low`` and ``high``,
+    rounded to two digits.
     """
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
@@ -225,10 +240,13 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
 
 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the place of its label to each point.
+    """Copies of the points, each with the place of its label, from top to bottom.
 
     If possible, a label overlaps no point and no other label. From a point on the front, the line of the front goes to
     the right and then up. So the first choices for the label of such a point are above on the left, and below.
+
+    Args:
+        points: for each point its ``name``, its position ``x`` and ``y``, and ``on``: whether it is on the front.
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
@@ -268,7 +286,11 @@ def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
 
 
 def _front_line(best: Sequence[tuple[float, float]]) -> str:
-    """The front as an SVG path: from each point to the right, then up to the next point."""
+    """The front as an SVG path: from each point to the right, then up to the next point, and at last to the edge.
+
+    Args:
+        best: the positions of the points on the front, from left to right; at least one.
+    """
     (x, y), *more = best
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
 
@@ -277,7 +299,7 @@ def _front_line(best: Sequence[tuple[float, float]]) -> str:
 
 
 def ratios_table(report: Report) -> Table | None:
-    """The cost of controls relative to that of their systems; None if there is no control of a system."""
+    """The cost of controls divided by the cost of their systems; None if no system has a control."""
     rows = []
     heads = [*columns("text", system="control", benchmark="")]
     keys = {"relative": "tokens", "relative_cost": "USD", "relative_seconds": "seconds"}
@@ -292,8 +314,8 @@ def ratios_table(report: Report) -> Table | None:
     return make_table(
         "ratios",
         "Cost of controls relative to their systems",
-        "Ratios of means over items with an outcome. At 1 the cost is equal; a control with a lower cost is not a fair "
-        "comparison. A dash: the ratio is unknown.",
+        "The ratios are over items for which the control and its system have an outcome and a known cost. At 1, the "
+        "costs are equal; a control with a lower cost is not a fair comparison. A dash means an unknown ratio.",
         [*heads, *columns("ratio", **keys)],
         rows,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from moot.evals._report.comparison import ALWAYS_OPEN, Study, System
-from moot.evals._report.scores import SYSTEM, TITLES, count_less_evidence, share_right
+from moot.evals._report.scores import SYSTEM, TITLES, count_less_evidence, share_of_right_items
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.clusters import mean_of_intervals
 from moot.evals._stats.estimates import estimate
@@ -19,7 +19,7 @@ CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
 
 @dataclass
 class Line:
-    """A row of the overview: a system with a model. A benchmark's place is its index among the columns, from 0."""
+    """A row of the overview: a system with a model. A place is the index of a benchmark among the columns, from 0."""
 
     name: str
     nested: bool
@@ -29,16 +29,24 @@ class Line:
 
 
 def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
-    """A system's score on items by the first measure; the interval is Wilson's for one run, else the bootstrap's."""
-    return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.first_measure, ids)
+    """A system's score on the items ``ids`` by the study's first measure, with its interval.
+
+    With a single run, the score is the share of right items, with Wilson's interval. With several runs, it is the mean
+    over runs, with the bootstrap's interval.
+    """
+    return (
+        share_of_right_items(system, study, ids)
+        if len(system.items) == 1
+        else estimate(system, study.first_measure, ids)
+    )
 
 
 def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
     """The columns and lines of the overview.
 
     Returns:
-        The title of each benchmark, with the number of compared items in each of its studies; and a line for each
-        system and model.
+        Two lists. The first has the title of each benchmark, with the number of compared items in each of its studies.
+        The second has a line for each system and model. Benchmarks with different items or judges count separately.
     """
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
@@ -59,7 +67,7 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
 
 
 def overview_table(studies: Sequence[Study]) -> Table | None:
-    """The scores of systems on benchmarks, with averages and costs; None if there is no study."""
+    """The scores of systems on benchmarks, with averages and costs; None if no study has a system."""
     benchmarks, lines = overview_lines(studies)
     many_models = len({line.model for line in lines}) > 1
     heads = [SYSTEM, *columns("text", model="")]
@@ -76,12 +84,12 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
         "overview",
         "Systems and benchmarks",
         f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
-        "for several, both over groups of items. On each benchmark, all systems are compared on the same items: those "
-        "for which every system has an answer or an abstention, and all logs the same right answers. The average gives "
-        "each benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system "
-        "that was not run on all benchmarks has no average. Tokens, calls, seconds and USD are means over the "
-        "benchmarks' means. Missing answers are those of failed debates. Items with less evidence are items for which "
-        "a source failed, a fallback was used, or nothing was found.",
+        "for several, both over groups of items. On each benchmark, all systems with one model are compared on the "
+        "same items: those for which every system has an answer or an abstention, and for which all logs have the same "
+        "right answers. The average gives each benchmark the same weight; its interval assumes independent benchmarks "
+        "(Zou and Donner 2008). A system that was not run on all benchmarks has no average. Tokens, calls, seconds and "
+        "USD are means over the benchmarks' means. Missing answers are those of failed debates. Items with less "
+        "evidence are items for which a source failed, a fallback was used, or nothing was found.",
         heads,
         rows,
     )
@@ -92,16 +100,23 @@ def _line_cells(line: Line, benchmarks: int, many_models: bool) -> list[Cell]:
     scores: list[Cell] = [line.scores_by_place.get(place) for place in range(benchmarks)]
     known = [line.scores_by_place[place] for place in range(benchmarks) if place in line.scores_by_place]
     mean = mean_of_intervals(known) if len(known) == benchmarks > 1 else None
-    runs = [system for system in line.systems_by_place.values() if system.runs]
-    means = [[average_cost(system, figure) for system in runs] for figure in ("tokens", "calls", "seconds", "cost")]
-    spent: list[Cell] = ["" if not runs else None if None in values else average(values) for values in means]
-    errors: Cell = sum(system.errors for system in runs) if runs else ""
-    less_evidence: Cell = sum(count_less_evidence(system) for system in runs) if runs else ""
+    logged = [system for system in line.systems_by_place.values() if system.runs]
+    means = [[average_cost(system, figure) for system in logged] for figure in ("tokens", "calls", "seconds", "cost")]
+    spent: list[Cell] = ["" if not logged else None if None in values else average(values) for values in means]
+    errors: Cell = sum(system.errors for system in logged) if logged else ""
+    less_evidence: Cell = sum(count_less_evidence(system) for system in logged) if logged else ""
     return [name, line.model if many_models else "", *scores, mean, *spent, errors, less_evidence]
 
 
 def average_cost(system: System, figure: str) -> float | None:
-    """The average cost of an item with an outcome: tokens, calls, seconds, or USD as ``cost``."""
+    """The average tokens, calls, seconds or cost in USD of a system's items.
+
+    Items without an outcome and items whose figure is unknown do not count. None if no item counts.
+
+    Args:
+        system: the system.
+        figure: ``tokens``, ``calls``, ``seconds`` or ``cost``.
+    """
     observations = system.answered
     if figure == "tokens":
         return average([observation.tokens for observation in observations])

@@ -20,21 +20,21 @@ from moot.evals._report.drawing import (
     error_bars,
     line_style,
     make_picture,
-    name_rows,
     open_figure,
     set_scale,
     shorten,
     system_styles,
+    write_row_names,
 )
 from moot.evals._report.tables import Table
 from moot.evals._stats.significance import Interval
 
 
 def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
-    """Draw the pictures of a report's tables.
+    """Draw the pictures of a study's tables.
 
     Args:
-        tables: the tables by their keys; tables without a picture are ignored.
+        tables: the tables by their keys; for some tables, there is no picture.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -46,7 +46,7 @@ def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
 
 
 def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw every system's scores with their intervals."""
+    """Draw every system's scores with their intervals; None if the table has no scores."""
     table = tables["systems"]
     shares = [c for c in table.columns if c.kind == "share" and c.key != "wilson"]
     if not shares:
@@ -58,9 +58,9 @@ def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
         for axes, column in zip(all_axes, shares, strict=True):
             draw_dots(axes, table.column(column.key), system_styles(table))
             axes.set_xlabel(column.title)
-        name_rows(all_axes[0], names)
+        write_row_names(all_axes[0], names)
     listed = "; ".join(f"{n} {v.value:.3f}" for n, v in _known_intervals(names, table.column(shares[0].key)))
-    alt = f"Scores with 95% intervals, a row per system. {shares[0].title.capitalize()}: {listed}."
+    alt = f"Scores with 95% intervals, in a row for each system. {shares[0].title.capitalize()}: {listed}."
     return make_picture("scores", "Scores", alt, files, table)
 
 
@@ -70,53 +70,56 @@ def _known_intervals(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[s
 
 
 def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw the difference between every system and its baseline."""
+    """Draw the difference between every system and its baseline; None if the table has no differences."""
     table = tables["differences"]
     shown = [column for column in table.columns if column.kind == "signed"]
     if not shown:
         return None
-    names = [
-        f"{shorten(a)}\nless {shorten(b)}" for a, b in zip(table.column("system"), table.column("against"), strict=True)
-    ]
+    pairs = zip(table.column("system"), table.column("against"), strict=True)
+    names = [f"{shorten(system)}\nminus {shorten(baseline)}" for system, baseline in pairs]
     with open_figure("differences", 1 + 0.45 * len(names)) as (figure, files):
         all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axes, column in zip(all_axes, shown, strict=True):
             axes.axvline(0, color=INK, linewidth=1, linestyle="--")
             draw_dots(axes, table.column(column.key), [line_style(0)] * len(names))
             axes.set_xlabel(column.title)
-        name_rows(all_axes[0], names)
+        write_row_names(all_axes[0], names)
     listed = "; ".join(f"{n} {v.value:+.3f}" for n, v in _known_intervals(names, table.column(shown[0].key)))
-    alt = f"Differences with 95% paired intervals around a line at zero. {listed}."
+    alt = f"Paired differences with 95% intervals. A line marks zero. {listed}."
     return make_picture("differences", "Paired differences", " ".join(alt.split()), files, table)
 
 
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw the score by the cost of an item or, if some system's cost is unknown, by the tokens of an item."""
+    """Draw the score by the cost of an item or, if some system's cost is unknown, by the tokens of an item.
+
+    None if no system is on the front, because no system has a score and a cost or tokens.
+    """
     table = tables["costs"]
     priced = table.has("cost") and None not in table.column("cost")
     by, unit = ("cost", "USD per item") if priced else ("tokens", "tokens per item")
     if not table.has(f"front_{by}"):
         return None
-    places = list(zip(map(shorten, table.column("system")), table.column(by), table.column("score"), strict=True))
-    known = [x is not None and y is not None for _, x, y in places]
-    best = sorted((x, y) for (_, x, y), on_front in zip(places, table.column(f"front_{by}"), strict=True) if on_front)
-    with open_figure("front", max(3.2, 1 + 0.2 * len(places))) as (figure, files):
+    points = list(zip(map(shorten, table.column("system")), table.column(by), table.column("score"), strict=True))
+    known = [x is not None and y is not None for _, x, y in points]
+    best = sorted((x, y) for (_, x, y), on_front in zip(points, table.column(f"front_{by}"), strict=True) if on_front)
+    with open_figure("front", max(3.2, 1 + 0.2 * len(points))) as (figure, files):
         axes = figure.subplots()
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
         drawn_at = Counter[tuple[float, float]]()
-        for (name, x, y), style, drawn in zip(places, system_styles(table), known, strict=True):
+        for (name, x, y), style, drawn in zip(points, system_styles(table), known, strict=True):
             if drawn:  # if points are in the same place, each further marker is larger, so that all are visible
                 axes.plot([x], [y], markersize=8 + 5 * drawn_at[x, y], label=name, **style)
                 drawn_at[x, y] += 1
-        set_scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
+        set_scale(axes, [x for (_, x, _), drawn in zip(points, known, strict=True) if drawn])
         axes.set_xlabel(unit)
         axes.set_ylabel(column_title(table, "score"))
         figure.legend(loc="outside right upper")
     parts = [
         f"{n} {y:.3f} at {x:,.4g}" if is_known else f"{n} unknown"
-        for (n, x, y), is_known in zip(places, known, strict=True)
+        for (n, x, y), is_known in zip(points, known, strict=True)
     ]
-    alt = f"Score by {unit}; a dashed line joins the systems that no other system beats in both. {'; '.join(parts)}."
+    about_line = "A dashed line joins the systems for which no other system is as good at a lower cost, or better."
+    alt = f"Score by {unit}. {about_line} {'; '.join(parts)}."
     return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)
 
 
@@ -129,7 +132,7 @@ def column_title(table: Table, key: str) -> str:
 
 
 def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw the share of right answers by confidence; the larger a dot, the more items."""
+    """Draw the share of right answers by confidence; a larger dot stands for more items."""
     table = tables["reliability"]
 
     def draw(axes: Any, rows: Rows) -> None:
@@ -141,8 +144,11 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
         axes.scatter(*points, s=sizes, color=COLOURS[0], marker="o", zorder=3)
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xticks=TICKS, yticks=TICKS, aspect="equal")
 
-    files = draw_panels("reliability", table, draw, "mean confidence of a bin", "share that is right", 2.6)
-    alt = "The share that is right by confidence, a panel per system. Below the diagonal, the system is too confident."
+    files = draw_panels("reliability", table, draw, "mean confidence of a bin", "share of right answers", 2.6)
+    alt = (
+        "The share of right answers by confidence, with a panel for each system. Below the diagonal, the system is too "
+        "confident."
+    )
     return make_picture("reliability", "Reliability", alt, files, table)
 
 
@@ -169,12 +175,15 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
     }
     listed = "; ".join(f"{name}: {path}" for name, path in paths.items())
     return make_picture(
-        "rounds", "By round", f"{title.capitalize()} of each round and of the verdict. {listed}.", files, table
+        "rounds", "By round", f"{title.capitalize()}, for each round and for the verdict. {listed}.", files, table
     )
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw novelty and reflection by round, with solid lines for the primary debate and dashed for the switched one."""
+    """Draw novelty and reflection by round; None if the table has neither.
+
+    Solid lines are for the primary debate, dashed lines for the debate with switched sides.
+    """
     table = tables["trial_rounds"]
     groups = by_system(table)
     shown = [name for name in ("novelty", "reflection") if table.has(name)]
@@ -191,7 +200,7 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
         for axes, name in zip(grid[:, 0], shown, strict=True):
             axes.set_ylabel(name)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    alt = "Novelty of the found evidence, and the sum of both sides' ratings of their cases, by round of both debates."
+    alt = "Novelty of the found evidence, and the sum of both sides' scores of their cases, by round in both debates."
     return make_picture("trial_rounds", "Novelty and reflection by round", alt, files, table)
 
 
@@ -216,7 +225,7 @@ def draw_stops(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw the kappa of every pair of judges."""
+    """Draw Cohen's kappa of every pair of judges; None if no kappa is known."""
     table = tables["judges"]
     if not table.has("kappa"):
         return None
@@ -236,7 +245,7 @@ def _row_picture(
         draw_dots(axes, table.column(column), styles)
         axes.set_xlabel(column_title(table, column))
         axes.set_xlim(least - 0.03, 1.03)
-        name_rows(axes, names)
+        write_row_names(axes, names)
     return make_picture(key, title, alt, files, table)
 
 

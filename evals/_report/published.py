@@ -1,7 +1,7 @@
-"""Figures that the papers published for the same systems on the same benchmarks, next to ours.
+"""A table of figures that the papers published for the same systems on the same benchmarks, next to our figures.
 
-The figures are printed in the papers' tables; ``published.jsonl`` names each table. A figure is left out if its measure
-or its items are not those of the benchmark here:
+The figures are printed in the papers' tables; ``published.jsonl`` names each table. The file has no figure whose
+measure or items differ from those of the benchmark here, or are not stated. These figures are left out:
 
 - CortexDebate's figures on GPQA, LongBench and SQuAD,
 - all figures on MedQA, because the papers do not state the number of options,
@@ -59,9 +59,13 @@ def published_figures() -> tuple[PublishedFigure, ...]:
 
 
 def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
-    """The interval of a paper's figure, and a text about its origin.
+    """A paper's figure with its interval, and a text about the origin of the interval.
 
-    If the paper prints no interval, Wilson's is computed from the value and the number of items, but not for an F1.
+    If the paper prints no interval, Wilson's interval is computed from the value and the number of items. For an F1,
+    this is impossible, so an F1 without a printed interval has none.
+
+    Raises:
+        UserError: statsmodels is not installed.
     """
     if figure.low is not None and figure.high is not None:
         return Interval(figure.value, figure.low, figure.high, figure.n), "theirs, as printed"
@@ -73,14 +77,14 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Our figures next to the papers' figures of the same systems; None if no paper has a figure of these systems."""
+    """Our figures next to the papers' figures of the same systems on the same benchmarks; None if there are none."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),
         *columns("share", theirs="theirs (the paper's)"),
         *columns("count", n="their n"),
     ]
-    heads += columns("text", their_model="their model", interval="their interval", source="from")
+    heads += columns("text", their_model="their model", interval="their interval", source="source")
     rows: list[list[Cell]] = []
     for study in studies:
         for system in (system for system in study.measured if system.control is None):
@@ -101,8 +105,8 @@ def published_table(studies: Sequence[Study]) -> Table | None:
         "The papers' figures and ours",
         "The papers' figures are from other items, models, prompts and evidence than ours: a difference says nothing "
         "about the system, and is not tested. Our figures are over the items that all our systems have. In brackets "
-        "are 95% intervals: ours by the bootstrap over groups of items; theirs as printed, else Wilson's from their "
-        "value and number of items.",
+        "are 95% intervals. Ours are by the bootstrap over groups of items. Theirs are as printed, else Wilson's from "
+        "their value and number of items; an F1 without a printed interval has no interval.",
         heads,
         rows,
     )

@@ -1,4 +1,7 @@
-"""Tables about runs (logs, settings, errors and warnings), and notes for the reader."""
+"""Tables about runs (logs, settings, errors and warnings), and notes for the reader.
+
+A function for a table returns None if the table would have no row.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ def runs_table(study: Study) -> Table | None:
             counts: list[Cell] = [len(items) - failed, failed, run.planned_count - len(items) or ""]
             texts: list[Cell] = [run.status, run.created, run.file, run.versions]
             rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *texts])
-    return make_table("runs", "Runs", "Each row is a log; items are those with an outcome.", heads, rows)
+    return make_table("runs", "Runs", "Each row is a log. Items without an outcome count as errors.", heads, rows)
 
 
 def settings_table(study: Study) -> Table | None:
-    """The settings of each system, and the names that endpoints reported for its models."""
+    """The settings of each system without the seed, and the names that endpoints reported for its models."""
     heads = [SYSTEM, *columns("text", settings="", models="models (as endpoints name them)")]
     rows = []
     for system in study.measured:
@@ -44,11 +47,12 @@ def settings_table(study: Study) -> Table | None:
         reported_models = sorted({pair for observation in system.observations for pair in observation.models})
         models = [f"{model} ({reported})" if reported else model for model, reported in reported_models]
         rows.append([system.label, cut, ", ".join(models)])
-    return make_table("settings", "Settings", "As in the logs; all other settings have their defaults.", heads, rows)
+    caption = "Settings are as in the logs, without the seed; all other settings have their defaults."
+    return make_table("settings", "Settings", caption, heads, rows)
 
 
 def errors_table(study: Study) -> Table | None:
-    """The reasons why items are missing."""
+    """The number of missing items by the kind of error, with an example."""
     heads = [SYSTEM, *columns("text", error=""), *columns("count", items=""), *columns("text", example="for example")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -61,8 +65,11 @@ def errors_table(study: Study) -> Table | None:
 
 
 def warnings_table(study: Study) -> Table | None:
-    """The numbers of warnings, which are problems that did not end debates."""
-    heads = [SYSTEM, *columns("text", warning=""), *columns("count", items="", times="")]
+    """The number of items with each kind of warning, and the number of these warnings.
+
+    A warning is a problem that did not end its debate.
+    """
+    heads = [SYSTEM, *columns("text", warning=""), *columns("count", items="", times="warnings")]
     rows: list[list[Cell]] = []
     for system in study.measured:
         items, times = Counter[str](), Counter[str]()
@@ -105,12 +112,12 @@ def _item_notes(study: Study) -> Iterator[str]:
             golds.setdefault(id, set()).add(gold)
     if differing := sorted(id for id, answers in golds.items() if len(answers) > 1):
         yield (
-            f"The right answers of {len(differing)} items differ between logs (such as {differing[0]}); paired tests "
-            "leave these items out."
+            f"The right answers of {len(differing)} items differ between systems (such as {differing[0]}). Scores of "
+            "systems leave these items out, and so do paired tests of systems that differ in them."
         )
     if len(versions := {run.items for run in _all_runs(study)}) > 1:
         yield f"The logs have {len(versions)} different sets of items, according to their tasks' versions."
-    if len(judges := {str(run.judge) for run in _all_runs(study)}) > 1:
+    if len(judges := {run.judge or "none" for run in _all_runs(study)}) > 1:
         yield f"Free-text answers were judged by different models: {', '.join(sorted(judges))}."
 
 
@@ -133,8 +140,8 @@ def _run_notes(study: Study) -> Iterator[str]:
     for system in study.measured:
         if without_document := sum(observation.document is None for observation in system.observations):
             yield (
-                f"{system.label}: {without_document} samples left no result document: their cost is unknown, and so is "
-                "the total."
+                f"{system.label}: {without_document} samples have no result document, so their cost and the total cost "
+                "are unknown."
             )
         if uncounted := sum(observation.tokens is None for observation in system.answered):
             yield f"{system.label}: the endpoint did not count all tokens of {uncounted} items."
@@ -145,7 +152,10 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models without a known price: every item with counted tokens that called such a model has an unknown cost."""
+    """The models whose price is unknown, judged by the answered items with counted tokens.
+
+    A model is listed if such an item called it, and every such item that called it has an unknown cost.
+    """
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

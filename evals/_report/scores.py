@@ -41,7 +41,7 @@ TITLES = {
 }
 """Names of measures in reports."""
 FIGURES = ("calls", "depth", "rounds", "seconds")
-"""Figures of result documents whose means are shown."""
+"""Figures of result documents; the table of costs has the mean of each."""
 
 
 LESS_EVIDENCE = (
@@ -52,26 +52,26 @@ LESS_EVIDENCE = (
     "nothing_admitted",
     "premises_not_searched",
 )
-"""Kinds of warnings in debates with less or other evidence than their sources should return."""
+"""Kinds of warnings that tell that a debate had less evidence than it should have, or evidence from another source."""
 
 BEST_POSSIBLE_NOTE = (
     " Best possible: some items ask the same question but have different right answers; a system that gives them the "
-    "same answer cannot have a larger share right."
+    "same answer cannot have a larger share of right answers."
 )
 
 
 def count_less_evidence(system: System) -> int:
-    """The number of observations with a warning in `LESS_EVIDENCE`."""
+    """The number of observations with a warning of a kind in `LESS_EVIDENCE`."""
     return sum(not observation.warnings.keys().isdisjoint(LESS_EVIDENCE) for observation in system.observations)
 
 
 def name_cell(system: System) -> Cell:
-    """The cell that names a row; controls are below their system."""
+    """The cell with a system's label; the label of a control is nested below that of its system."""
     return Nested(system.label) if system.of else system.label
 
 
 def is_right(observation: Observation, study: Study) -> bool | None:
-    """Whether one item is right by the study's first measure; None if it is missing."""
+    """Whether an observation is right by the study's first measure; None if it has no score."""
     value = observation.scores.get(study.first_measure)
     return None if value is None else value == 1
 
@@ -80,7 +80,7 @@ def is_right(observation: Observation, study: Study) -> bool | None:
 
 
 def systems_table(study: Study) -> Table | None:
-    """Every system with its scores, and the numbers of items that the scores cover or leave out."""
+    """The scores of every system, and the numbers of its items: with an outcome, failed, not run and so on."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
@@ -90,17 +90,18 @@ def systems_table(study: Study) -> Table | None:
     )
     same = len(study.same_items)
     fewer = any(len({observation.id for observation in system.answered}) > same for system in study.systems)
+    title = f"Systems, over the {same:,} item{'s' if same != 1 else ''} on which all have an outcome"
     return make_table(
         "systems",
-        f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
-        "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
-        "answers. Abstentions and replies that could not be used are not right; the table of policies shows other ways "
-        "to count them. With less evidence: a source failed, a fallback was used, or nothing was found; see the "
-        "warnings. In brackets: 95% percentile "
-        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the score is their "
-        "mean. Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior "
-        "is chosen on these same items, so no constant answer does better."
+        title if fewer else "Systems",
+        "Items: the number of items with an outcome, over all runs. Errors are missing data, and count in no score. "
+        f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same "
+        "right answers. Systems without any outcome are ignored here. Abstentions and replies that could not be used "
+        "are not right; the table of policies shows other ways to count them. With less evidence: for example, a "
+        "source failed, a fallback was used, or nothing was found; see the table of warnings. In brackets: 95% "
+        f"percentile bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the score "
+        "is their mean. Wilson's interval is only for single runs; it is better for few items and for shares near 0 "
+        "or 1. The label prior is chosen on these same items, so no constant answer is right more often."
         f"{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
@@ -113,18 +114,18 @@ def _system_cells(system: System, study: Study, first: str, others: Sequence[str
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", abstained]
     counts += [unusable, count_less_evidence(system) if system.runs else ""]
     same = study.same_items
-    share = share_right(system, study, same) if len(system.items) == 1 else None
+    share = share_of_right_items(system, study, same) if len(system.items) == 1 else None
     best = lowest_ceiling([system] if system.runs else study.measured)
     scores = [estimate(system, first, same), best, share, *(estimate(system, name, same) for name in others)]
     return [name_cell(system), system.of or "", *counts, *scores]
 
 
 def lowest_ceiling(systems: Sequence[System]) -> float | None:
-    """The lowest of the best possible accuracies of systems' runs (`LoggedRun.ceiling`); None if no run has one."""
+    """The lowest best possible accuracy (`LoggedRun.ceiling`) of any run of the systems; None if no run has one."""
     return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
 
 
-def share_right(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
+def share_of_right_items(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
     """The share of right items in a single run, with Wilson's interval over groups.
 
     Args:
@@ -143,7 +144,10 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
 
 
 def _labels_of(study: Study) -> list[str]:
-    """The labels of a study's task, then other labels of its items; empty if the answers are not labels or letters."""
+    """The labels of a study's task, then other right labels of its items.
+
+    Empty if the answers are not labels or letters.
+    """
     task = TASKS[study.benchmark.task]
     if task.kind not in ("labels", "choice"):
         return []
@@ -153,7 +157,10 @@ def _labels_of(study: Study) -> list[str]:
 
 
 def confusion_table(study: Study) -> Table | None:
-    """The number of items with each right label that got each answer, with missing answers in a separate column."""
+    """The confusion matrix of each system: the number of items by right label and answer.
+
+    None if the answers are not labels or letters.
+    """
     labels = _labels_of(study)
     heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
     heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
@@ -171,17 +178,18 @@ def confusion_table(study: Study) -> Table | None:
     return make_table(
         "confusion",
         "Confusion matrix",
-        "The number of items with each right label that got each answer, over all runs. No answer: the system ended "
-        "without one. Missing: it failed.",
+        "Each row has the items with one right label, over all runs, counted by the answer that the system gave. No "
+        "answer: the system abstained, or its replies could not be used. Missing: the run failed on the item.",
         heads,
         rows,
     )
 
 
 def labels_table(study: Study) -> Table | None:
-    """Precision, recall and F1 of each label."""
+    """Precision, recall and F1 of each label for each system; None if the answers are not labels or letters."""
     labels = _labels_of(study)
-    heads = [SYSTEM, Column("label", "label"), *columns("count", right="items with it", given="answered with it")]
+    heads = [SYSTEM, Column("label", "label")]
+    heads += columns("count", right="items with the label", given="answers with the label")
     heads += [*columns("share", precision="", recall="", f1="F1"), *columns("count", errors="missing items")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -196,7 +204,7 @@ def labels_table(study: Study) -> Table | None:
     return make_table(
         "labels",
         "By label",
-        "All runs are pooled; missing items are left out. An item without an answer counts as answered with no label. "
+        "All runs are pooled; missing items are left out. An item without an answer is a miss of its right label. "
         "A dash: the figure cannot be computed, for example the precision of a label that was never given, or the "
         "recall of a label that no item has.",
         heads,
@@ -205,7 +213,7 @@ def labels_table(study: Study) -> Table | None:
 
 
 def strata_table(study: Study) -> Table | None:
-    """The score by the first measure for each class of items, if the benchmark has several classes."""
+    """The score by the first measure for each class of items; None if the items are not of several classes."""
     strata = sorted({observation.stratum for system in study.measured for observation in system.observations})
     heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
     rows: list[list[Cell]] = []
@@ -218,7 +226,10 @@ def strata_table(study: Study) -> Table | None:
             )
             if observations:
                 rows.append([system.label, stratum or "(none)", len(observations) - failed, failed, score])
-    caption = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
+    caption = (
+        "95% intervals: Wilson's for a single run with scores of 0 and 1, otherwise the bootstrap's. With several "
+        "runs, each item counts once, with its mean score."
+    )
     return make_table(
         "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.first_measure], "share")], rows
     )
@@ -236,11 +247,11 @@ class ScoreAndCost(NamedTuple):
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
-"""Units in which a control's cost is compared with its system's; each key is the ending of a column's key."""
+"""Units in which a control's cost is divided by its system's cost. Each key is the end of a column's key."""
 
 
 def costs_table(study: Study) -> Table | None:
-    """The average cost of an item for each system, and which systems no other system beats in both cost and score."""
+    """The average cost of an item for each system, and whether the system is on the Pareto front of cost and score."""
     spent = {system.label: _score_and_cost(system, study) for system in study.measured}
     fronts = {
         "front_cost": is_on_front([(other.cost, other.score) for other in spent.values()]),
@@ -265,15 +276,15 @@ def costs_table(study: Study) -> Table | None:
     return make_table(
         "costs",
         "Cost of an item",
-        "Means over items with an outcome and a known figure; scores are those in the table of systems. Costs use the "
-        "table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. "
-        "The cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
+        "Means over items with an outcome and a known figure; scores are those in the table of systems. Costs use "
+        "the table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. The "
+        "cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
         "result document, for example because Inspect's time limit ended the sample. Depth is the longest chain of "
-        "calls that wait for each other. "
-        "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
-        "is below 1: a control stops before a sample whose longest reply could exceed the budget. In a small debate "
-        "such a sample is a large part of the budget. The ratio is above 1 only if replies are longer than requested. "
-        "On the front: no other system is as good at a lower cost, or better at the same cost.",
+        "calls that wait for each other. A control's ratios to its system are over the items for which both figures "
+        "are known. If the two have the same budget, the ratio in the budget's unit is usually below 1: a control "
+        "stops before a call whose longest reply could exceed the budget. If the debate is small, such a call is a "
+        "large part of the budget. The ratio is above 1 only if replies are longer than requested. On the front: no "
+        "other system is at least as good at a lower cost, or better at the same cost.",
         heads,
         rows,
     )
@@ -288,9 +299,10 @@ def _score_and_cost(system: System, study: Study) -> ScoreAndCost:
 
 
 def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
-    """A control's tokens, USD and seconds divided by its system's, over the items for which both are known.
+    """A control's tokens, USD and seconds divided by those of its system.
 
-    Runs are paired by their seeds. Without a system, the cells are empty.
+    Each ratio is over the items on which both have an outcome and a known figure. Runs are paired by their seeds. If
+    ``system`` is None, the cells are empty.
     """
     if system is None:
         return [""] * len(RATIOS)
@@ -311,7 +323,7 @@ def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
     """The sum of the first values divided by the sum of the second values, over pairs in which both are known.
 
-    None if the divisor is 0.
+    None if the sum of the second values is 0, for example because there are no such pairs.
 
     >>> ratio_of_sums([(1, 2), (3, 2), (None, 9)])
     1.0
@@ -322,7 +334,7 @@ def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float |
 
 
 def total_cost(system: System) -> float | None:
-    """The total cost (USD) of all samples; None if a sample's cost is unknown, for example without a document."""
+    """The total cost (USD) of all samples; None if there is no sample, or the cost of one is unknown."""
     costs = [observation.cost for observation in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
@@ -331,35 +343,35 @@ def total_cost(system: System) -> float | None:
 def is_on_front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
     """Whether each (cost, score) point is on the Pareto front.
 
-    A point is on the front if no other point is as cheap and better, or as good and cheaper. A point with an unknown
-    cost or score is not on the front, and dominates no other point.
+    A point is on the front if no other point dominates it: is at least as cheap and better, or at least as good and
+    cheaper. A point with an unknown cost or score is not on the front, and dominates no other point.
     """
     known = [(cost, score) for cost, score in points if cost is not None and score is not None]
 
-    def beaten(cost: float, score: float) -> bool:
+    def is_dominated(cost: float, score: float) -> bool:
         return any(c <= cost and s >= score and (c, s) != (cost, score) for c, s in known)
 
-    return [cost is not None and score is not None and not beaten(cost, score) for cost, score in points]
+    return [cost is not None and score is not None and not is_dominated(cost, score) for cost, score in points]
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
 def seeds_table(study: Study) -> Table | None:
-    """The combined results of several runs of a system."""
+    """The mean and spread of the scores of each system with several runs, and the scores of the runs taken together."""
     heads = [SYSTEM, *columns("count", runs="", errors=""), *columns("share", mean="", sd="s.d.")]
     heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
-    heads += columns("share", majority="majority of runs", oracle="oracle best of runs")
-    heads += columns("count", undecided="items undecided by missing runs")
+    heads += columns("share", majority="majority of runs", oracle="oracle: best of runs")
+    heads += columns("count", undecided="items with an unknown majority")
     systems = [system for system in study.systems if len(system.items) > 1]
     rows = [[name_cell(system), *_seed_cells(system, study)] for system in systems]
     return make_table(
         "seeds",
         "Several runs",
-        f"{TITLES[study.first_measure].capitalize()} of each run; standard deviation and variance over runs (n - 1). "
-        "The majority takes each item's most frequent answer; in a tie, the earliest run's. The oracle takes a run "
-        "that was right, if there is one; no real system can know which. Items whose result depends on missing "
-        "runs are left out of both.",
+        f"{TITLES[study.first_measure].capitalize()} of the runs, with the standard deviation and variance over runs "
+        "(n - 1). The majority takes each item's most frequent answer; in a tie, that of the run with the lower seed. "
+        "The oracle takes, for each item, a run that was right, if there is one; no real system can know which. Both "
+        "leave out the items whose result depends on missing runs.",
         heads,
         rows,
     )
@@ -383,7 +395,10 @@ def _seed_cells(system: System, study: Study) -> list[Cell]:
 
 
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
-    """The score of the majority of runs, and of an oracle that chooses a right run for each item, if there is one."""
+    """The score of the majority answers of the runs, and the score of an oracle.
+
+    The oracle chooses for each item a run that was right, if there is one.
+    """
     task = study.benchmark.task
     full_task = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
-"""Kinds of cells. ``share``: a share, or another figure between -1 and 1, such as kappa; ``signed``: a difference of
-shares; ``number``: any other number, shown with one decimal."""
+"""Kinds of cells. A ``share`` may also be another figure between -1 and 1, such as kappa. ``signed`` is a difference of
+shares. A ``number`` has one decimal."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Nested:
 
 
 Cell = str | int | float | Interval | Nested | None
-"""None is unknown or undefined; an empty text means that the column does not apply to the row."""
+"""None is unknown or undefined. An empty text means that there is nothing to show, for example because the column does
+not apply to the row."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Column:
 
 
 def columns(kind: Kind, **titles: str) -> list[Column]:
-    """Columns of one kind, from their keys and titles; if a title is empty, it is the key with spaces."""
+    """Columns of one kind, from their keys and titles; an empty title becomes the key with spaces."""
     return [Column(key, title or key.replace("_", " "), kind) for key, title in titles.items()]
 
 
@@ -65,7 +66,7 @@ class Table:
         return any(column.key == key for column in self.columns)
 
     def without(self, keys: Sequence[str]) -> Table:
-        """The table without some columns."""
+        """A copy of the table without the columns with these keys."""
         kept = [i for i, column in enumerate(self.columns) if column.key not in keys]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
@@ -74,7 +75,10 @@ class Table:
 def make_table(
     key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]
 ) -> Table | None:
-    """Make a table; columns that are empty in all rows are dropped, unless they are costs. None if there is no row."""
+    """Make a table; None if there is no row.
+
+    A column without a text or value in any row is dropped, unless its kind is ``money``.
+    """
     if not rows:
         return None
     table = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))
@@ -112,13 +116,13 @@ def _format_number(value: float, kind: Kind) -> str:
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
     if kind == "money":
         return f"{value:.2g}" if 0 < value < 0.01 else f"{value:,.4f}"
-    value += 0.0  # no -0
+    value += 0.0  # turns -0.0 into 0.0
     forms = {"count": ",.0f", "share": ".3f", "signed": "+.3f", "number": ",.1f", "ratio": ".2f", "variance": ".6f"}
     return format(round(value, 3) + 0.0 if kind == "signed" else value, forms.get(kind, ""))
 
 
-def is_number(column: Column) -> bool:
-    """Whether a column's cells are numbers."""
+def is_numeric(column: Column) -> bool:
+    """Whether a column is for numbers; single cells may still be texts."""
     return column.kind != "text"
 
 
@@ -159,7 +163,7 @@ def _csv_cells(cell: Cell, has_interval: bool) -> list[Any]:
 
 
 def as_records(table: Table) -> dict[str, Any]:
-    """A table as plain JSON: its columns, and each row as an object."""
+    """A table as plain JSON: its title, its caption, its columns, and each row as an object."""
     names = [column.key for column in table.columns]
     return {
         "title": table.title,
@@ -178,7 +182,7 @@ def _json_value(cell: Cell) -> Any:
 def as_markdown(table: Table) -> str:
     """A table in Markdown, with its title as a heading and its caption below."""
     heads = [escape_markdown(column.title) for column in table.columns]
-    rules = ["---:" if is_number(column) else "---" for column in table.columns]
+    rules = ["---:" if is_numeric(column) else "---" for column in table.columns]
     rows = [
         [_markdown_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)]
         for row in table.rows
@@ -207,20 +211,20 @@ LATEX = str.maketrans(
         "]": "{]}",
     }
 )
-"""LaTeX's special characters with their escapes. A bracket at the start of a row would be read as an argument."""
+"""LaTeX's special characters with their escapes. LaTeX would read a bracket at the start of a row as an argument."""
 WIDE_TABLE = 7
-"""Minimum number of columns with which a LaTeX table is scaled to the width of the page."""
+"""A LaTeX table with at least this number of columns is scaled to the width of the page."""
 
 
 def as_latex(table: Table, label: str) -> str:
-    """A table with its caption in LaTeX, for a paper, with the package booktabs."""
-    signs = "".join("r" if is_number(column) else "l" for column in table.columns)
+    """A table with its caption in LaTeX, which needs the packages booktabs and, for wide tables, graphicx."""
+    alignment = "".join("r" if is_numeric(column) else "l" for column in table.columns)
     heads = " & ".join(_escape_latex(column.title) for column in table.columns)
     rows = [
         " & ".join(_latex_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True))
         for row in table.rows
     ]
-    lines = [rf"\begin{{tabular}}{{{signs}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
+    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
     lines += [*(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{tabular}"]
     if len(table.columns) >= WIDE_TABLE:
         lines = [r"\resizebox{\textwidth}{!}{%", *lines[:-1], rf"{lines[-1]}}}"]

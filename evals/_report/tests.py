@@ -1,4 +1,4 @@
-"""Tests of differences between systems, and tables of differences and of scores under each policy for abstentions."""
+"""Tests of the differences between systems; tables of these differences and of the policies for abstentions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def comparisons_of(
     """Make every test of each study, with Holm's correction.
 
     Detectable differences are for a p-value of at most `ALPHA` / the number of tests in the family, which is Holm's
-    limit for the smallest p-value.
+    limit for the smallest p-value. Tests without a p-value do not count.
 
     Args:
         studies: the studies of a report.
@@ -99,7 +99,7 @@ def differences_table(
     heads = [
         SYSTEM,
         Column("against", "against"),
-        *columns("count", items="", missing="", elsewhere="items of one system only"),
+        *columns("count", items="", missing="", elsewhere="items not shared"),
     ]
     heads += columns("signed", **{f"difference_{name}": f"difference in {TITLES[name]}" for name in names})
     heads += columns("count", groups="groups of items", better="", worse="")
@@ -108,16 +108,18 @@ def differences_table(
     return make_table(
         "differences",
         "Paired differences",
-        "Both systems are compared on the items for which both have an outcome; other items are missing. In brackets: "
-        "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several "
-        "runs, scores and intervals are of the mean over runs. Better and worse: the number of items on which the "
-        "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items "
-        "without groups. Else it is a permutation test: it flips the signs of the differences of items' means over "
+        "Both systems are compared on the items for which both have an outcome; other shared items are missing. "
+        "Items not shared: only one system has them, or their right answers differ. In brackets: 95% paired "
+        "bootstrap intervals over groups of items; an item without a group is its own group. With several runs, "
+        "scores and intervals are of the mean over runs. Better and worse: the number of items on which the system "
+        "is better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
+        "groups. Otherwise, it is a permutation test: it flips the signs of the differences of items' means over "
         f"runs, for all items of a group together. Holm's correction is for {size} tests: "
-        f"{family or 'those of this table'}. Detectable is the smallest difference that this number of items "
-        f"shows with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
-        "p-value. It is computed with the observed share of discordant items for McNemar's test, else with the "
-        "observed spread of differences over groups and the power of a t-test.",
+        f"{family or 'those of this table'}. Detectable is the smallest difference that this number of items shows "
+        f"with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
+        "p-value. For McNemar's test, it is computed with the observed share of discordant items. For the "
+        "permutation test, it is computed with the observed spread of differences over groups and the power of a "
+        "t-test.",
         heads,
         rows,
     )
@@ -150,12 +152,16 @@ def paired_test(study: Study, first: System, second: System) -> PairedTest:
 
 
 def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
-    """Whether both systems were run once, on items without groups."""
+    """Whether both systems have a single run, and no two of the items are in the same group."""
     return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
 
 
 def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The smallest difference that a test of two systems finds significant with a power of `POWER`."""
+    """The smallest difference that a test of two systems finds significant with a power of `POWER`.
+
+    Returns:
+        As `mcnemar_detectable_difference` or `detectable_mean_difference`, depending on the test.
+    """
     ids = common_items(first, second)
     if _can_use_mcnemar(first, second, ids):
         return mcnemar_detectable_difference(test, alpha)
@@ -190,7 +196,7 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
         alpha: the level of significance.
 
     Returns:
-        "none" if no difference reaches this power or all differences are equal; None if the spread cannot be computed.
+        "none" if no difference reaches this power, or the spread is 0; None if the spread cannot be computed.
     """
     mean = clustered_mean(groups)
     if mean.se is None:
@@ -204,7 +210,7 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
 
 
 def policies_table(study: Study) -> Table | None:
-    """The score by the first measure, and macro-F1, under every policy for abstentions."""
+    """The score by the first measure under every policy for abstentions; macro-F1, too, if the benchmark has it."""
     measures: dict[str, LabelScore] = {study.first_measure: accuracy}
     measures |= {"macro_f1": macro_f1} if "macro_f1" in study.benchmark.metrics else {}
     open_label, supported = policy_labels(study.benchmark.task)
@@ -229,19 +235,19 @@ def policies_table(study: Study) -> Table | None:
     return make_table(
         "policies",
         "Scores by the policy for items without an answer",
-        "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
-        "all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable reply: "
-        "the system's models replied, but the reply could not be used, even after another request; this is wrong under "
-        "every policy, except in the column that counts it as missing. Missing items failed in an outage or were not "
-        f"run. They count in two scores only: as wrong, and as right. The {first} of all items, with abstentions as "
-        "wrong, lies between these two.",
+        "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), "
+        "over all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable "
+        "reply: the system's models replied, but the reply could not be used, even after another request; this is "
+        "wrong under every policy, except in the column that counts it as missing. Missing items are those on which "
+        "the run failed, and those that were not run. They count in two scores only: in one as wrong, in the other "
+        f"as right. The {first} of all items, with abstentions as wrong, lies between these two.",
         heads,
         rows,
     )
 
 
 def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run: int = 0) -> tuple[float, float]:
-    """The lowest and the highest accuracy possible given the missing items, in [0, 1]; abstentions are not right.
+    """The accuracy if all missing items were wrong, and if all were right, in [0, 1]; abstentions are not right.
 
     Args:
         gold: the right label of each item; at least one item.
@@ -255,7 +261,8 @@ def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run
 def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
     """The right labels and the outcomes of observations.
 
-    If the answers are not labels or letters, every right label is "right", and an answer is "right" or "wrong".
+    If the answers are not labels or letters, every right label is "right", and an answer is "right" or "wrong". Missing
+    items, abstentions and unusable replies stay as they are.
     """
     if TASKS[study.benchmark.task].kind in ("labels", "choice"):
         return [observation.gold[0] for observation in observations], [
@@ -264,7 +271,7 @@ def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[
     judgements = ["right" if is_right(observation, study) else "wrong" for observation in observations]
     kept = (None, ABSTAINED, UNUSABLE)
     given = [
-        observation.unmapped if observation.unmapped in kept else s
-        for s, observation in zip(judgements, observations, strict=True)
+        observation.unmapped if observation.unmapped in kept else judgement
+        for judgement, observation in zip(judgements, observations, strict=True)
     ]
     return ["right"] * len(observations), given

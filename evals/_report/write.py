@@ -56,7 +56,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A report: its sections, and notes about all logs."""
+    """A report: its sections, its findings, its tables over all studies, and notes that belong to no single section."""
 
     sections: tuple[Section, ...]
     notes: tuple[str, ...]
@@ -73,7 +73,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     Args:
         paths: logs and folders of logs.
         against: the baseline, as for `moot.evals._report.comparison.pairs_of`.
-        prices: a file of prices that override moot's own prices.
+        prices: a file of prices that override moot's own prices; None: as for `read_prices`.
 
     Raises:
         UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_baseline`; or a package is missing.
@@ -96,7 +96,7 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     """Which tests Holm's correction covers together, from the runs' plans.
 
     Returns:
-        The family, its description, and a note if the plans state different families.
+        The family, its description, and a list with a note if the plans do not all state the same family.
     """
     stated = {run.family for run in runs}
     benchmark_tests = "those of its benchmark with its model"
@@ -105,7 +105,9 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     all_tests = "all tests of this report"
     if stated == {"report"}:
         return "report", f"{all_tests}, the family that the plan states (or its default)", []
-    notes = ["The plans of the logs state different families of tests: all tests of this report count as one family."]
+    notes = [
+        "The plans of the logs do not all state the same family of tests: all tests of this report count as one family."
+    ]
     return (
         "report",
         f"{all_tests}, the default, as the plans state no common family",
@@ -191,7 +193,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         The paths of ``report.md`` and ``report.html``.
 
     Raises:
-        UserError: a package is missing, or a file cannot be written.
+        UserError: a package is missing, or a folder or a file cannot be written.
         WorldError: the disk is full or fails.
     """
     create_folders(folder)
@@ -219,7 +221,7 @@ def markdown_page(report: Report) -> str:
     """A report in Markdown, with links to its pictures."""
     lines = [f"# {escape_markdown(report.findings.headline)}", f"moot {report.moot_version}, {report.created}."]
     lines += [*_bullets(report.findings.sentences), *map(as_markdown, report_tables(report))]
-    lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]
+    lines += ["### What was not measured", *_bullets([f"{what}: {why}" for what, why in report.findings.not_measured])]
     lines += _bullets(report.notes)
     for section in report.sections:
         lines += [f"## {escape_markdown(section.title)}", f"Licence of the data: {escape_markdown(section.licence)}."]

@@ -10,10 +10,10 @@ The controls run after a debate on the same samples, and read figures from its l
   show whether a debate wins only because of its evidence.
 
 If a debate has no outcome on a sample, the samples of its controls are missing data. If the debate's cost in the unit
-of the budget is unknown or 0, the samples of the self-consistency controls are missing data, too.
+of the budget is unknown or 0, the samples of the self-consistency controls are also missing data.
 
-Retrieval variants are the same system with another setting of retrieval. Other controls are derived from logs, and need
-no call (`moot.evals._stats.derived`).
+A retrieval variant is the debate's system with another setting of retrieval. Further controls are derived from logs,
+and need no call (`moot.evals._stats.derived`).
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ class MatchedControl:
     at_equal_cost: bool = False
 
 
-def _same_cost(debate: Reference, equal: Equal) -> dict[str, Any]:
+def _same_cost_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
     return ceiling_of(debate.cost, equal)
 
 
-def _same_rounds(debate: Reference, equal: Equal) -> dict[str, Any]:
+def _same_rounds_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
     return {"agents": 1, "max_rounds": debate.rounds}
 
 
 CONTROLS: dict[Control, MatchedControl] = {
-    "self_consistency": MatchedControl("self_consistency", _same_cost, at_equal_cost=True),
-    "self_correction": MatchedControl("society_of_minds", _same_rounds),
+    "self_consistency": MatchedControl("self_consistency", _same_cost_settings, at_equal_cost=True),
+    "self_correction": MatchedControl("society_of_minds", _same_rounds_settings),
     "single_call": MatchedControl("rag", lambda debate, equal: {"retrieval": "none"}, reads_evidence=True),
     "self_consistency_with_evidence": MatchedControl(
-        "self_consistency", _same_cost, reads_evidence=True, at_equal_cost=True
+        "self_consistency", _same_cost_settings, reads_evidence=True, at_equal_cost=True
     ),
-    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_rounds, reads_evidence=True),
+    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_rounds_settings, reads_evidence=True),
 }
 
 
 def is_debate(system: type[Settings]) -> bool:
-    """Whether a system has a setting for its number of rounds; other systems are themselves controls."""
+    """Whether a system is a debate: it has a setting for its number of rounds. All other systems are controls."""
     return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
 
 
@@ -94,7 +94,8 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
     """The settings of each retrieval variant of a system, by the variant's name.
 
     There is a variant for each retrieval mode of the system (none, once, every round), except the chosen mode. The mode
-    ``later``, which retrieves in every round but the first, has no variant.
+    ``later``, which retrieves in every round but the first, has no variant. A system with sources and the setting
+    ``progressive_retrieval`` has two variants: once (unless this is the chosen mode) and none.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]
@@ -121,8 +122,9 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
         settings: settings of the control's graph.
 
     Raises:
-        UserError: a setting is unknown, a value is out of its range, there is no log of the debate, or prices cannot be
-            read.
+        KeyError: there is no control of this name.
+        UserError: a setting is unknown, a value is out of its range, there is no log of the debate, or a log or prices
+            cannot be read.
     """
     matched = CONTROLS[name]
     system = load_graph(matched.graph)

@@ -1,7 +1,7 @@
 """Send an evaluation's log to LangSmith as an experiment.
 
 LangSmith accepts whole experiments that ran elsewhere, with their items, and shows experiments with the same dataset
-name side by side. API keys and other secrets in a log are hidden before it is sent (`moot.core.redaction`).
+name side by side. API keys and other secrets in a log are hidden before the log is sent (`moot.core.redaction`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
     """Convert a log to an experiment in LangSmith's format, with a row for each sample. Blocking.
 
     Raises:
-        UserError: the file is not a log, or has no sample.
+        UserError: the file cannot be read as a log, or the log has no sample.
     """
     try:
         log = read_eval_log(str(path), header_only=True)
@@ -57,7 +57,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
 
 
 def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
-    """Make a row from a sample; an item of a dataset has the same row id in every experiment."""
+    """Make a row from a sample; the row of an item has the same id in all experiments with the same dataset name."""
     document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {
@@ -78,7 +78,7 @@ def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
 
 
 def sample_scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
-    """Yield a sample's numeric scores, then the scores within the debate, each as (key, score, comment)."""
+    """Yield a sample's finite numeric scores, then the scores within the debate, each as (key, score, comment)."""
     for key, score in (sample.scores or {}).items():
         if isinstance(score.value, int | float) and isfinite(score.value):
             yield key, score.value, None

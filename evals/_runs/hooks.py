@@ -10,14 +10,18 @@ from inspect_ai.log import EvalSample
 from moot.core.endpoint import close_clients
 
 Watch = Callable[[EvalSample], None]
-"""Called when a sample has ended."""
+"""A function that is called with each sample that has ended."""
 
 _watches: list[Watch] = []
 
 
 @hooks(name="debates", description="Closes the connections that debates opened, when a run ends.")
 class DebateHooks(Hooks):
-    """Hooks for debates in Inspect. Connections belong to an event loop, and each run of Inspect has a new loop."""
+    """Hooks for debates in Inspect.
+
+    A connection belongs to an event loop, and each run of Inspect has a new loop. So the next run cannot use the
+    connections of this run.
+    """
 
     async def on_sample_end(self, data: SampleEnd) -> None:
         """Call the callbacks of `watch_samples`."""

@@ -1,4 +1,4 @@
-"""A debate in Inspect's terms: Inspect's model is the model of the debate, turns are messages, calls are model events.
+"""A debate in Inspect's terms: its model is Inspect's model, its turns are messages, and its calls are model events.
 
 Inspect's own clients are not used: calls go through moot's nodes, with moot's retries, limits and ledger. If moot
 cannot call Inspect's model, the model is refused, so that no log names a model that was never called. Each of moot's
@@ -48,9 +48,10 @@ from moot.transcript.line import Line
 GRADER = "grader"
 """Inspect's role for the model that judges answers."""
 SHARED_OPTIONS = ("temperature", "max_tokens", "seed")
-"""Options of Inspect's models that are also settings of debates, besides the model."""
+"""Options of Inspect's models that are also settings of debates. The model's name is not among them."""
 MODEL_USAGE = (sample_model_usage_context_var, model_usage_context_var)
 ROLE_USAGE = (sample_role_usage_context_var, role_usage_context_var)
+"""Inspect's variables with the usage of each model or role, for a sample and for the whole run."""
 NO_OPTIONS = GenerateConfig()
 """The config in the events of moot's calls. All events share it, because creating a config takes longer than creating
 an event."""
@@ -73,11 +74,14 @@ class MootModel(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Make one call, without tools.
+        """Make one call, without tools; of the config, only `SHARED_OPTIONS` are used.
+
+        The output is empty if the reply cannot be used.
 
         Raises:
-            UserError: there are tools, or the model cannot be called with these options.
-            WorldError: the call failed.
+            UserError: there are tools, the model cannot be called with these options, or the call failed for a cause
+                that the caller can correct, such as a wrong key.
+            WorldError: the call failed for another cause.
         """
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
@@ -92,7 +96,7 @@ class MootModel(ModelAPI):
 
 @modelapi(name="moot")
 def moot_models() -> type[ModelAPI]:
-    """The Inspect provider ``moot``, for models by their names in moot."""
+    """Inspect's provider ``moot``, whose models have the same names as in moot."""
     return MootModel
 
 
@@ -100,14 +104,13 @@ def moot_models() -> type[ModelAPI]:
 
 
 def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Add Inspect's model and options to a debate's settings; ``--model none`` adds no model.
+    """Add Inspect's models and options to a debate's settings; ``--model none`` adds no model.
 
     Args:
         settings: the settings that differ from the defaults.
 
     Raises:
-        UserError: Inspect and the settings have different values for the model or an option, or moot cannot call
-            Inspect's model.
+        UserError: Inspect and the settings have different values for a model or an option; or as `moot_name`.
     """
     model = active_model()
     name = None if model is None else moot_name(model)
@@ -131,7 +134,7 @@ def choose_grader(model: str | None) -> str | None:
     """The model that judges answers: ``model``, or Inspect's model for the role ``grader``; None if both are missing.
 
     Raises:
-        UserError: the two models differ, or moot cannot call Inspect's model.
+        UserError: the two models differ; or as `moot_name`.
     """
     given = moot_name(grader) if (grader := model_roles().get(GRADER)) else None
     if model and given:
@@ -217,7 +220,8 @@ def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
     The events contain no prompts and no replies: prompts are in the ledger and in LangSmith, and the sample's messages
-    show the turns. Replies from the ledger and shared replies do not count as usage of this run.
+    show the turns. Replies from the ledger and shared replies do not count as usage of this run, nor do
+    calls whose tokens the endpoint did not count.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:

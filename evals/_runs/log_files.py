@@ -1,4 +1,4 @@
-"""Select Inspect's logs of debate systems on moot's benchmarks: one log for each run, even if it was retried."""
+"""Select Inspect's logs of debate systems on moot's benchmarks: one log for each run, even if the run was retried."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from moot.evals._stats.measures import load_extra
 from moot.retrievers._evidence import clean
 
 IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
-"""Metadata that identify the run in logs without a key."""
+"""Metadata that identify the run of a log without a key."""
 LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
 """Patterns for the names of logs. The names of Inspect's JSON logs begin with the time, unlike its other JSON files."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
-"""Inspect's exceptions for a file that is not a log, or a damaged log."""
+"""Inspect's exceptions for a damaged log, or for a file that is not a log."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Header:
         """The identity that a log and its retries share: the system with its settings, the items, and the judge.
 
         The identity is the log's key, which does not depend on the system's label. Without a key, it is made from
-        moot's other metadata; without these, it is Inspect's task id.
+        moot's other metadata. If these name no system, the identity is Inspect's task id.
         """
         if "key" in self.metadata:
             return str(self.metadata["key"])
@@ -46,7 +46,7 @@ class Header:
 
     @property
     def label(self) -> str:
-        """The system's label."""
+        """The system's label; empty if the log does not name it."""
         return clean(str(self.metadata.get("system") or ""))
 
     @property
@@ -67,7 +67,7 @@ class Header:
 
     @property
     def planned_count(self) -> int:
-        """The number of items that were planned."""
+        """The number of items that were planned; 0 if the log does not list them."""
         return len({str(id) for id in self.log.eval.dataset.sample_ids or ()})
 
     @property
@@ -120,7 +120,8 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
 def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[str]]:
     """Keep one log of each identity, and make notes about the others.
 
-    The newest log that succeeded is kept; if no log succeeded, the log with the most samples.
+    The newest log that succeeded is kept. If no log succeeded, the log with the most samples is kept; in a tie, the
+    newest.
     """
     groups: dict[str, list[Header]] = {}
     for header in headers:
@@ -141,6 +142,6 @@ def _superseded_note(header: Header, best: Header) -> str:
 
 
 def _count_and_date(header: Header) -> tuple[int, str]:
-    """The number of samples in a log, then its date."""
+    """The number of samples in a log (0 if the log does not list its items), then the date of the log."""
     read = load_extra("inspect_ai.log").read_eval_log_sample_summaries
     return len(read(str(header.path))) if header.planned_count else 0, header.created

@@ -44,7 +44,7 @@ class LoggedRun:
 
     Attributes:
         file: the log's name.
-        benchmark: the benchmark of its items.
+        benchmark: the benchmark that the items belong to.
         system: the system's label.
         graph: the system's graph; empty if the log does not name it.
         model: the system's model; None if the system has several models, or the log does not name it.
@@ -64,7 +64,7 @@ class LoggedRun:
         planned_count: the number of items that were planned.
         observations: an observation of each item that was run.
         notes: notes about the run, for the reader of a report.
-        versions: the versions of moot and of Inspect.
+        versions: the versions of moot, of Inspect and of other packages that the log names.
         parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
         ceiling: the best possible accuracy, if some items ask the same question but have different right answers; else
             None.
@@ -99,7 +99,7 @@ class LoggedRun:
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
-    """Read all usable logs that are not superseded, with notes about the other logs. Blocking.
+    """Read all usable logs that are not superseded, and make notes about the other files. Blocking.
 
     Args:
         paths: logs, and folders with logs at any depth.
@@ -120,13 +120,19 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
         else:
             notes.append(f"{header.path.name}: it contains no sample; left out.")
     if not runs:
-        reasons = " ".join(notes) or "The named files and folders contain none."
+        reasons = " ".join(notes) or "The named files and folders contain no log."
         raise UserError(f"No log of a debate system can be compared. {reasons}", kind="missing_file")
     return runs, notes
 
 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
-    """Read a log with all its samples; metadata that the log lacks are read from its first result document."""
+    """Read a log with all its samples.
+
+    If its metadata lack the settings or the system's name, these are taken from the first result document.
+
+    Raises:
+        UserError: the samples are not in moot's format.
+    """
     spec, metadata = header.log.eval, header.metadata
     benchmark = load_benchmark(metadata["benchmark"])
     found, repeated, first = _observations(header, benchmark, cost_of)
@@ -174,7 +180,11 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
 def _observations(
     header: Header, benchmark: Benchmark, cost_of: CostOf
 ) -> tuple[dict[str, Observation], int, Document]:
-    """One observation of each item, the number of further samples of the same items, and the first result document."""
+    """One observation of each item, the number of further samples of the same items, and the first result document.
+
+    Raises:
+        UserError: a sample is not in moot's format.
+    """
     observations: dict[str, Observation] = {}
     first: Document = {}
     repeated, place = 0, ""
@@ -187,7 +197,7 @@ def _observations(
             repeated += observation.id in observations
             observations.setdefault(observation.id, observation)
     except (*UNREADABLE, TypeError, AttributeError) as error:
-        raise damaged(f"{header.path}{place}", error) from error
+        raise damaged_error(f"{header.path}{place}", error) from error
     return observations, repeated, first
 
 
@@ -195,7 +205,7 @@ def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
     """Yield each sample of a log with its result document (None if it has none), in the order of the items.
 
     Samples are read in batches. Those without a document are read once more, with their events, which contain the
-    document of a recovered sample.
+    document of a recovered sample. A log that does not list its items yields nothing.
     """
     from moot.evals._runs.solver import document_in  # this import needs Inspect
 
@@ -217,7 +227,7 @@ def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
             yield sample, document or documents[sample.id, sample.epoch]
 
 
-def damaged(place: str, error: Exception) -> UserError:
+def damaged_error(place: str, error: Exception) -> UserError:
     """Make an error about a log or a document that is not in moot's format."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]

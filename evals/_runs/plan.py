@@ -34,18 +34,20 @@ class System(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    graph: str = Field(description="See `moot graphs`.")
-    label: str = Field(default="", max_length=80, description="Its label in reports; by default its graph.")
-    settings: dict[str, Any] = Field(default={}, description="See `moot settings GRAPH`.")
+    graph: str = Field(description="The graph's name; `moot graphs` lists all graphs.")
+    label: str = Field(default="", max_length=80, description="The system's label in reports; by default its graph.")
+    settings: dict[str, Any] = Field(default={}, description="The system's own settings; see `moot settings GRAPH`.")
 
 
 class PlannedBenchmark(BaseModel):
-    """A benchmark of a plan, and the place of its records."""
+    """A benchmark of a plan, and the file or folder with its records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="A benchmark; see `moot eval tasks`.")
-    data: Path | None = Field(default=None, description="A file or folder in the published format; by default the Hub.")
+    name: str = Field(description="The benchmark's name; `moot eval tasks` lists all.")
+    data: Path | None = Field(
+        default=None, description="A file or folder in the published format; by default the records are from the Hub."
+    )
     limit: int | None = Field(default=None, ge=1, description="Maximum number of items.")
 
     @field_validator("name")
@@ -67,7 +69,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
+    graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names of graphs, or objects.")
     tasks: tuple[PlannedBenchmark, ...] = Field(
         min_length=1, description="Benchmarks: names, objects, or an object from name to path."
     )
@@ -75,7 +77,9 @@ class Plan(BaseModel):
         default=(None,), min_length=1, description="Models of all roles, one run each."
     )
     seeds: tuple[int | None, ...] = Field(default=(None,), min_length=1, description="Sampling seeds, one run each.")
-    settings: dict[str, Any] = Field(default={}, description="Settings of every system that has them.")
+    settings: dict[str, Any] = Field(
+        default={}, description="Settings for all systems; a system ignores those that it does not have."
+    )
     limit: int | None = Field(default=None, ge=1, description="Maximum number of items of each benchmark.")
     sample_seed: int | None = Field(
         default=None, description="Seed that draws the items at random; by default the first items are taken."
@@ -100,7 +104,7 @@ class Plan(BaseModel):
     )
     family: Family = Field(
         default="report",
-        description="Holm's correction is over all tests of a report, or over those of each benchmark.",
+        description="Tests that Holm's correction covers together: all of a report, or those of each benchmark.",
     )
 
     @field_validator("graphs", mode="before")
@@ -126,10 +130,10 @@ class Plan(BaseModel):
 class Cell:
     """A run of one system on one benchmark with one model and seed; each cell has its own log.
 
-    ``system`` is the system's label. ``of`` is the cell of the original debate, if this cell is a control, a retrieval
-    variant, or a debate under attack. ``control`` is the name of the control; None if this cell is not a control.
-    ``position`` is the index of the debate among the plan's systems. ``equal`` is the unit of the budget that a control
-    shares with its debate, if any. ``attack`` has the arguments of `moot.evals._attacks.solver.attacked`, if the debate
+    ``system`` is the system's label. ``of`` is the cell of the original system, if this cell is a control, a retrieval
+    variant, or a system under attack. ``control`` is the name of the control; None if this cell is not a control.
+    ``position`` is the index of the original system in the plan. ``equal`` is the unit of the budget that a control
+    shares with its debate, if any. ``attack`` has the arguments of `moot.evals._attacks.solver.attacked`, if the system
     runs under attack.
     """
 
@@ -147,7 +151,10 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell by everything that affects its run; it does not depend on the label."""
+        """A key that identifies this cell in a plan by its system, settings, benchmark and budget, and by its attack.
+
+        It does not depend on the label. `moot.evals._runs.run.log_key` adds all else that affects the run.
+        """
         identity: list[Any] = [
             self.graph,
             self.settings,
@@ -233,8 +240,8 @@ def make_cells(plan: Plan) -> list[Cell]:
 
     Raises:
         UserError: as `make_cell`; a setting in the plan is not a setting of any graph; two systems are the same or have
-            the same label; a benchmark has two files; or a control needs a model, or a price of its model, and there is
-            none.
+            the same label; a benchmark has two files; a control needs a model, or a price of its model, and there is
+            none; or prices cannot be read.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -254,9 +261,9 @@ def make_cells(plan: Plan) -> list[Cell]:
         )
     _check_labels_differ(cells)
     wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
-    debates = cells if "retrieval" in wanted else []
+    varied = cells if "retrieval" in wanted else []
     variants = {
-        new_cell.key: new_cell for cell in debates for new_cell in _retrieval_variants(cell) if new_cell.key not in keys
+        new_cell.key: new_cell for cell in varied for new_cell in _retrieval_cells(cell) if new_cell.key not in keys
     }
     controls = [new_cell for cell in cells for new_cell in _control_cells(cell, wanted, plan.equal)]
     return [
@@ -268,7 +275,7 @@ def make_cells(plan: Plan) -> list[Cell]:
 
 
 def _check_labels_differ(cells: Sequence[Cell]) -> None:
-    """Check that reports can distinguish all systems and files by their names.
+    """Check that each label names one system, and each benchmark one file.
 
     Raises:
         UserError: two systems have the same label, or a benchmark has two files.
@@ -292,14 +299,15 @@ def _check_labels_differ(cells: Sequence[Cell]) -> None:
 def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | None, seed: int | None) -> Cell:
     """Make the cell of a system on a benchmark.
 
-    The system's own settings override the model and the seed, which override the plan's settings.
+    The system's own settings override the model and the seed, which override the plan's settings. Settings of the plan
+    that the graph does not have are left out.
 
     Raises:
         UserError: the graph or a setting is unknown, a value is out of its range, or the plan sets `sources` for a
             system whose speakers have their own sources.
     """
     settings_type = load_graph(system.graph).settings
-    speakers = "sources" in plan.settings and speakers_with_sources(settings_type)
+    speakers = "sources" in plan.settings and setting_with_sources(settings_type)
     if speakers and speakers not in {**plan.settings, **system.settings}:
         raise UserError(
             f"{system.label or system.graph} does not read the plan's `sources`: each of its {speakers} has a "
@@ -318,8 +326,11 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
     return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
 
 
-def speakers_with_sources(settings_type: type[Settings]) -> str | None:
-    """The name of the setting that lists speakers with their own sources; None if the system has no such setting."""
+def setting_with_sources(settings_type: type[Settings]) -> str | None:
+    """The name of the setting whose speakers have their own sources.
+
+    None if there is no such setting, or if the system has the setting `sources`.
+    """
     defaults = {} if "sources" in settings_type.model_fields else settings_type().model_dump(mode="json")
     return next(
         (
@@ -331,7 +342,7 @@ def speakers_with_sources(settings_type: type[Settings]) -> str | None:
     )
 
 
-def _retrieval_variants(cell: Cell) -> Iterable[Cell]:
+def _retrieval_cells(cell: Cell) -> Iterable[Cell]:
     settings_type = load_graph(cell.graph).settings
     for name, settings in retrieval_variants(settings_type, cell.settings).items() if is_debate(settings_type) else ():
         yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)

@@ -1,21 +1,24 @@
-"""RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
+"""Faithfulness and answer relevancy as RAGAS itself computes them, to compare results with those of other work.
 
-Debates score their answers by `moot.nodes._steps.score`, which computes the same shares and means. The functions here
-call RAGAS itself. Two of them score a single answer; the others are for `moot eval ragas`, which scores the verdicts in
-logs:
+The extra ``moot[ragas]`` installs the package ragas, version 0.4. Debates score their answers by
+`moot.nodes._steps.score`, which computes the same shares and means. The functions here call RAGAS itself.
+`ragas_faithfulness` and `ragas_answer_relevance` score a single answer:
 
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
 
-The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose in these cases:
+Both return RAGAS's results unchanged. Moot's own scores differ on purpose in these cases:
 
 - Without statements, RAGAS returns NaN; without evidence or answer, it raises a `ValueError`. Moot's score is null.
-- If RAGAS's model calls the answer noncommittal in every call, RAGAS returns 0. Moot's score is the mean, because
-  Tool-MAD has no such rule.
+- If RAGAS's model calls the answer noncommittal in every call that writes a question, RAGAS returns 0. Moot's score is
+  the mean, because Tool-MAD has no such rule.
 - If the model writes no question, RAGAS returns 0. Moot's score is null.
 
-`moot eval ragas` counts these cases as missing data, except for noncommittal answers, which have RAGAS's 0. RAGAS
-reports its use to its makers, unless the environment variable RAGAS_DO_NOT_TRACK is ``true`` before its first use.
+The other functions are for `moot eval ragas`, which scores the verdicts in logs. In its tables, these cases are missing
+data, but a noncommittal answer has RAGAS's 0.
+
+RAGAS sends data about its use to its makers. To prevent this, set the environment variable RAGAS_DO_NOT_TRACK to
+``true`` before RAGAS is first used.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
-from moot.evals._runs.logs import checked_document, damaged, samples_in
+from moot.evals._runs.logs import checked_document, damaged_error, samples_in
 from moot.evals._stats.outcomes import Document
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._runtime.document import upgrade_document
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from ragas.llms.base import InstructorBaseRagasLLM
 
 METRICS = {"faithfulness": "faithfulness", "answer_relevancy": "answer relevancy"}
-"""The metrics of a verdict, by their keys, with their names in tables."""
+"""The keys of the metrics, with the names of the metrics in tables."""
 RAGAS_FIELDS = (
     *("status", "error", "graph", "claim", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "votes"),
     "evidence",
@@ -63,13 +66,15 @@ LONGEST_REPLY = 4096
 TIMEOUT = 120.0
 """Seconds that a request may take."""
 MOST_FAILURES = 10
-"""Number of failed calls in a row after which no more calls are made."""
+"""Number of failed metrics in a row after which the measurement stops. Unusable replies do not count."""
 
 
 async def ragas_faithfulness(
     claim: str, rationale: str, evidence_texts: Sequence[str], llm: InstructorBaseRagasLLM
 ) -> float:
-    """F = supported statements / statements, computed by RAGAS with two calls (Tool-MAD, second version, section III).
+    """Compute RAGAS's faithfulness: supported statements / statements (Tool-MAD, second version, section III).
+
+    One call lists the statements of the rationale, and another call judges them.
 
     Args:
         claim: the claim that the rationale is about.
@@ -96,7 +101,9 @@ async def ragas_faithfulness(
 async def ragas_answer_relevance(
     claim: str, answer: str, llm: InstructorBaseRagasLLM, encoder: Encoder, n: int = 3
 ) -> float:
-    """AR = mean over n questions q_i of cos(e(c), e(q_i)), by RAGAS with n successive calls (Tool-MAD, section III).
+    """Compute RAGAS's answer relevancy: the mean cosine of the claim and n questions (Tool-MAD, section III).
+
+    In n successive calls, the model writes questions that the answer would fit.
 
     Args:
         claim: the claim or question.
@@ -106,8 +113,8 @@ async def ragas_answer_relevance(
         n: the number of questions.
 
     Returns:
-        A mean of cosines in [-1, 1]; 0 if the model calls the answer noncommittal in every call, or writes no question
-        at all. An empty question is left out of the mean.
+        A mean of cosines in [-1, 1], without empty questions. 0 if the model writes no question at all, or calls the
+        answer noncommittal in every call that writes a question. NaN if a vector is zero.
 
     Raises:
         UserError: ragas is not installed; or the encoder cannot be used, for example because its key is missing.
@@ -148,15 +155,16 @@ class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
-        system: the system's label; for a result document outside a log, its graph.
+        system: the system's label, or the name of its graph if there is no label.
         benchmark: the name of the benchmark; empty for a result document outside a log.
         model: the system's model; None if there are several, or if it is unknown.
         seed: the seed of the run; None if no seed was set, or if it is unknown.
         file: the name of the file that the sample was read from.
-        id: the item's id.
-        claim: the claim or question.
-        response: the verdict's answer with its reasons.
-        contexts: the texts of the evidence that was shown in the turns on which the verdict is based.
+        id: the item's id; for a result document outside a log, the file's name without its ending.
+        claim: the claim or question; empty if there is no result document.
+        response: the verdict's answer with its reasons; empty if there is no verdict.
+        contexts: the texts of the evidence that was shown in the turns on which the verdict is based; empty if there
+            is no verdict.
         fault: why there is no verdict; empty if there is one.
     """
 
@@ -176,7 +184,7 @@ class AnsweredSample:
 class MetricValue:
     """A sample's value of a metric.
 
-    If ``value`` is None, ``reason`` says why, and ``failed`` whether a call failed.
+    If ``value`` is None, ``reason`` says why, and ``failed`` says whether a call failed.
     """
 
     value: float | None
@@ -185,12 +193,15 @@ class MetricValue:
 
 
 def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSample], list[str]]:
-    """Read the verdicts in a log, a folder of logs, or a result document, with notes about logs that are left out.
+    """Read the verdicts in a log, a folder of logs, or a result document.
 
     Args:
         path: a log, a folder, or a result document. If a folder has several logs of a run, only one of them is read
             (`without_superseded`).
         limit: maximum number of samples of each log; None for all.
+
+    Returns:
+        The samples, and notes about files that are left out.
 
     Raises:
         UserError: the path does not exist, there is no sample of a debate system, Inspect is not installed, or a file
@@ -218,7 +229,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
                 fault = clean(str(sample.error.message)) if sample.error else "it did not finish"
                 found.append(_make_sample(document, fault, id=clean(str(sample.id)), **source))
         except (*UNREADABLE, TypeError, AttributeError) as error:
-            raise damaged(place or str(header.path), error) from error
+            raise damaged_error(place or str(header.path), error) from error
     if not found:
         reasons = " ".join([*notes, *left_out]) or "There is no log in it."
         raise UserError(f"{path} contains no sample of a debate system. {reasons}", kind="missing_file")
@@ -242,11 +253,11 @@ def _check_document(document: Any, place: str) -> Document:
     try:
         return checked_document(document, RAGAS_FIELDS)
     except (LookupError, TypeError, ValueError) as error:
-        raise damaged(place, error) from error
+        raise damaged_error(place, error) from error
 
 
 def _make_sample(document: Document | None, fault: str = "", **source: Any) -> AnsweredSample:
-    """Make a sample from its result document."""
+    """Make a sample from its result document; if there is no document, ``fault`` says why."""
     unknown: dict[str, Any] = {"benchmark": "", "model": None, "seed": None}
     if document is None:
         return AnsweredSample(
@@ -283,25 +294,28 @@ async def measure(
 ) -> None:
     """Compute both metrics of every sample.
 
-    If a call for a sample fails, the metric is missing for this sample only.
+    If a metric of a sample fails, only this value is missing. But an error that would affect other samples ends the
+    measurement, as do `MOST_FAILURES` failed metrics in a row.
 
     Args:
         samples: the samples to measure.
         model: RAGAS's model, as ``provider:name``.
         embedder: the name of the encoder for answer relevancy.
         at_once: maximum number of calls at the same time.
-        done: called for each measured sample with its index and its values, by the keys of `METRICS`.
+        done: called for each sample with its index, and with its values by the keys of `METRICS`.
 
     Raises:
-        UserError: ragas, another package or a key is missing; or the model or the encoder is unknown.
-        WorldError: an endpoint cannot be reached, or `MOST_FAILURES` calls in a row failed.
+        UserError: ragas, another package or a key is missing; the model or the encoder is unknown; or an endpoint
+            refuses the calls, for example because a quota is used up.
+        WorldError: an endpoint cannot be reached, or fails again and again.
+        Exception: any other error that RAGAS raises, for example because a claim is empty.
     """
     limits, gate, failures = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
 
-    async def call_metric(call: Awaitable[float]) -> MetricValue:
+    async def compute_metric(metric: Awaitable[float]) -> MetricValue:
         nonlocal failures
         try:
-            value = await call
+            value = await metric
         except MootError as error:
             failures += not isinstance(error, ReplyError)
             affects_one_sample = (
@@ -313,17 +327,17 @@ async def measure(
         failures = 0
         return MetricValue(None, "RAGAS found nothing to judge") if math.isnan(value) else MetricValue(value)
 
-    async def measure_sample(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
+    async def measure_sample(index: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
         async with gate:
             if sample.fault:
                 faithful = relevant = MetricValue(None, sample.fault)
             else:
-                relevant = await call_metric(_answer_relevancy(sample, llm, encoder))
+                relevant = await compute_metric(_answer_relevancy(sample, llm, encoder))
                 faithful = MetricValue(None, "no evidence")
                 if sample.contexts:
-                    call = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
-                    faithful = await call_metric(call)
-            done(place, {"faithfulness": faithful, "answer_relevancy": relevant})
+                    metric = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
+                    faithful = await compute_metric(metric)
+            done(index, {"faithfulness": faithful, "answer_relevancy": relevant})
 
     encoder = await open_encoder(embedder, limits)
     async with _open_model(model, limits) as llm:
@@ -337,7 +351,7 @@ async def measure(
 
 
 async def _answer_relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
-    """RAGAS's answer relevancy, but NaN instead of RAGAS's 0 if the model wrote no question."""
+    """RAGAS's answer relevancy; if the model wrote no question, NaN in place of RAGAS's 0."""
     counting = _CountingEncoder(encoder)
     value = await ragas_answer_relevance(sample.claim, sample.response, llm, counting)
     return value if counting.texts else math.nan
@@ -396,15 +410,20 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
 
 
 def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """Convert an exception of RAGAS's client to one of moot's errors."""
+    """Convert an exception of RAGAS's model to one of moot's errors.
+
+    An exception that is not an error of the OpenAI client means that RAGAS cannot read the reply.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, imported("openai").APIError):
             return explain(cause, endpoint, model)
         cause = cause.__cause__
     is_cut = type(error).__name__ == "IncompleteOutputException"
-    reason = "it was cut off at the limit of its length" if is_cut else "it is not in the form that RAGAS asks for"
-    reply_error = ReplyError(f"{model} gave no reply that RAGAS can read: {reason}.", "cut" if is_cut else "unparsed")
+    reason = "was cut off at the limit of its length" if is_cut else "is not in the form that RAGAS asks for"
+    reply_error = ReplyError(
+        f"RAGAS cannot read a reply of {model}: the reply {reason}.", "cut" if is_cut else "unparsed"
+    )
     reply_error.retryable = False  # RAGAS has already repeated the call
     return reply_error
 

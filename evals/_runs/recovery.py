@@ -1,8 +1,9 @@
-"""Inspect's recovery database, from which a killed run resumes, with few writes for each sample.
+"""A recovery database for Inspect that needs few writes for each sample. A killed run resumes from this database.
 
-Inspect commits each of a sample's roughly twenty events to its recovery database separately. The events of an
-unfinished debate do not help recovery: they do not include its calls, and after a kill the sample is run again. So here
-a sample's events are written together: when the sample is complete, or when `MOST_WAITING` events wait.
+A sample has roughly twenty events, and Inspect's own database commits each of them separately. The events of an
+unfinished debate do not help recovery: they do not include the debate's calls, and after a kill the sample is run
+again. So this database writes the events of a sample together. It writes them when the sample is complete, or when
+`MOST_WAITING` events wait.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sqlite3 import Connection
 from typing import Any
 from unittest.mock import patch
 
-# Inspect's only other option is no recovery at all (`log_realtime` off), so its class is extended here
+# Inspect's only option is to turn recovery off (`log_realtime`), so its class is extended here
 from inspect_ai._eval.task import log as task_log
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
@@ -22,11 +23,12 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""Number of waiting events of a sample at which they are written: Inspect's bounded mode keeps as many in memory."""
+"""Number of waiting events of a sample at which they are written. Inspect's bounded mode keeps the same number in
+memory."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):
-    """Inspect's recovery database, which commits a sample's events when it ends or `MOST_WAITING` events wait."""
+    """Inspect's recovery database, but the events of a sample are committed together."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Open the database with the arguments of Inspect's class."""
@@ -48,20 +50,20 @@ class SampleWiseDatabase(SampleBufferDatabase):
         super().complete_sample(summary, **more)
 
     def remove_samples(self, samples: list[tuple[str | int, int]]) -> None:
-        """Remove samples, with their waiting events, that are in the log or will run again."""
+        """Remove samples and their waiting events. Inspect removes samples that are in the log or will run again."""
         for id, epoch in samples:
             self._waiting.pop((str(id), epoch), None)
         super().remove_samples(samples)
 
     @contextmanager
     def open_sample_history(self, id: str | int, epoch: int) -> Iterator[SampleHistory]:
-        """Write a sample's waiting events, then open all its events."""
+        """Write a sample's waiting events, then open the history of the sample."""
         self._write_waiting(id, epoch)
         with super().open_sample_history(id, epoch) as history:
             yield history
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
-        """Do not condense events of a debate's calls, because they contain no messages and no long text."""
+        """Condense an event as Inspect does, but not a debate's call, which contains no messages and no long text."""
         call = event.event
         if isinstance(call, ModelEvent) and not call.input and call.call is None:
             return event

@@ -1,4 +1,4 @@
-"""A debate's cost, rounds and evidence on each sample, which its controls read from the debate's log."""
+"""The cost, rounds and evidence of a debate on each sample, which controls read from the debate's log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
 
 @dataclass(frozen=True)
 class Reference:
-    """Figures of a debate on a sample that controls read: its cost, its number of rounds, and its evidence."""
+    """The cost, number of rounds (at least 1) and evidence of a debate on one sample."""
 
     cost: FullCost
     rounds: int
@@ -40,7 +40,7 @@ class References:
             of: the key of the debate's log (`moot.evals._runs.run.log_key`).
 
         Raises:
-            UserError: there is no log of the debate, or prices cannot be read.
+            UserError: there is no log of the debate, or a log or the prices cannot be read.
         """
         log = newest_log(logs, of)
         if log is None:
@@ -49,13 +49,21 @@ class References:
         self.prices = read_prices()
 
     async def for_sample(self, sample: int | str) -> Reference | None:
-        """The debate's reference on a sample; None if the debate has no outcome on this sample."""
-        document = await ended_document(self.location, sample)
+        """The debate's reference on a sample; None if the debate has no outcome on this sample.
+
+        Raises:
+            ValueError: the sample's result document is damaged.
+        """
+        document = await document_with_outcome(self.location, sample)
         return make_reference(document, self.prices) if document else None
 
 
-async def ended_document(location: str, sample: int | str) -> dict[str, Any] | None:
-    """The result document of a debate on a sample, from its log; None if the debate has no outcome on this sample."""
+async def document_with_outcome(location: str, sample: int | str) -> dict[str, Any] | None:
+    """The result document of a debate on a sample, from the debate's log; None if the debate has no outcome on it.
+
+    Raises:
+        ValueError: the document is damaged.
+    """
     try:
         logged = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
     except IndexError:  # raised by Inspect for a sample that is not in the log
@@ -76,7 +84,11 @@ def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> 
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:
-    """The newest log with a key, without its samples; None if there is no such log."""
+    """The newest log with this key, without its samples; None if there is no such log.
+
+    Raises:
+        UserError: a log cannot be read.
+    """
     return next((log for log in read_log_headers(logs) if moot_metadata(log).get("key") == key), None)
 
 

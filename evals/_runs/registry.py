@@ -1,4 +1,4 @@
-"""Names that moot registers with Inspect: solvers (``moot/debate``), tasks, scorers, models (``moot/openai:NAME``)."""
+"""Everything that moot registers with Inspect: solvers (``moot/debate``), tasks, scorers, hooks and models."""
 
 from inspect_ai.scorer._scorer import scorer_register
 from moot.evals._attacks.solver import attacked
@@ -27,7 +27,7 @@ from moot.evals._runs.tasks import TASKS
 OFFICIAL_SCORERS = (fever_score, feverous_score, hover_score, joint_em, joint_f1, support_em, support_f1)
 SCORERS = (accuracy, citation_precision, exact_match, gold_recall, judged, numeric_match, token_f1, *OFFICIAL_SCORERS)
 
-for scorer in SCORERS:  # logs name scorers without their package, and `inspect score LOG` looks for these names
+for scorer in SCORERS:  # logs contain the names without the package, and `inspect score LOG` searches for them
     scorer_register(scorer, scorer.__name__)
 
 __all__ = [

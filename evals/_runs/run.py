@@ -1,9 +1,9 @@
-"""Run a plan as a set of Inspect's evaluations, with a log for each cell, and resume them after an interruption.
+"""Run a plan as a set of Inspect's evaluations, with a log for each cell. An interrupted run can be resumed.
 
 A run of a cell (`moot.evals._runs.plan.Cell`) is identified by its system with all settings, including model and seed,
 and by all other parts that it depends on (`moot.evals._identity.parts`). If any of these differs from an earlier run,
-the cell is run anew, and a message names the difference. Samples in a log or in its recovery buffer are not run again,
-unless they failed.
+the cell is run anew, and a message names the difference. Otherwise only samples that failed, or are neither in the log
+nor in its recovery buffer, are run.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from moot.nodes._runtime.settings import checked_settings
 log = logging.getLogger(__name__)
 
 CELLS_AT_ONCE = 4
-"""Maximum number of cells that run at the same time; they share the number of samples in flight equally."""
+"""Maximum number of cells that run at the same time. Each of them gets an equal part of `Limits.at_once`."""
 MOST_WRITES, LEAST_SAMPLES = 20, 10
 """Approximate maximum number of writes of a log, and minimum number of samples between two writes."""
 LOCK = ".moot.lock"
@@ -134,8 +134,8 @@ def run_plan(
         plan: the plan to run.
         logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
-        watch: called with the number of all samples, and the number of samples that need no further run; returns a
-            callback that is called for every sample that ends.
+        watch: a function of the number of all samples and the number of samples that need no further run. It returns a
+            callback, which is called for every sample that ends.
         tell: called with messages about differences from earlier runs in the folder, and about their spending.
 
     Returns:
@@ -143,8 +143,8 @@ def run_plan(
 
     Raises:
         UserError: the plan is invalid, a benchmark's data cannot be read, a system cannot be opened (for example
-            because a key is missing), the judge is a model that debates, the folder cannot be written, or another run
-            writes to it.
+            because a key is missing), the judge is a model that debates, a log in the folder or the prices cannot be
+            read, the folder cannot be written, or another run writes to it.
         WorldError: the disk is full or fails.
         KeyboardInterrupt: the user stopped the run; no further sample was started.
     """
@@ -166,20 +166,20 @@ def _run_cells(
     tell: Callable[[str], None],
 ) -> list[EvalLog]:
     debates = [cell for cell in cells if not (cell.control or cell.attack)]
-    items = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
-    asyncio.run(preflight(debates, items, plan.judge))
+    tasks = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
+    asyncio.run(preflight(debates, tasks, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
-    for cell in cells:  # a control comes after its debate, because it needs the debate's parts
-        parts[cell.key] = cell_parts(plan, cell, items[cell.task], parts)
-    keys = {key: log_key(key, known) for key, known in parts.items()}
+    for cell in cells:  # in `cells`, a debate comes before its controls, which need the parts of the debate
+        parts[cell.key] = cell_parts(plan, cell, tasks[cell.task], parts)
+    keys = {key: log_key(key, parts_of_cell) for key, parts_of_cell in parts.items()}
     for message in new_run_messages(cells, parts, logs):
         tell(message)
-    samples = sum(len(items[cell.task].dataset) for cell in cells)
+    samples = sum(len(tasks[cell.task].dataset) for cell in cells)
     plan_hash = save_plan(plan, logs)
     spent = logs / f"plan-{plan_hash}.spent"
 
     def build_task(cell: Cell) -> Task:
-        key, task = keys[cell.key], copy(items[cell.task])
+        key, task = keys[cell.key], copy(tasks[cell.task])
         solver = make_solver(cell, logs, keys)
         run_metadata = {"key": key, "parts": parts[cell.key], "plan": plan_hash, "family": plan.family}
         metadata = (task.metadata or {})["moot"] | cell.log_metadata() | run_metadata
@@ -198,12 +198,15 @@ def _run_cells(
 
 
 def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
-    """Update a log's metadata, such as label and position, from the current plan; return the log."""
+    """Update a log's metadata, such as label and position, from the current plan; return the log.
+
+    The log's file is written only if the metadata differ.
+    """
     metadata = moot_metadata(log)
     current = metadata | json.loads(json.dumps(cell.log_metadata(), default=str)) | {"key": metadata["key"]}
     if current == metadata:
         return log
-    provenance = ProvenanceData(author="moot", reason="The plan has another label for the system.")
+    provenance = ProvenanceData(author="moot", reason="The plan has another label or position for the system.")
     old, new = tags_of(metadata), tags_of(current)
     changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
     edits = [
@@ -220,7 +223,7 @@ SHOWN_FIELDS = ("system", "graph", "model", "seed", "control", "of")
 
 
 def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of a log, with the settings, for Inspect's viewer and data frames."""
+    """The metadata of a log for Inspect's viewer and data frames: `SHOWN_FIELDS` and the settings, if present."""
     return {key: metadata[key] for key in (*SHOWN_FIELDS, "settings") if metadata.get(key) is not None}
 
 
@@ -230,14 +233,19 @@ def tags_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything that a cell depends on besides settings: its items, the judge of answers, and `parts_of`. Blocking.
+    """Everything that a cell depends on besides its settings. Blocking.
+
+    These are the parts of the system (`parts_of`), the items, the judge of answers and, for a control or an attack, a
+    digest of its debate's parts.
 
     Args:
         plan: the plan of the cell.
         cell: the cell.
         task: the task, with its items.
-        debates: the parts of other cells, by the cells' keys; needed for a control or an attack, which depends on its
-            debate.
+        debates: the parts of debates, by the cells' keys; for a control or an attack, its debate must be among them.
+
+    Raises:
+        UserError: as `parts_of`, or the judge's endpoint is invalid.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
@@ -253,7 +261,8 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
     """Yield a message for each cell that is run anew although the folder has a log of the cell.
 
-    The message names the parts that differ (`moot.evals._identity.parts`).
+    The message names the parts that differ (`moot.evals._identity.parts`). If no earlier log of the cell records its
+    parts, the message says this.
     """
     newest = newest_logs(logs)
     for cell in cells:
@@ -276,13 +285,14 @@ def file_name(log: EvalLog) -> str:
 
 
 def save_plan(plan: Plan, logs: Path) -> str:
-    """Write a plan into the folder of its logs, so that it can be run again.
+    """Write a plan into the folder of its logs, so that the plan can be run again.
 
     Returns:
         The plan's hash, which is in the file's name and in the logs.
 
     Raises:
         UserError: the file cannot be written.
+        WorldError: the disk is full or fails.
     """
     fields = plan.model_dump(mode="json", exclude_defaults=True)
     name = digest(fields)
@@ -295,7 +305,9 @@ def save_plan(plan: Plan, logs: Path) -> str:
 
 
 async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task], judge: str | None) -> None:
-    """Open each system on the first sample of its benchmark, so that errors are reported before any debate runs.
+    """Open each system on the first sample of its benchmark, to report the user's errors before any debate runs.
+
+    Other errors of the systems, such as a source that cannot be reached, are ignored here.
 
     Raises:
         UserError: a model, a key, a source or an encoder is missing, or a system does not support the task.
@@ -315,12 +327,15 @@ async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task
 
 
 def newest_logs(logs: Path) -> dict[str, EvalLog]:
-    """The newest log of each key, without its samples, by the key."""
+    """The newest log with each key, without its samples, by the key; the key is empty if a log has none."""
     return {moot_metadata(log).get("key", ""): log for log in reversed(list(read_log_headers(str(logs))))}
 
 
 def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
-    """The number of samples, in the logs with these keys and in their recovery buffers, that need no further run."""
+    """The number of samples that need no further run, in the logs with these keys and in their recovery buffers.
+
+    Samples with an error need another run.
+    """
     newest = newest_logs(logs)
     locations = {log.location for log in (newest[key] for key in keys if key in newest)}
     recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
@@ -380,8 +395,8 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             max_samples=max(1, limits.at_once // parallel_tasks),
             time_limit=limits.time_limit,
             retry_on_error=limits.retry_on_error or None,
-            # by default all samples are run, even if some fail; the cell then counts as not done, and the next run
-            # runs the failed samples again
+            # by default all samples are run, even if some fail. A cell with failed samples counts as not done, so
+            # the next run repeats these samples.
             fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
             continue_on_fail=limits.fail_on_error is None,
             acp_server=False,

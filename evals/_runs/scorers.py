@@ -1,8 +1,9 @@
 """Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
 
 Each scorer reads the result document that `moot.evals._runs.solver.debate` stores. A sample without an outcome is
-unscored: it is missing data, which Inspect counts, and never a wrong answer. An abstention is not right, and is marked
-as an abstention. If a debate failed because its own replies could not be used, this counts as an abstention.
+missing data, not a wrong answer: it is unscored, and Inspect counts the unscored samples. Scorers of answers mark an
+abstention, which is not right. If a debate failed because its own replies could not be used, its outcome is an
+abstention.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.verdict import verdict_turns
 
 Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
-"""Computes a value from the outcome, the sample, its right answers and the result document; None if it is undefined. A
-`Score` is used unchanged."""
+"""Computes a sample's value from its outcome, the sample, its right answers and its result document. The value is None
+if it is undefined. A `Score` is used unchanged."""
 
 
 _parsed = lru_cache(maxsize=16)(parsed_document)  # cached, because all scorers of a sample read the same document
 
 
-def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
-    """Make a scorer from a measure of a debate; samples without an outcome are unscored.
+def make_scorer(measure: Measure, *, with_answers: bool = True) -> Scorer:
+    """Make a scorer from a measure of a debate.
+
+    A sample is unscored if it has no outcome, its value is undefined, or the judge of its answer fails.
 
     Args:
         measure: computes the value of a sample.
-        of_answers: whether scores include the answer and its reasons. False saves memory, because Inspect keeps all
-            scores until the end.
+        with_answers: whether scores include the answer, its reasons and metadata. False saves memory, because Inspect
+            keeps all scores until the end.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -49,7 +52,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         document = None if stored is None else _parsed(stored)
         outcome = outcome_of(document)
         if document is None or outcome is None:
-            return Score.unscored(reason="no_result", explanation="The debate did not end.")
+            return Score.unscored(reason="no_result", explanation="The debate has no outcome.")
         value = measure(outcome, state, list(target), document)
         try:
             value = await value if isinstance(value, Awaitable) else value
@@ -59,7 +62,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
             return value
         if value is None:
             return Score.unscored(reason="undefined", explanation="This measure is undefined for this sample.")
-        if not of_answers:
+        if not with_answers:
             return Score(value=value)
         metadata = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
         return Score(
@@ -74,7 +77,7 @@ def reasons_text(document: Document) -> str:
     if document["error"]:
         return str(document["error"]["detail"])
     reasons = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
-    return "\n\n".join(filter(None, reasons)) or f"(no reasons; it stopped by {document['stop_reason']})"
+    return "\n\n".join(filter(None, reasons)) or f"(no reasons; stop reason: {document['stop_reason']})"
 
 
 # --- metrics over all samples -----------------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ def balanced_accuracy() -> Metric:
 
 @metric(name="abstained")
 def abstained() -> Metric:
-    """The share of items without an answer."""
+    """The share of abstentions among the scored samples; NaN if no sample is scored."""
 
     def value(scores: list[SampleScore]) -> float:
         abstentions = [(score.score.metadata or {})["outcome"] == ABSTAINED for score in scores]
@@ -141,7 +144,9 @@ def numeric_match() -> Scorer:
 
 def item_scorer(measure: str) -> Scorer:
     """Make a scorer for a measure that needs no model (`moot.evals._stats.item_scores.item_score`)."""
-    return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
+    return make_scorer(
+        lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold)
+    )
 
 
 @scorer(metrics=[mean(), stderr()], name="judged")
@@ -149,7 +154,7 @@ def judged(model: str) -> Scorer:
     """Whether a model judges that the answer means the same as a right answer (MADKE).
 
     Two cases need no call: an abstention is wrong, and an answer that equals a right answer as text is right. If the
-    judge gives no usable reply, the sample is unscored.
+    call fails or the judge gives no usable reply, the sample is unscored.
 
     Args:
         model: the judge, as provider:name. It should not be a model of the debaters.
@@ -160,20 +165,23 @@ def judged(model: str) -> Scorer:
         is_same = await grade_answer(document["claim"], document["task"], outcome, gold, speaker)
         return None if is_same is None else float(is_same)
 
-    return measured(value)
+    return make_scorer(value)
 
 
 @scorer(metrics=[mean(), stderr()], name="citation_precision")
 def citation_precision() -> Scorer:
     """The share of citations whose quotes are in the evidence that they name; unscored without citations."""
-    return measured(
-        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
+    return make_scorer(
+        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, with_answers=False
     )
 
 
 @scorer(metrics=[mean(), stderr()], name="gold_recall")
 def gold_recall() -> Scorer:
-    """The share of gold evidence that was found; unscored if the item has no gold evidence, or nothing was searched."""
+    """The share of gold evidence that was found.
+
+    A sample is unscored if its item has no gold evidence, or if the debate searched no source.
+    """
 
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
         searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
@@ -182,7 +190,7 @@ def gold_recall() -> Scorer:
             return None
         return metrics.gold_recall([sets[0]], [sets[1]]).value
 
-    return measured(value, of_answers=False)
+    return make_scorer(value, with_answers=False)
 
 
 # --- official scores that require evidence ----------------------------------------------------------------------------
@@ -190,7 +198,7 @@ def gold_recall() -> Scorer:
 
 @metric(name="mean")
 def mean_if_named() -> Metric:
-    """The mean; undefined if no verdict could name the evidence that the score requires."""
+    """The mean; NaN if no verdict could name the evidence that the score requires."""
 
     def value(scores: list[SampleScore]) -> float:
         named = any((score.score.metadata or {})["named"] for score in scores)
@@ -201,7 +209,7 @@ def mean_if_named() -> Metric:
 
 @metric(name="stderr")
 def stderr_if_named() -> Metric:
-    """The mean's standard error; undefined if the mean is undefined."""
+    """The mean's standard error; NaN if the mean is NaN."""
     error = stderr()
 
     def value(scores: list[SampleScore]) -> float:
@@ -219,33 +227,39 @@ def official_scorer(measure: str) -> Scorer:
         found, named = official_score(measure, outcome, gold, document, state.metadata.get("gold_evidence"), given)
         return None if found is None else Score(value=found, metadata={"named": named})
 
-    return measured(value, of_answers=False)
+    return make_scorer(value, with_answers=False)
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")
 def fever_score() -> Scorer:
     """Whether the label is right and the verdict cites all sentences of a gold set (FEVER).
 
-    NOT ENOUGH INFO needs no citation.
+    Only the first five cited sentences count. The label NOT ENOUGH INFO needs no citation.
     """
     return official_scorer("fever_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="feverous_score")
 def feverous_score() -> Scorer:
-    """Whether the label is right and the verdict cites all sentences and cells of a gold set (FEVEROUS)."""
+    """Whether the label is right and the verdict cites all sentences and cells of a gold set (FEVEROUS).
+
+    Only the first five cited sentences and the first 25 cited cells count.
+    """
     return official_scorer("feverous_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="hover_score")
 def hover_score() -> Scorer:
-    """Whether the label is right and the verdict cites a gold sentence of each gold page (HoVer)."""
+    """Whether the label is right and the verdict cites a gold sentence of each gold page (HoVer).
+
+    If there are k gold pages, the first two cited sentences of each of the first k + 1 cited pages count.
+    """
     return official_scorer("hover_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_em")
 def support_em() -> Scorer:
-    """Whether the verdict quotes all supporting facts, and no other sentence (HotpotQA)."""
+    """Whether the verdict quotes exactly the supporting facts: all of them, and no other sentence (HotpotQA)."""
     return official_scorer("support_em")
 
 
@@ -257,11 +271,15 @@ def support_f1() -> Scorer:
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_em")
 def joint_em() -> Scorer:
-    """Whether the answer is right, and the verdict quotes all supporting facts and no other sentence (HotpotQA)."""
+    """Whether the answer equals a right answer, and the verdict quotes exactly the supporting facts (HotpotQA)."""
     return official_scorer("joint_em")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_f1")
 def joint_f1() -> Scorer:
-    """F1 from the products of the answer's and the supporting facts' precisions, and of their recalls (HotpotQA)."""
+    """F1 of the joint precision and the joint recall (HotpotQA).
+
+    The joint precision is the answer's precision times the precision of the supporting facts. The joint recall is the
+    product of the two recalls.
+    """
     return official_scorer("joint_f1")

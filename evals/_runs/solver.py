@@ -34,8 +34,8 @@ DOCUMENT = "moot:document"
 because Inspect would walk through an object at every step of a sample."""
 INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
-``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
-FOUND = "found"
+``speaker`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
+EVIDENCE_COUNT = "found"
 """Key of a sample's metadata for the amount of evidence (`moot.evals._stats.evidence_count.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
@@ -79,15 +79,15 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
-    If the debate fails, the sample fails with `DebateFailed`, and is missing data. But if the failure is the system's
-    own fault (`has_outcome`), the sample does not fail, and counts as an abstention.
+    If the debate fails, the sample fails with `DebateFailed`, and is missing data. But if the failure is the
+    system's own fault (`has_outcome`), the sample does not fail, and its outcome is an abstention.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         options = [choice.value for choice in state.choices]
         document = await run_sample(make_question(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, dumps(document).decode())
-        state.metadata[FOUND] = count_evidence(document)._asdict()
+        state.metadata[EVIDENCE_COUNT] = count_evidence(document)._asdict()
         state.messages += messages_of(document)
         report_calls(document["calls"])
         if not has_outcome(document):
@@ -108,8 +108,9 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     """The result document of the debate on a sample, in this version's form; None if there is none.
 
     Args:
-        sample: a sample from a log, or as scorers receive it. If Inspect recovered the sample after a kill, its store
-            is empty, and the document is found only if the sample was read with its events and attachments.
+        sample: a sample from a log, or the state of a sample, as scorers receive it. If Inspect recovered the sample
+            after a kill, its store is empty. The document is then found only in a sample from a log that was read with
+            its events and attachments.
 
     Raises:
         ValueError: the document is damaged.
@@ -138,25 +139,32 @@ def _document_from_events(sample: EvalSample) -> str | None:
 
 
 def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The input of a debate: a sample's input and choices, and from its metadata only the key `INPUTS`."""
+    """The input of a debate: a sample's claim and options, and further inputs from its metadata (`INPUTS`)."""
     inputs = (metadata or {}).get(INPUTS) or {}
     named = {key: inputs[key] for key in ("task", "labels", "given", "claim_date", "speaker") if inputs.get(key)}
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 
 def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> Settings:
-    """Adapt settings to one sample: leave out evidence from its claim's day or later, and derive its seed.
+    """Adapt settings to one sample: set its last day of evidence, and derive its seed.
+
+    If the sample has an input ``published_before``, evidence from this day or later is left out, unless the settings
+    already set ``published_before``.
 
     Args:
         settings: the system's settings, with the run's seed.
         sample: the sample.
-        system: values that distinguish the system from others, so that systems with one seed get different seeds.
+        system: values that distinguish the system from others, so that runs of different systems with the same seed
+            get different seeds.
+
+    Raises:
+        ValueError: the sample's ``published_before`` is not an ISO date.
     """
     return _with_seed(_with_day(settings, sample), sample, system)
 
 
 def _with_day(settings: Settings, sample: TaskState) -> Settings:
-    """Leave out evidence from the claim's day or later, unless the settings name another day."""
+    """Set ``published_before`` to the sample's day; unchanged if the settings already set it, or have no evidence."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
@@ -166,8 +174,8 @@ def _with_day(settings: Settings, sample: TaskState) -> Settings:
 def _with_seed(settings: Settings, sample: TaskState, system: Sequence[Any]) -> Settings:
     """Derive a seed from the run's seed, the system, and the sample's id and epoch.
 
-    Settings without a seed are returned unchanged. The derived seed is in the document's settings, so a debate that
-    runs again with these settings sends the same seeds.
+    Settings without a seed are returned unchanged. The result document contains the derived seed in its settings. So a
+    debate that runs again with these settings sends the same seeds.
     """
     if settings.seed is None:
         return settings

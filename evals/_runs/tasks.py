@@ -1,9 +1,9 @@
 """Every benchmark as an Inspect task: ``inspect eval moot/fever -T data=paper_dev.jsonl --model moot/openai:NAME``.
 
-A task reads the records in their published format (`moot.evals._benchmarks.catalogue`): from the file or folder
-``data``, or else from the Hub. The default solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim`
-chooses another system (Inspect ignores ``-S`` without ``--solver``). Gold evidence and right answers never reach the
-debate.
+A task reads the records in their published format (`moot.evals._benchmarks.catalogue`). They are in the file or folder
+``data``; without ``data``, they are read from the Hub. The default solver is a debate by Tool-MAD.
+`--solver moot/debate -S graph=proclaim` chooses another system (Inspect ignores ``-S`` without ``--solver``). Gold
+evidence and right answers never reach the debate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 def make_sample(item: Item, benchmark: Benchmark) -> Sample:
     """Convert an item to an Inspect sample.
 
-    The sample's metadata are for measures; only the metadata under the key `solver.INPUTS` reach debates.
+    The sample's metadata are for measures. Only the metadata under the key `moot.evals._runs.solver.INPUTS` reach
+    debates.
     """
     plain = asdict(item)
     metadata = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
@@ -68,7 +69,7 @@ def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]
             ``grader``. Without this model, answers are not judged.
 
     Raises:
-        UserError: as `choose_grader`.
+        UserError: as `moot.evals._runs.inspect_side.choose_grader`.
     """
     judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
@@ -90,9 +91,10 @@ def items_digest(items: Sequence[Item]) -> str:
 
 
 def _identifying_fields(item: Item) -> dict[str, object]:
+    """The fields that identify an item. Its source and its group do not count."""
     fields = asdict(item) | {"source": "", "group": ""}
-    unknown = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not fields[key]]
-    return {key: value for key, value in fields.items() if key not in unknown}
+    empty = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not fields[key]]
+    return {key: value for key, value in fields.items() if key not in empty}
 
 
 def benchmark_task(
@@ -101,7 +103,7 @@ def benchmark_task(
     """Make an Inspect task from a benchmark.
 
     Args:
-        name: as for `moot.evals._benchmarks.catalogue.load_benchmark`.
+        name: the benchmark's name, as for `moot.evals._benchmarks.catalogue.load_benchmark`.
         data: a file or folder in the published format; by default the data are read from the Hub.
         limit: maximum number of items.
         seed: the seed that draws the items at random; by default the first items are taken.
@@ -110,7 +112,7 @@ def benchmark_task(
 
     Raises:
         UserError: the benchmark is unknown, there is no data, a record is invalid (the error names its place), or moot
-            cannot call the judge.
+            cannot call the judge, or Inspect's role ``grader`` has another model than ``judge``.
     """
     benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
@@ -138,7 +140,7 @@ def _task_function(name: str) -> Callable[..., Task]:
     ) -> Task:
         return benchmark_task(name, data, limit, seed, judge)
 
-    # packages of installed benchmarks are imported only when their task is created
+    # the title of an installed benchmark is in its package, which is imported only when the task is created
     title = BENCHMARKS[name].title if name in BENCHMARKS else name
     build.__doc__ = f"{title}; see `benchmark_task`."
     registered: Callable[..., Task] = task(name=name)(build)
@@ -146,4 +148,4 @@ def _task_function(name: str) -> Callable[..., Task]:
 
 
 TASKS: dict[str, Callable[..., Task]] = {name: _task_function(name) for name in benchmark_names()}
-"""Every task by name; Inspect's name for it is ``moot/NAME``."""
+"""All tasks by name. Inspect calls a task ``moot/NAME``."""

@@ -1,1 +1,1 @@
-"""Measures and tests: pure functions on plain values."""
+"""Measures of results, and statistical tests of differences."""

@@ -1,8 +1,8 @@
 """Quality of confidences: calibration, the gain from abstaining, and stability over rounds.
 
-Items come as two lists in the same order: a system's confidence in its answer, in [0, 1], and whether the answer was
-right. An item without a judgement (None) is missing. An item with a judgement but without a confidence is left out. If
-a system has no confidences, its scores have the value None.
+The measures of calibration take two lists in the same order. For each item, one list contains the system's confidence
+in its answer, in [0, 1], and the other whether the answer was right. An item without a judgement (None) is missing. An
+item with a judgement but without a confidence is left out. If no item has both, a score has the value None.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RiskPoint(NamedTuple):
 
 
 class RiskCoverage(NamedTuple):
-    """A risk-coverage curve, from the highest confidence to full coverage, and the area under it (AURC)."""
+    """A risk-coverage curve and the area under it (AURC); the first point has the highest threshold."""
 
     points: list[RiskPoint]
     area: Score
@@ -68,11 +68,12 @@ def reliability_bins(
         confidences: the confidence of each item's answer; None if it is missing.
         correct: whether each item's answer was right, in the same order; None if it is missing.
         bins: the number of bins.
-        mass: False: bins of equal width over [0, 1], including empty ones. True: bins between quantiles, with about the
-            same number of items; equal confidences are in the same bin, so there may be fewer bins.
+        mass: whether bins have about the same number of items. They are then bins between quantiles. Equal confidences
+            are in the same bin, so there may be fewer bins. By default, bins have equal width over [0, 1], and empty
+            bins are included.
 
     Returns:
-        [] if no item has both a confidence and a judgement.
+        The bins; [] if no item has both a confidence and a judgement.
 
     Raises:
         ValueError: the lists have different lengths, a confidence is outside [0, 1], or ``bins`` is less than 1.
@@ -97,9 +98,10 @@ def reliability_bins(
 def ece(
     confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
 ) -> Score:
-    """Expected calibration error (PROClaim, Eq. 9), 0 to 1: the sum over bins of n / N x |accuracy - mean confidence|.
+    """Expected calibration error, in [0, 1] (PROClaim, Eq. 9).
 
-    The value depends on the bins: report them, and show `reliability_bins` next to the value.
+    It is the sum over bins of n / N x |accuracy - mean confidence|, for n items in the bin and N items in all bins. The
+    value depends on the bins: report them, and show `reliability_bins` next to the value.
 
     Args:
         confidences: the confidence of each item's answer; None if it is missing.
@@ -118,9 +120,9 @@ def ece(
 
 
 def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> Score:
-    """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0.
+    """Brier score: the mean of (confidence - y)², in [0, 1], with y = 1 for a right answer and y = 0 for a wrong one.
 
-    A constant confidence of 0.5 has the score 0.25.
+    If the confidence is always 0.5, the score is 0.25.
 
     Args:
         confidences: the confidence of each item's answer; None if it is missing.
@@ -137,17 +139,17 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
 def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
     """The risk-coverage curve of a system that answers only with enough confidence (Geifman and El-Yaniv 2017).
 
-    The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]. Lower is better; the
-    expected area of a random order is the risk of all items. If items have equal confidence, the risk is the average
-    over all their orders.
+    The risk of items is their share of wrong answers. The area is the mean over k = 1...N of the risk of the k most
+    confident of N items, in [0, 1]. Lower is better; the expected area of a random order is the risk of all items. If
+    items have equal confidence, the area is the average over all their orders.
 
     Args:
         confidences: the confidence of each item's answer; None if it is missing.
         correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Returns:
-        One point for each different confidence; no points and an area of None if no item has both a confidence and a
-        judgement.
+        One point for each different confidence. If no item has both a confidence and a judgement, there is no point,
+        and the area's value is None.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -170,8 +172,10 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 class PassingAnswers(NamedTuple):
     """The answers that pass a threshold.
 
-    ``n``: the number of passing answers. ``share``: the share of all scored answers that passes, in [0, 1]. ``right``:
-    the share of the passing answers that is right, in [0, 1]; None if no answer passes.
+    Attributes:
+        n: the number of passing answers.
+        share: passing answers / all answers, in [0, 1].
+        right: right passing answers / passing answers, in [0, 1]; None if no answer passes.
     """
 
     n: int
@@ -197,22 +201,23 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """For each round, the distance between a figure's distribution in it and in the debates' last rounds.
+    """How far the distribution of a figure in each round is from its distribution in the debates' last rounds.
 
     The distance is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two
     distribution functions, in [0, 1]. Both samples come from the debates that reached the round, so debates that ended
     earlier have no influence. If the round is the last one of all these debates, the distance is 0. There is no
     p-value, because a p-value needs independent samples.
 
-    PROClaim (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible, so they are not reproduced.
+    PROClaim (appendix E) prints such statistics from -0.03 to 1.14, which is impossible. So they are not reproduced.
 
     Args:
         trajectories: for each item a figure (such as a reflection score) in each round of its debate; None if the
             figure is unknown.
 
     Returns:
-        By round, from 1, the distance over n debates. ``missing`` counts debates whose figure is unknown in this round
-        or in their last round; ``left_out`` counts debates that ended before this round. {} if there is no round.
+        By round, from 1, the distance over n debates; a value of None if n is 0. ``missing`` counts debates whose
+        figure is unknown in this round or in their last round. ``left_out`` counts debates that ended before this
+        round. The result is {} if there is no round.
 
     Raises:
         UserError: scipy is not installed.
@@ -234,7 +239,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
 
 
 def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
-    """The distinct scores, rounded to `SCORE_DECIMALS` decimals, lowest first, each with its count.
+    """The number of times that each score occurs, lowest score first; scores are rounded to `SCORE_DECIMALS` decimals.
 
     Args:
         scores: for each labelled debate, 1 - the share of the right label, in [0, 1].
@@ -250,18 +255,18 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence to act on a verdict, so that at most a share alpha of all debates is acted on and wrong.
+    """The lowest confidence at which a verdict may be used, if at most a share alpha of all verdicts is used and wrong.
 
     The threshold is the least of the given confidences c with (W + 1) / (n + 1) <= alpha. W is the number of wrong
-    verdicts with a confidence of at least c, and n the number of all debates (arXiv:2208.02814, Eq. 4).
+    verdicts with a confidence of at least c, and n is the number of all debates (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: the confidence of each labelled debate; None if a debate has none: it is never acted on.
+        confidences: the confidence of each labelled debate. If it is None, the verdict is never used.
         right: whether each debate's verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 
     Returns:
-        None if no confidence fulfils this condition.
+        The threshold; None if no confidence fulfils this condition.
 
     Raises:
         ValueError: the lists have different lengths, or are empty.
@@ -273,7 +278,7 @@ def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bo
     ]
     n = len(confidences)
     if not n:
-        raise ValueError("there must be at least one case")
+        raise ValueError("there must be at least one debate")
     given = np.array([confidence for confidence, _ in pairs], dtype=float)
     wrong = np.array([not is_right for _, is_right in pairs], dtype=bool)
     fit = [c for c in np.unique(given) if (wrong[given >= c].sum() + 1) / (n + 1) <= alpha]

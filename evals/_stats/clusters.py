@@ -18,8 +18,8 @@ from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
 
 NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
-"""Reasons why a figure or its interval cannot be computed. No spread: all items, or all resamples, have the same value.
-Undefined: the figure's divisor is 0."""
+"""Reasons why a figure or its interval cannot be computed. No spread: all items, or nearly all resamples, have the same
+value. Undefined: the figure's divisor is 0, at least in all resamples."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 ROUNDING = 1e-12
@@ -52,6 +52,9 @@ def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[lis
     Args:
         groups: the group of each item.
         values: the value of each item, in the same order; None if it is unknown.
+
+    Raises:
+        ValueError: there are more groups than values, or more values than groups.
     """
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
@@ -68,6 +71,10 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
 
     Args:
         groups: the values of each group's items.
+
+    Returns:
+        A mean without ``se`` if there is only one group or all values are the same; without ``value`` if there is no
+        item.
     """
     sizes = np.array([len(group) for group in groups], dtype=float)
     n, count = int(sizes.sum()), len(groups)
@@ -84,7 +91,7 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
 
 
 def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confidence: float = CONFIDENCE) -> Interval:
-    """A share with Wilson's interval for its effective number of independent items.
+    """A share of right items with Wilson's interval for the effective number of independent items.
 
     The effective number of items is p (1 - p) / se² x (t(n - 1) / t(G - 1))², but at most n. Here p is the share, se is
     from `clustered_mean`, and t is the quantile of Student's distribution, for n items in G groups (Korn and Graubard
@@ -96,12 +103,12 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
         confidence: the confidence of the interval.
 
     Returns:
-        An interval without ends if there is only one group or all items have the same value; without a value if there
-        is no item.
+        An interval without a value if there is no item. If some group has several items, an interval without ends if
+        there is only one group or all items have the same value.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: the confidence is not between 0 and 1.
+        ValueError: the confidence is not between 0 and 1. It is checked only if every group has one item.
     """
     right = [item for group in groups for item in group]
     if len(groups) == len(right):
@@ -121,10 +128,10 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 
 
 def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
-    """The mean of independent figures with its interval, from their intervals (MOVER: Zou and Donner 2008).
+    """The mean of independent figures, with an interval from the figures' intervals (MOVER: Zou and Donner 2008).
 
-    For K figures x with intervals [l, u] and the mean m, the interval reaches from m - sqrt(sum (x - l)²) / K to
-    m + sqrt(sum (u - x)²) / K.
+    For K figures x with intervals [l, u] and the mean m, the result's interval reaches from m - sqrt(sum (x - l)²) / K
+    to m + sqrt(sum (u - x)²) / K.
 
     Args:
         intervals: the intervals of the figures.
@@ -142,10 +149,10 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     if not k or len(values) < k:
         return Interval(None, None, None, n, missing, reason="a figure is missing")
     mean = sum(values) / k
-    ends = [(x.value - x.low, x.high - x.value) for x in intervals if None not in (x.value, x.low, x.high)]  # type: ignore[operator]
-    if len(ends) < k:
+    distances = [(x.value - x.low, x.high - x.value) for x in intervals if None not in (x.value, x.low, x.high)]  # type: ignore[operator]
+    if len(distances) < k:
         return Interval(mean, None, None, n, missing, reason="a figure has no interval")
-    below, above = (sqrt(sum(arm**2 for arm in arms)) / k for arms in zip(*ends, strict=True))
+    below, above = (sqrt(sum(distance**2 for distance in side)) / k for side in zip(*distances, strict=True))
     return Interval(mean, mean - below, mean + above, n, missing)
 
 
@@ -167,12 +174,12 @@ def cluster_bootstrap(
 
     Returns:
         An interval with a ``reason`` and without ends if there is no item, the figure is undefined, there is only one
-        group, or all resamples have the same value.
+        group, or both ends are the same.
     """
     kinds = {item: i for i, item in enumerate(dict.fromkeys(item for group in groups for item in group))}
     if not kinds:
         return Interval(None, None, None, 0, missing, reason=NO_ITEMS)
-    # equal groups are of the same kind, too, so a resample is a list of kinds of groups
+    # groups with equal items are also of one kind, so a resample is a list of kinds of groups
     group_counts = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
     group_kinds = {group: i for i, group in enumerate(dict.fromkeys(group_counts))}
     count_matrix = np.zeros((len(group_kinds), len(kinds)))

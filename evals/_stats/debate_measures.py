@@ -1,7 +1,7 @@
 """Measures of debates, from result documents: MADKE's consistency, and CortexDebate's measures of rounds.
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). CortexDebate's paper
-reports means per question, so the measure of several documents is the mean over them.
+reports means per question. For several documents, compute the mean of a measure over the documents.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ Document = Mapping[str, Any]
 
 
 def consistent(document: Document) -> bool:
-    """Whether a debate ended in consensus, even if it stopped for another reason.
+    """Whether the speakers of a debate agreed at its end, even if it stopped for another reason.
 
     If the stop reason is not consensus, the last reply of the judge who checks for agreement decides (MADKE). Without
-    such a judge, all voters must have given the same last answer. A debate that is not done is not consistent.
+    such a judge, all voters must have given the same last answer; without votes, the debate is not consistent. A debate
+    that is not done is not consistent.
 
     Args:
         document: a result document.
@@ -39,7 +40,7 @@ def consistent(document: Document) -> bool:
 
 
 def consistent_share(documents: Sequence[Document]) -> float:
-    """Cons = consistent debates / N (MADKE, Eq. 8), in [0, 1]. Failed debates count in N.
+    """Cons = consistent debates / all debates, in [0, 1] (MADKE, Eq. 8). Failed debates also count in the divisor.
 
     Args:
         documents: result documents.
@@ -51,7 +52,9 @@ def consistent_share(documents: Sequence[Document]) -> float:
 
 
 def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool]) -> float:
-    """Co2 = consistent debates with a correct answer / N (MADKE, Eq. 7), in [0, 1]. Failed debates count in N.
+    """Co2 = consistent debates with a right answer / all debates, in [0, 1] (MADKE, Eq. 7).
+
+    Failed debates also count in the divisor.
 
     Args:
         documents: a result document for each question.
@@ -74,8 +77,8 @@ def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool
 def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
     """Avg-DN: each agent's mean number of `debates` per question (CortexDebate, Table 4).
 
-    In a full graph of n agents, it is rounds x (n - 1). A document without a round of debate counts with 0 debates for
-    each agent.
+    In a full graph of n agents, this number is rounds x (n - 1). In a document without a round of debate, each agent
+    has 0 debates.
 
     Args:
         documents: result documents.
@@ -91,7 +94,7 @@ def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: the number of `collisions` in its debate, counted in each round (CortexDebate, Table 3).
+    """DVC of one question: the number of `collisions` in all rounds of its debate (CortexDebate, Table 3).
 
     Args:
         document: a result document of `cortex_debate`.
@@ -100,10 +103,11 @@ def viewpoint_collisions(document: Document) -> int:
 
 
 def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
-    """CVR of one question: the number of `collisions` that correct the reading agent (CortexDebate, Table 3).
+    """CVR of one question: the number of `collisions` that corrected the answer of an agent (CortexDebate, Table 3).
 
-    A collision of round d counts if the reader was wrong in round d - 1, is right in round d, and now gives the answer
-    that the other agent gave in round d - 1. If two opponents gave that answer, both collisions count.
+    In a collision, an agent reads a different answer of another agent. A collision of round d counts if the reading
+    agent was wrong in round d - 1, and in round d gives the answer that it read, which is right. If it read this answer
+    from two agents, both collisions count.
 
     Args:
         document: a result document of `cortex_debate`.
@@ -136,7 +140,7 @@ def context_tokens(document: Document) -> dict[str, float | None]:
         document: a result document of any system whose agents answer in rounds.
 
     Returns:
-        The mean by agent; None if no call's tokens are known.
+        The mean by agent; None for an agent if the tokens of none of its prompts are known.
     """
     agents = dict.fromkeys(turn["agent"] for turn in document["turns"] if turn["step"] == "respond")
     sent: dict[tuple[str, int, str], int] = {}

@@ -14,18 +14,18 @@ def first_round_majority(observation: Observation) -> str | None:
     """The majority answer in the first round of a debate, before the speakers see each other's answers.
 
     Returns:
-        `ABSTAINED` if no speaker answered or the majority abstained; None if the item is missing, or the debate has no
-        answers by round.
+        The answer; `ABSTAINED` if no speaker answered or the majority abstained; None if the item is missing, or the
+        debate has no answers by round.
     """
     if observation.outcome is None or not observation.answers:
         return None
     return observation.answers[0].answer
 
 
-def first_rounds_can_differ(observations: Sequence[Observation]) -> bool:
-    """Whether first-round majorities can differ from final answers.
+def first_round_majority_is_useful(observations: Sequence[Observation]) -> bool:
+    """Whether the majority answer of the first round is a useful control: it can differ from the final answer.
 
-    They can if some debate had several speakers in its first round, and several rounds.
+    This needs a debate that had several speakers in its first round, and several rounds.
     """
     return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
 
@@ -33,7 +33,10 @@ def first_rounds_can_differ(observations: Sequence[Observation]) -> bool:
 def label_prior(gold: Sequence[str]) -> str:
     """The label that is right most often; in a tie, the alphabetically first.
 
-    If the gold labels are those of the measured items, no other constant answer is right more often.
+    If these are the gold labels of the measured items, no other constant answer is right more often.
+
+    Args:
+        gold: the right label of each item.
 
     Raises:
         ValueError: there is no label.
@@ -45,7 +48,7 @@ def label_prior(gold: Sequence[str]) -> str:
 
 
 def policy_labels(task: str) -> tuple[str | None, str | None]:
-    """A task's label for claims without enough evidence, and for true claims; None for a label that it does not have.
+    """A task's two labels: for claims without enough evidence, and for true claims; None for a missing label.
 
     Args:
         task: a key of `moot.nodes._texts.task.TASKS`.

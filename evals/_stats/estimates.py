@@ -1,7 +1,4 @@
-"""Measures of a system's items, and differences between systems, with intervals.
-
-If a system has several runs, its measure is the mean over runs.
-"""
+"""Measures of a system's items, and differences between systems, with intervals."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ ItemRuns = tuple[tuple[str, ...], tuple[Any, ...]]
 def estimate(system: System, measure: str, ids: Collection[str] | None = None) -> Interval:
     """A measure of a system with its bootstrap interval over groups of items.
 
-    If there are several runs, the measure is the mean over runs.
+    If the system has several runs, the measure is the mean over runs.
 
     Args:
         system: the system.
@@ -45,7 +42,8 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
     """A measure of the first system minus that of the second, on the same items, with its paired bootstrap interval.
 
-    The bootstrap draws groups of items. An item that is missing in all runs of one system counts as missing.
+    The bootstrap draws groups of items. An item that is missing in all runs of one system counts as missing. Each of
+    ``ids`` must be an item of both systems.
     """
     ours, theirs = (_values_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
@@ -64,7 +62,7 @@ def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Clust
 
 
 def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
-    """Each item's mean score by an item-level measure, over the runs with a score; None without such a run."""
+    """Each item's mean score by an item-level measure, over the runs with a score; None if no run has a score."""
     given = _values_by_item(system, measure)
     return [None if (item := given[id]) is None else average(item[1]) for id in ids]
 
@@ -83,7 +81,8 @@ def mean_over_runs(kinds: Sequence[ItemRuns], measure: str) -> Statistic:
     """Make a function that computes a measure's mean over runs from the counts of each kind of item.
 
     The function takes an array of shape (resamples, kinds), and returns an array of shape (resamples,). The measure of
-    a run is over the items that the run has; a run without items does not count.
+    a run is over the items with a value in this run. A run without such items does not count; without any such run, the
+    result is NaN.
     """
     gold = [right[0] for right, _ in kinds]
     runs = list(zip(*(values for _, values in kinds), strict=True))
@@ -109,10 +108,10 @@ def _label_statistic(gold: Sequence[str], given: Sequence[str | None], score: Ca
 
 
 def mean_over_items(observations: Sequence[Observation], values: Sequence[float | None]) -> Interval:
-    """The mean of the observations' values with its interval; the values of an item in several runs are averaged first.
+    """The mean over items with its interval; if an item has several observations, their values are averaged first.
 
-    The interval is Wilson's (`clustered_wilson`) if each item occurs once and all values are 0 or 1, else the
-    bootstrap's (`cluster_bootstrap`). Both take groups of items into account.
+    The interval is Wilson's (`clustered_wilson`) if each item occurs once and all known values are 0 or 1. Otherwise it
+    is the bootstrap's (`cluster_bootstrap`). Both take groups of items into account.
 
     Args:
         observations: the observations.
@@ -130,5 +129,5 @@ def mean_over_items(observations: Sequence[Observation], values: Sequence[float 
 
 
 def run_means(system: System, measure: str) -> list[float | None]:
-    """An item-level measure in each run: the mean over the items for which it is known."""
+    """An item-level measure in each run: the mean of the known values of its items; None if none is known."""
     return [average([observation.scores.get(measure) for observation in run.values()]) for run in system.items]

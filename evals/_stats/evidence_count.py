@@ -1,4 +1,4 @@
-"""The amount of evidence in a debate, so that reports can show whether systems had equal evidence."""
+"""The amount of evidence in a debate, so that reports can show whether systems had the same amount."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class EvidenceCount(NamedTuple):
         pieces: the number of pieces of evidence, including those given with the claim.
         searches: the number of different queries with results, counted for each source.
         failed: the number of sources that failed, counted for each agent that searched them.
-        stood_in: the number of warnings that a fallback source was used.
+        stood_in: the number of warnings that a fallback source was used in place of another source.
     """
 
     pieces: int

@@ -1,4 +1,4 @@
-"""Scores of one outcome, by the measures of its benchmark that need no model."""
+"""Scores of a single outcome, by those measures of its benchmark that need no model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
 
 
 def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
-    """The score of an outcome, in [0, 1], against the nearest right answer.
+    """The score of an outcome, in [0, 1]; with several right answers, the highest score.
 
     Args:
         measure: one of `COMPUTED`.
@@ -35,10 +35,11 @@ def item_score(measure: str, task: str, outcome: str | None, gold: Collection[st
         gold: all right answers.
 
     Returns:
-        None if the outcome is missing.
+        The score; None if the outcome is missing.
 
     Raises:
-        ValueError: there is no right answer, or ``measure`` is ``numeric_match`` and a right answer is not a number.
+        ValueError: there is no right answer; ``measure`` is ``numeric_match`` and a right answer is not a number; or
+            ``measure`` is ``accuracy`` and a right answer is empty.
     """
     return best_score(_metrics_for(task)[measure], outcome, gold)
 

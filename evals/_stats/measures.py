@@ -1,4 +1,4 @@
-"""Measures of rankings for each query, and differences between two sources."""
+"""Measures of a source's ranking for each query, and imports of the packages that measures need."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_b
 """The measures, each with ranx's name for it. "Burges" means the gain 2^rel - 1."""
 K = 10
 """Number of documents that each query requests from a source."""
-NO_GOLD, NO_PIECE = -2, -1
-"""Numbers of dummy documents, which fill up arrays and match no document."""
+NO_GOLD, NO_MATCH = -2, -1
+"""Numbers in place of missing gold documents, and of found documents that score nothing. No gold document has them."""
 
 
 def load_extra(name: str) -> Any:
@@ -31,13 +31,15 @@ def load_extra(name: str) -> Any:
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
     """Compute each of `MEASURES` for each query.
 
-    recall@k = the share of gold documents that are among the first k (below 1 if there are more than k gold documents);
-    nDCG@10 = DCG / DCG of the best order, with DCG = the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
-    MRR@10 = 1 / rank of the first gold document, 0 if the first ten contain none.
+    - recall@k is the share of gold documents that are among the first k. It is below 1 if there are more than k gold
+      documents.
+    - nDCG@10 is DCG / DCG of the best order. DCG is the sum of (2^rel - 1) / log2(rank + 1) to rank 10, and rel is the
+      grade of the document, or 0 if it is not a gold document.
+    - MRR@10 is 1 / rank of the first gold document; 0 if there is no gold document among the first ten.
 
     Args:
         gold: for each query the gold documents, with their grades (1 or more).
-        found: for each query the documents found, best first. A duplicate occupies its rank, but scores nothing.
+        found: for each query the documents found, best first. A repeated document occupies a rank, but scores nothing.
 
     Raises:
         UserError: ranx is not installed.
@@ -63,17 +65,17 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD
-    ranked = np.full((len(gold), K, 2), float(NO_PIECE))
+    ranked = np.full((len(gold), K, 2), float(NO_MATCH))
     for n, (grades, documents) in enumerate(zip(gold, found, strict=True)):
         best_first = sorted(grades, key=lambda document: -grades[document])
         judged[n, : len(grades)] = [(i, grades[document]) for i, document in enumerate(best_first)]
         numbers = {document: i for i, document in enumerate(best_first)}
-        ranked[n, : len(documents[:K]), 0] = [numbers.pop(document, NO_PIECE) for document in documents[:K]]
+        ranked[n, : len(documents[:K]), 0] = [numbers.pop(document, NO_MATCH) for document in documents[:K]]
     return judged, ranked
 
 
 def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
-    """One source's value minus its rival's for each query, so that resampling draws the same queries for both.
+    """For each query, one source's value minus its rival's. So a resample contains the same queries for both sources.
 
     Raises:
         ValueError: the lists have different lengths.

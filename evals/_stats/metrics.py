@@ -2,7 +2,7 @@
 
 `exact_match`, `token_f1`, `best_score` and `numeric_match` score a single item;
 `moot.evals._stats.outcomes.mean_score` computes the mean over items. The other metrics take lists of all items. An
-outcome of None is missing data, and `ABSTAINED` is an outcome that is not right.
+outcome of None is missing data. The outcome `ABSTAINED` is wrong, except under some policies (`under_policies`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Metric = Callable[[str | None, str], float | None]
 def normalise_squad(text: str) -> str:
     """A text as SQuAD's script compares it: in lower case, without ASCII punctuation and articles, with single spaces.
 
-    Words joined by a punctuation sign become one word: "well-known" becomes "wellknown". NQ-open, HotpotQA and
-    2WikiMultiHopQA use this comparison, too.
+    Words joined by a punctuation sign become one word: "well-known" becomes "wellknown". The scripts of NQ-open,
+    HotpotQA and 2WikiMultiHopQA compare texts in the same way.
     """
     return _without_articles(text.lower().translate(PUNCTUATION))
 
@@ -60,7 +60,7 @@ def exact_match(given: str | None, gold: str, normalise: Normalise = normalise_s
     Args:
         given: the outcome; None if it is missing.
         gold: the right answer.
-        normalise: maps texts that count as the same to one text.
+        normalise: converts a text to the form that is compared.
     """
     if given is None:
         return None
@@ -70,24 +70,25 @@ def exact_match(given: str | None, gold: str, normalise: Normalise = normalise_s
 def token_f1(
     given: str | None, gold: str, normalise: Normalise = normalise_squad, whole: Collection[str] = ()
 ) -> float | None:
-    """F1 of the shared words, in [0, 1]: 2 x shared / (words given + words of gold); each word is matched at most once.
+    """F1 of the shared words, in [0, 1]: 2 x shared words / (words of the outcome + words of the right answer).
 
-    If a text has no words after normalisation, F1 is 1.0 if the other text has none either, else 0.0 (as in SQuAD 2's
-    script). An abstention scores 0.0.
+    Each word is matched at most once. If only one text has words after normalisation, F1 is 0.0; if neither text has
+    words, F1 is 1.0 (as in SQuAD 2's script). An abstention scores 0.0.
 
     Args:
         given: the outcome.
         gold: the right answer.
         normalise: converts a text to words that are separated by single spaces.
-        whole: normalised answers that are compared as a whole (such as `YES_NO`), not word by word.
+        whole: normalised answers, such as `YES_NO`. If one of the two texts is among them, both texts are compared as a
+            whole, not word by word.
 
     Returns:
         None if the outcome is missing.
     """
     if given is None:
         return None
-    shared, words, right = shared_words(given, gold, normalise, whole)
-    return 2 * shared / (words + right)
+    shared, given_words, gold_words = shared_words(given, gold, normalise, whole)
+    return 2 * shared / (given_words + gold_words)
 
 
 def shared_words(
@@ -95,13 +96,13 @@ def shared_words(
 ) -> tuple[int, int, int]:
     """The numbers of shared words, of an outcome's words, and of a right answer's words, as `token_f1` counts them.
 
-    An answer that is compared as a whole, or has no words, counts as one word.
+    If either text has no words or is in ``whole``, or if the outcome is an abstention, each text counts as one word.
     """
-    ours, theirs = normalise(given), normalise(gold)
-    if given == ABSTAINED or not ours or not theirs or ours in whole or theirs in whole:
-        return int(given != ABSTAINED and ours == theirs), 1, 1
-    words, right = Counter(ours.split()), Counter(theirs.split())
-    return (words & right).total(), words.total(), right.total()
+    plain, plain_gold = normalise(given), normalise(gold)
+    if given == ABSTAINED or not plain or not plain_gold or plain in whole or plain_gold in whole:
+        return int(given != ABSTAINED and plain == plain_gold), 1, 1
+    words, gold_words = Counter(plain.split()), Counter(plain_gold.split())
+    return (words & gold_words).total(), words.total(), gold_words.total()
 
 
 def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
@@ -113,7 +114,7 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
         golds: all right answers.
 
     Raises:
-        ValueError: there is no right answer.
+        ValueError: there is no right answer, or the metric raises this error.
     """
     if not golds:
         raise ValueError("there must be at least one right answer")
@@ -125,12 +126,12 @@ def numeric_match(given: str | None, gold: str) -> float | None:
     """1.0 if the outcome and the right answer are the same number, else 0.0; None if the outcome is missing.
 
     Args:
-        given: the outcome. `moot.nodes._texts.answers.read_number` reads its number ("1,000" is "1000.0"); an outcome
-            that does not contain exactly one number scores 0.0.
+        given: the outcome. `moot.nodes._texts.answers.read_number` reads its number: "1,000" equals "1000.0". An
+            outcome without exactly one number, or with a vague or denied number, scores 0.0.
         gold: the right answer, which is read in the same way.
 
     Raises:
-        ValueError: the right answer does not contain exactly one number.
+        ValueError: `read_number` finds no number in the right answer.
     """
     value = read_number(gold)
     if value is None:
@@ -141,10 +142,11 @@ def numeric_match(given: str | None, gold: str) -> float | None:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 LabelScore = Callable[[Sequence[str], Sequence[str | None]], Score]
+"""Computes a score from the right labels and the outcomes of all items."""
 
 
 def _known_labels(gold: Sequence[str], outcomes: Sequence[str | None]) -> tuple[list[str], list[str]]:
-    """The right labels, and the outcomes, of the items that are not missing."""
+    """The right labels and the outcomes of the items that are not missing."""
     if ABSTAINED in gold:
         raise ValueError("the right label of an item is empty")
     known = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome is not None]
@@ -177,9 +179,9 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        labels: the labels to average over; by default the labels that are right for some item. If an item is answered
-            with another label, this is a miss of the right label, but the other label does not enter the mean. A label
-            that is neither right for any item nor given as an answer has no F1, and is left out of the mean.
+        labels: the labels to average over; by default the labels that are right for some item. An answer with a label
+            outside this list is a miss (FN) of the right label, and does not enter the mean otherwise. A label that is
+            neither right for any item nor given as an answer has no F1, and is left out of the mean.
 
     Returns:
         A value of None if every item is missing.
@@ -214,10 +216,10 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
 
 
 class LabelMetrics(NamedTuple):
-    """Precision, recall and F1 of one label; a share is None if its divisor is 0.
+    """Precision, recall and F1 of one label; each is None if its divisor is 0.
 
     Attributes:
-        right: the number of items whose right label it is.
+        right: the number of items for which the label is right.
         given: the number of items that were answered with the label.
         precision: TP / (TP + FP).
         recall: TP / (TP + FN).
@@ -259,11 +261,12 @@ def _label_score(value: Any, known: Sequence[str], gold: Sequence[str]) -> Score
 
 
 def _correct_labels(right: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The labels of the items that were answered correctly."""
     return [a for a, b in zip(right, given, strict=True) if a == b]
 
 
 def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
-    """The number of right answers with each label, of items whose right label it is, and of items answered with it."""
+    """Three counts for each label: correct answers with it, items for which it is right, and answers with it."""
     names = list(labels)
     return [
         np.array([counted[n] for n in names]) for counted in map(Counter, (_correct_labels(right, given), right, given))
@@ -274,9 +277,9 @@ def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
     """`macro_f1` from arrays of counts of shape (..., labels), as an array of shape (...); NaN if undefined.
 
     Args:
-        hits: for each label, the number of right answers with it.
-        right: for each label, the number of items whose right label it is.
-        given: for each label, the number of items that were answered with it.
+        hits: for each label, the number of correct answers with this label.
+        right: for each label, the number of items for which this label is right.
+        given: for each label, the number of items that were answered with this label.
         absent: whether labels that are right for no item, but were given as answers, enter the mean with an F1 of 0.
     """
     both = right + given
@@ -317,19 +320,22 @@ def under_policies(
 
     Returns:
         The score for each policy. ``wrong``: an abstention is not right. ``left_out``: an abstention is not counted;
-        the score's ``coverage`` is the share of counted items. ``open_label``: an abstention counts as `open_label`.
-        ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not refuted (PROClaim,
-        appendix C). The last two scores are None if the task has no such label.
+        the score's ``coverage`` is the share of items with an outcome that are counted. ``open_label``: an abstention
+        counts as `open_label`. ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not
+        refuted (PROClaim, appendix C). Each of the last two scores is None if the task does not have the label.
+
+    Raises:
+        ValueError: as `accuracy`.
     """
     answered = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome != ABSTAINED]
-    left = score([right for right, _ in answered], [outcome for _, outcome in answered])
+    of_answered = score([right for right, _ in answered], [outcome for _, outcome in answered])
 
     def counted_as(label: str | None) -> Score | None:
         return None if label is None else score(gold, [label if o == ABSTAINED else o for o in outcomes])
 
     return {
         "wrong": score(gold, outcomes),
-        "left_out": replace(left, left_out=left.left_out + len(gold) - len(answered)),
+        "left_out": replace(of_answered, left_out=of_answered.left_out + len(gold) - len(answered)),
         "open_label": counted_as(open_label),
         "burden_of_refutation": counted_as(supported),
     }
@@ -359,17 +365,17 @@ def fever_score(
     open_label: str = "NOT ENOUGH INFO",
     first: int = 5,
 ) -> Score:
-    """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of its evidence.
+    """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of evidence.
 
-    A set is found if all its sentences are among the first five sentences found. If `open_label` is right, only the
+    A set is full if all its sentences are among the first five sentences found. If `open_label` is right, only the
     label counts. Titles are compared by `fever_page`.
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
         sets: each item's alternative sets of evidence; no set is needed if `open_label` is right.
-        found: the sentences found for each item, best first; [] if there are none. If the system does not report pages
-            and sentences, None: the item is left out.
+        found: the sentences found for each item, best first; [] if there are none. None if the system does not report
+            pages and sentences: such an item is left out, unless it is missing.
         open_label: the label that needs no evidence.
         first: the number of found sentences that count.
 
@@ -387,9 +393,9 @@ def fever_score(
         if outcome is not None and given is None:
             left_out += 1
             continue
-        shown = {(fever_page(page), number) for page, number in (given or [])[:first]}
+        counted = {(fever_page(page), number) for page, number in (given or [])[:first]}
         full = any(
-            all((fever_page(page), number) in shown for page, number in alternative) for alternative in alternatives
+            all((fever_page(page), number) in counted for page, number in alternative) for alternative in alternatives
         )
         values.append(None if outcome is None else float(outcome == right and (right == open_label or full)))
     return mean_score(values, left_out)
@@ -408,18 +414,22 @@ def feverous_score(
     first: int = 5,
     first_cells: int = 25,
 ) -> Score:
-    """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of its evidence.
+    """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of evidence.
 
-    Unlike in FEVER, the label for claims without enough information needs evidence, too.
+    A set is full if all its elements are among the first elements found. Titles are compared by `fever_page`. Unlike
+    FEVER, FEVEROUS requires evidence even for the label of claims without enough information.
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
         sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
-        found: the elements found for each item, best first. If the system does not report pages and elements, None: the
-            item is left out.
+        found: the elements found for each item, best first; [] if there are none. None if the system does not report
+            pages and elements: such an item is left out, unless it is missing.
         first: the number of found sentences, titles and sections that count.
         first_cells: the number of found cells, list items and table captions that count.
+
+    Returns:
+        A value of None if every item is missing or left out.
 
     Raises:
         ValueError: the lists have different lengths, or an item has no set of evidence or an empty set.
@@ -434,9 +444,9 @@ def feverous_score(
             continue
         places = [(fever_page(page), element) for page, element in given or []]
         cells = [place for place in places if place[1].rstrip("_0123456789") in CELLS]
-        shown = {*cells[:first_cells], *[place for place in places if place not in cells][:first]}
+        counted = {*cells[:first_cells], *[place for place in places if place not in cells][:first]}
         full = any(
-            all((fever_page(page), element) in shown for page, element in alternative) for alternative in alternatives
+            all((fever_page(page), element) in counted for page, element in alternative) for alternative in alternatives
         )
         values.append(None if outcome is None else float(outcome == right and full))
     return mean_score(values, left_out)
@@ -446,8 +456,8 @@ def citation_precision(documents: Sequence[Document | None]) -> Score:
     """The mean over documents of verified citations / all citations, in [0, 1].
 
     A verified citation quotes words of the evidence that it names. The counts are in ``metrics.citations`` of a result
-    document; without this field, the citations in its turns are counted. Documents without citations are left out; None
-    and unfinished documents are missing.
+    document; without this field, the citations in its turns are counted. Documents without citations are left out. An
+    item without a document, or with a document whose status is not ``done``, is missing.
 
     Args:
         documents: a result document for each item; None if there is none.
@@ -470,7 +480,7 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
     """The mean over items of gold ids found / gold ids, in [0, 1].
 
     Args:
-        gold: ids of each item's gold evidence; items without gold evidence are left out, unless they are missing.
+        gold: ids of each item's gold evidence. Items without gold evidence are left out, unless they are missing.
         found: ids of the evidence found for each item; None if the item is missing.
 
     Raises:

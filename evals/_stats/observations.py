@@ -1,4 +1,4 @@
-"""The result of one item in one run, with only the fields that comparisons read, to save memory."""
+"""The result of one item in one run. To save memory, it has only the fields that reports and comparisons read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TURN_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY_FIELDS = ("plaintiff_counsel", "defense_counsel", "overall")
 TURN_FIELDS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY_FIELDS)
 THRESHOLD_SCORES = ("faithfulness", "answer_relevance")
-"""Scores of answers that have a threshold."""
+"""The names of the scores that settings compare with a threshold."""
 LONGEST_DETAIL = 200
 """Maximum number of characters of an error's details."""
 
@@ -64,19 +64,22 @@ class ScoredAnswer(NamedTuple):
 class Observation:
     """One item in one run.
 
+    Without a result document, the fields that are read from it keep their defaults.
+
     Attributes:
         id: the item's id.
-        gold: its right answers.
-        stratum: its class, if its benchmark reports scores by class; else empty.
-        group: a name shared by items that are not independent, such as items on one page; else empty.
+        gold: the item's right answers.
+        stratum: the item's class, if its benchmark reports scores by class; else empty.
+        group: a name shared by items that are not independent, such as items on one page; empty if the item is
+            independent of all others.
         outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
         unmapped: as ``outcome``, but `ABSTAINED` for a trial's INCONCLUSIVE, and `UNUSABLE` if replies could not be
             used.
-        scores: its scores by measure; None if a score is unknown or undefined.
+        scores: the scores of the outcome by measure; None if a score is unknown or undefined.
         evidence_count: the amount of evidence in the debate; None if there is no result document.
         document: the fields of the result document that `measured_fields` returns; None if there is no document.
         answers: the answer of each round, in order.
-        scored: the answers with scores, in order.
+        scored: the answers with scores, in order (`scored_answers`).
         tokens: the tokens of all calls; None if an endpoint did not count the tokens of a call.
         cost: the cost of all paid calls; None if a price or a count is unknown.
         warnings: the number of warnings of each kind.
@@ -119,7 +122,7 @@ class Observation:
         return self.unmapped == UNUSABLE
 
     def figure(self, name: str) -> float | None:
-        """A number of the result document: calls, depth, rounds, seconds, confidence; None if it is missing."""
+        """A number of the result document: calls, depth, rounds, seconds or confidence; None if it is missing."""
         return None if self.document is None else self.document[name]
 
 
@@ -136,7 +139,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         sample: Inspect's ``EvalSample``.
         benchmark: its benchmark.
         cost_of: computes the cost of calls.
-        document: the sample's result document, if there is one.
+        document: the sample's result document; None if there is none.
 
     Raises:
         LookupError, TypeError, ValueError, AttributeError: the sample or its document is not in moot's format.
@@ -177,13 +180,17 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
 
 
 def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
-    """Whether an answer is right by the first measure of its benchmark that needs no model."""
+    """Whether an answer scores 1 by the first measure of its benchmark that needs no model."""
     name = next(name for name in benchmark.metrics if name in COMPUTED)
     return item_score(name, benchmark.task, answer, gold) == 1
 
 
 def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str]:
-    """The kind of an item's error (None if the debate has an outcome), and details of the error or unusable replies."""
+    """The kind of the error that makes an item missing, and details of the error.
+
+    The kind is None if the item has an outcome; the details are then about unusable replies, if any. If the debate
+    ended without an error but the sample failed, the item is missing.
+    """
     error = (document or {}).get("error")
     if document is not None and has_outcome(document) and (error or sample.error is None):
         return None, clean(error["detail"])[:LONGEST_DETAIL] if error else ""
@@ -198,13 +205,13 @@ def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str
 
 
 def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
-    """The numeric scores of a sample; NaN, which Inspect logs for an unscored sample, becomes None."""
+    """The numeric scores of a sample. NaN, which Inspect logs for an unscored sample, and infinity become None."""
     numbers = {name: s.value for name, s in scores.items() if isinstance(s.value, int | float)}
     return {name: float(value) if isfinite(value) else None for name, value in numbers.items()}
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """The fields of a result document that reports read, without texts, evidence, single calls and settings."""
+    """The fields of a result document that reports read, without long texts, evidence, calls and settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
@@ -222,9 +229,10 @@ def measured_fields(document: Document) -> dict[str, Any]:
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """The answers of a debate that have scores with a threshold (`THRESHOLD_SCORES`), with these scores.
 
-    Some answers need not follow from evidence: their writer never searched and was given no evidence, or the task needs
-    reasoning and the answer uses no evidence. If the faithfulness of such an answer is null, it is undefined and left
-    out. For all other answers, null means unknown.
+    Two kinds of answers need not follow from evidence. In the first, the answer's writer never searched in the debate
+    and was shown no evidence for the answer. In the second, the task needs reasoning, and the answer uses no evidence.
+    If the faithfulness of such an answer is None, the score is undefined and left out. For all other answers, a score
+    of None is unknown. An answer without any score left is left out.
     """
     answer_turns = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in answer_turns if turn.get("query") is not None}
@@ -242,7 +250,8 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
     """The majority answer of each round; in a tie, the answer of the earliest speaker.
 
-    Two answers count as the same by `same_answer`, or if an equivalence check of the debate in that round says so.
+    Two answers are the same by `same_answer`, or if the debate itself compared them in that round and found them the
+    same.
     """
     by_round: dict[int, list[str]] = {}
     for turn in document["turns"]:

@@ -1,7 +1,8 @@
-"""Official scores that require evidence: those of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting facts.
+"""Official scores that require evidence.
 
-A system's evidence is the evidence that its verdict cites (`moot.nodes._texts.verdict.verdict_citations`). For
-HotpotQA, it is the sentences that the citations quote, in whole or in part.
+These are the scores of FEVER, FEVEROUS and HoVer, and HotpotQA's scores of supporting facts, alone and joint with the
+answer. A system's evidence is the evidence that its verdict cites (`moot.nodes._texts.verdict.verdict_citations`). For
+HotpotQA, the evidence is the sentences that the citations quote, in whole or in part.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Fact = tuple[str, int]
 
 
 class GoldMatch(NamedTuple):
-    """How well evidence or an answer matches the gold: values in [0, 1]. ``exact`` is 1 if both are equal, else 0."""
+    """How well evidence or an answer matches the gold, in [0, 1]. ``exact`` is 1 if it equals the gold, else 0."""
 
     exact: float
     precision: float
@@ -39,7 +40,7 @@ class GoldMatch(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """2 x precision x recall / (precision + recall); 0 if both are 0."""
+        """2 x precision x recall / (precision + recall); 0 if precision and recall are 0."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
@@ -48,7 +49,7 @@ def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
     """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
 
     Args:
-        found: the sentences that a system cites; if there are none, all three scores are 0.
+        found: the sentences that a system cites; without any, all scores are 0.
         gold: the right sentences; at least one.
     """
     cited, right = set(found), set(gold)
@@ -57,16 +58,19 @@ def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
 
 
 def joint_match(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
-    """HotpotQA's joint scores: the answer's scores times those of the supporting facts."""
+    """HotpotQA's joint scores: each score of the answer times the same score of the supporting facts.
+
+    The joint F1 is computed from the joint precision and recall.
+    """
     return GoldMatch(*(score * other for score, other in zip(answer, facts, strict=True)))
 
 
 def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
-    """The scores of a free-text answer against the nearest right answer, as HotpotQA's script computes them."""
+    """The scores of a free-text answer, as HotpotQA's script computes them, against the right answer nearest to it."""
 
     def match_with(right: str) -> GoldMatch:
-        shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
-        return GoldMatch(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
+        shared, words, gold_words = shared_words(outcome, right, whole=YES_NO)
+        return GoldMatch(exact_match(outcome, right) or 0.0, shared / words, shared / gold_words)
 
     return max((match_with(right) for right in gold), key=lambda match: (match.exact, match.f1))
 
@@ -74,8 +78,8 @@ def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
     """HoVer score of an item (Jiang et al. 2020): 1 for the right label and a right sentence of each page, else 0.
 
-    If a claim needs k pages, only the first k + 1 pages found count, with the first two sentences of each page
-    (hover-nlp.github.io).
+    The pages are those with right sentences. If there are k such pages, only the first k + 1 pages found count, with
+    the first two sentences found on each page (hover-nlp.github.io).
 
     Args:
         gold: the right label.
@@ -96,9 +100,9 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page of a piece of evidence, and the element at the end of its address, as in ``#sentence_3``.
+    """The page's title of a piece of evidence, and the element at the end of its address, as in ``#sentence_3``.
 
-    None if the address does not end in an element.
+    None if the address does not end with an element.
     """
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
@@ -108,7 +112,7 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each cited piece of evidence, in the order of citation.
+    """Each (page, element) of the cited pieces of evidence, once, in the order of citation.
 
     None if no piece of evidence in the document has an address with an element.
     """
@@ -124,12 +128,15 @@ def cited_places(document: Document) -> list[tuple[str, str]] | None:
 def cited_facts(
     document: Document, given: Sequence[Mapping[str, str]], sentence_starts: Sequence[Sequence[int]]
 ) -> list[Fact] | None:
-    """The sentences that the verdict quotes from texts that came with the claim; None if it cites nothing.
+    """The sentences that the verdict quotes from texts that came with the claim.
 
     Args:
         document: a result document.
         given: the texts, each with ``title`` and ``text``.
         sentence_starts: for each text the offsets of its sentences, in code points.
+
+    Returns:
+        None if the verdict cites nothing; [] if it quotes no sentence of these texts.
     """
     citations = verdict_citations(dict(document))
     titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
@@ -145,7 +152,7 @@ def cited_facts(
     return list(facts) if citations else None
 
 
-# --- of one item, and of a run ----------------------------------------------------------------------------------------
+# --- scores of an item and of a run -----------------------------------------------------------------------------------
 
 
 def official_score(
@@ -156,19 +163,20 @@ def official_score(
     gold_evidence: Mapping[str, Any] | None,
     given: Sequence[Mapping[str, str]] = (),
 ) -> tuple[float | None, bool]:
-    """An official score of one item in [0, 1], and whether the verdict could name the evidence that the score requires.
+    """An official score of one item, and whether the verdict could cite the kind of evidence that the score requires.
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.
         outcome: the answer, or `moot.evals._stats.outcomes.ABSTAINED`.
-        gold: the right answers.
+        gold: the right answers; only HotpotQA's scores read more than the first.
         document: the result document.
         gold_evidence: the item's field `moot.evals._benchmarks.records.Item.gold_evidence`.
         given: the texts that came with the claim.
 
     Returns:
-        The score; None if the benchmark's file does not say which evidence is right. The second value is whether any
-        evidence has an address with page and element or, for HotpotQA's scores, whether the verdict cites anything.
+        First, the score in [0, 1]; None if the benchmark's file does not say which evidence is right. Second, for
+        `PAGE_MEASURES`, whether the address of any evidence ends with an element; for `FACT_MEASURES`, whether the
+        score is known and the verdict cites anything.
     """
     known = gold_evidence or {}
     sets = known.get("sets") or []
@@ -193,7 +201,7 @@ def official_score(
 
 
 def why_not_computable(measure: str, observations: Sequence[Observation]) -> str:
-    """The reason why a run has no official score; empty if it has the score, or if no item has an outcome.
+    """The reason why an official score of a run cannot be computed; empty if it can, or if no item has an outcome.
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.
@@ -205,21 +213,25 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
     if not any(measure in observation.scores for observation in answered):
         return "the log contains no such score; `inspect score` adds it"
     if unknown := sum(observation.scores.get(measure) is None for observation in answered):
-        return f"the benchmark's file does not say which sentences are right for {unknown} items"
+        return f"the benchmark's file does not say which evidence is right for {unknown} items"
     if any(measure not in observation.uncitable_measures for observation in answered):
         return ""
     if measure in FACT_MEASURES:
         return "no verdict cites any evidence"
-    return "no evidence has an address with its page and sentence, ending as in #sentence_3"
+    return "no evidence has an address that ends with an element of its page, such as #sentence_3"
 
 
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """Set official scores that cannot be computed for a run to None.
+    """Replaces each official score that cannot be computed for a run by None.
+
+    Args:
+        observations: the observations of the run's items.
+        measures: the measures of the run's benchmark.
 
     Returns:
-        The run's observations, and notes about the reasons.
+        The run's observations, and a note for each reason (`why_not_computable`).
     """
     reason_by_measure = {
         name: reason

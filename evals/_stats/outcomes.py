@@ -1,10 +1,10 @@
 """Outcomes of the items of a run, and scores that report how many items they cover.
 
-The outcome of an item is the system's answer; `ABSTAINED` if the debate ended without an answer; None if the run
-failed on the item. The cause of a failure decides how it counts. If an endpoint or a network failed, or a quota, a
-ceiling or a setting stopped the debate, the item is missing data. It is not a wrong answer, and every score reports the
-number of such items. If replies cannot be used even after a retry, that is the system's own fault: there is no answer,
-which is wrong under every policy for abstentions (`UNUSABLE`).
+The outcome of an item is the system's answer; `ABSTAINED` if the debate ended without an answer; None if the debate
+failed or did not end. But the cause of a failure decides how it counts. If an endpoint or a network failed, or a quota,
+a ceiling or a setting stopped the debate, the item is missing data. It is not a wrong answer, and every score reports
+the number of such items. If replies cannot be used even after a retry, that is the system's own fault. The item then
+has no answer, and counts as wrong under every policy for abstentions (see `UNUSABLE`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Score:
     Attributes:
         value: the figure; None if it is undefined, for example if no item counts.
         n: the number of items that count.
-        missing: the number of items whose outcome is unknown because the run failed on them.
+        missing: the number of items whose outcome or value is unknown.
         left_out: the number of items that have an outcome, but do not count in this figure (for example abstentions
             that a policy leaves out).
     """
@@ -63,12 +63,15 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
         values: the value of each item; None if the item is missing.
         left_out: the number of items that have an outcome, but no value.
 
+    Returns:
+        A value of None if every item is missing or left out.
+
     Raises:
         ValueError: a value is not finite.
     """
     known = [float(value) for value in values if value is not None]
     if not all(map(isfinite, known)):
-        raise ValueError("an unknown value must be None, not NaN")
+        raise ValueError("values must be finite; an unknown value must be None")
     return Score(average(known), len(known), len(values) - len(known), left_out)
 
 
@@ -100,7 +103,7 @@ def has_outcome(document: Document) -> bool:
 
 
 def is_model_fault(document: Document) -> bool:
-    """Whether a debate failed only because replies of its models could not be used, and no turn failed otherwise."""
+    """Whether a debate's error is that its models' replies could not be used, and no turn failed for another reason."""
     error, turns = document.get("error"), document.get("turns") or ()
     complete = all(turn.get("outcome") != "failed" for turn in turns)
     return error is not None and error["kind"] in OWN_FAULTS and complete
@@ -116,8 +119,8 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
         correct: for each run whether each item was right, in the same order; None if the item is missing.
 
     Returns:
-        For each item: True if any run was right; else None if the item is missing in a run, which could have been
-        right; else False. `mean_score` computes the share.
+        For each item: True if any run was right. If no run was right: None if the item is missing in a run, because
+        that run could have been right; otherwise False. `mean_score` computes the share.
 
     Raises:
         ValueError: there is no run, or the runs have different lengths.
@@ -128,17 +131,17 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
 def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, str], bool] = eq) -> list[str | None]:
     """Majority-of-runs: for each item the answer that most runs gave; in a tie, the answer that came first.
 
-    Abstentions are not votes, as in debates: an item abstains only if no run answered.
+    As in debates, an abstention is not a vote. Each answer joins a group of equal answers: it must be the same as the
+    group's first answer, and must not surely differ (`surely_differ`) from any answer in the group.
 
     Args:
         runs: for each run the outcome of each item, in the same order.
-        same: returns whether two answers are the same. An answer joins a group if it is the same as the group's first
-            answer, and does not surely differ (`surely_differ`) from any answer in the group.
+        same: returns whether two answers are the same.
 
     Returns:
-        For each item: the majority answer in its earliest wording, `ABSTAINED`, or None if missing runs could change
-        the result. For example, if one of three runs is missing, two equal answers decide, but two different answers do
-        not.
+        For each item: the majority answer in its earliest wording; `ABSTAINED` if all runs abstained; None if the
+        missing runs could give another answer as many votes. For example, if one of three runs is missing, two equal
+        answers decide, but two different answers do not.
 
     Raises:
         ValueError: there is no run, or the runs have different lengths.

@@ -1,4 +1,4 @@
-"""Measures of PROClaim's trials besides their verdicts, from result documents (PROClaim, 4.2, 4.7, app. O).
+"""Measures of judges, counsel and rounds in PROClaim's trials, from result documents (PROClaim, 4.2, 4.7, app. O).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
 count with the data that they have: a trial that failed before the panel has no verdicts, but may have turns and rounds.
@@ -43,7 +43,7 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
     Returns:
         The names of all judges, sorted by length and then alphabetically, so that judge-2 comes before judge-10; and a
         row for each document with each judge's verdict, in the order of the names. A verdict is None if the judge gave
-        no readable verdict or was not asked. Documents without a panel have a row of None.
+        no readable verdict or was not asked. If a document has no panel, all values of its row are None.
     """
     given = [
         {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
@@ -64,8 +64,8 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
         second: the other judge's verdicts, of the same cases in the same order.
 
     Returns:
-        None if kappa is undefined: no case has both verdicts, or agreement by chance is 1 because both judges always
-        give the same verdict.
+        None if kappa is undefined: no case has both verdicts, or agreement by chance is 1 because the same verdict was
+        given in all cases.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -80,7 +80,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
-    """`cohen_kappa` of each pair of judges, over documents with both verdicts (PROClaim, 4.1); {} for a single judge.
+    """`cohen_kappa` of each pair of judges, over documents with both verdicts (PROClaim, 4.1); {} without a pair.
 
     Args:
         documents: result documents of trials.
@@ -94,7 +94,7 @@ def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float |
 
 
 def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
-    """The mean of the known `cohen_kappas` (PROClaim, table 3); None if none is known.
+    """The mean of the known `cohen_kappas` (PROClaim, table 3); None if no kappa is known.
 
     Args:
         documents: result documents of trials.
@@ -134,7 +134,8 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
 def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
     """`fleiss_kappa` of the panels: PROClaim's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
 
-    A panel counts only if it has a verdict from every judge that appears in any of the documents.
+    A panel counts only if it has a verdict from every judge that appears in any of the documents. None if kappa is
+    undefined, also if all verdicts of all panels are the same.
 
     Args:
         documents: result documents of trials.
@@ -146,7 +147,7 @@ def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
-    """The shares of unanimous and of split panels (PROClaim, table 3), of those that `panel_fleiss_kappa` counts.
+    """The shares of unanimous and of split panels (PROClaim, table 3), among those that `panel_fleiss_kappa` counts.
 
     Args:
         documents: result documents of trials.
@@ -196,8 +197,9 @@ CONCESSIONS = (
 )
 """Patterns of phrases with which a speaker of either side concedes a point; the list is ours.
 
-The phrases are in the first person or about the other side. "The defense is right" is not in the list, because only one
-side concedes by it. "Granted" and "admittedly" are not in the list, because they begin many counterarguments.
+Most phrases are in the first person or about the other side. "The defense is right" is not in the list, because it is a
+concession only if the plaintiff's counsel says it. "Granted" and "admittedly" are not in the list, because they begin
+many counterarguments.
 """
 _CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
 _NEGATION_OR_CONDITION = re.compile(
@@ -245,9 +247,10 @@ def _count_words(text: str) -> int:
 
 
 def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
-    """Each counsel's `concessions` per 1,000 words of all its arguments (PROClaim, app. O.2, with three markers).
+    """Each counsel's `concessions` per 1,000 words of all its arguments.
 
-    A turn without an argument adds no words. The rate is None if a counsel wrote no words.
+    PROClaim counts only three markers (app. O.2). A turn without an argument adds no words. The rate is None if a
+    counsel wrote no words.
 
     Args:
         documents: result documents of trials.
@@ -266,7 +269,7 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """The values of one debate of a trial, one for each round; [] if the debate was not held."""
+    """The values of a key in one debate of a trial, one for each round; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
@@ -305,15 +308,15 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
     """The instability of a trajectory: the population standard deviation of its `changes`, in the values' unit.
 
     The formula is ours. PROClaim (4.2, app. P) finds that reflection scores of wrong predictions oscillate, but defines
-    no measure of oscillation. Ours is 0 if the values are constant or change by the same amount in each round, and
-    about d if they go up and down by d. The standard deviation of the values themselves could not distinguish a trend
-    from an oscillation.
+    no measure of oscillation. This measure is 0 if the values are constant or change by the same amount in each round.
+    It is about d if the values go up and down by d. The standard deviation of the values themselves could not
+    distinguish a trend from an oscillation.
 
     Args:
         trajectory: a value for each round, as from `reflection_trajectory`; None if the value is unknown.
 
     Returns:
-        None unless three rounds in a row have known values, and so two successive changes are known.
+        None unless three rounds in a row have known values, because two successive changes are needed.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None
@@ -330,7 +333,7 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
         phase: the trial's primary debate, or the debate with switched sides.
 
     Returns:
-        The mean for each round, over the debates that retrieved evidence in it; None if no debate did.
+        The mean for each round over the debates that retrieved evidence in this round; None if no debate retrieved any.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

@@ -1,9 +1,9 @@
 """The number of items needed to distinguish two systems, computed before the systems run.
 
 In a paired design, both systems answer the same items, and the exact McNemar test compares them. In a design of two
-samples, each system has its own items, and the test of two proportions compares them. A paired design has more power if
-both systems are right on mostly the same items: its power depends on the share of discordant items, on which only one
-system is right. Tests are two-sided.
+samples, each system has its own items, and the test of two proportions compares them. The power of a paired design
+depends on the share of discordant items, on which only one system is right. It is higher if there are fewer of them.
+Tests are two-sided.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLACK = 1e-9
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """Shares of discordant items for two accuracies: the minimum, the share if errors are independent, the maximum.
+    """Shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the maximum.
 
     Raises:
         ValueError: an accuracy is outside [0, 1].
@@ -43,8 +43,8 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
         second: the other system's accuracy.
         n: the number of items; for two samples, the number of each system's items.
         discordant: the share of items on which only one system is right. If given, the design is paired, and the power
-            is that of the exact McNemar test, averaged over the possible numbers of discordant items. None: the design
-            is two samples, and the power is that of the z-test, by statsmodels.
+            is that of the exact McNemar test, averaged over the possible numbers of discordant items. If None, each
+            system has its own sample, and the power is that of the z-test, by statsmodels.
         alpha: the level of significance.
 
     Raises:
@@ -73,9 +73,9 @@ def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> flo
     spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
-    fewest: Any = binom.ppf(alpha / 2, counts, 0.5)
-    fewest = np.where(2 * binom.cdf(fewest, counts, 0.5) <= alpha, fewest, fewest - 1)
-    significant = binom.cdf(fewest, counts, share) + binom.sf(counts - fewest - 1, counts, share)
+    critical: Any = binom.ppf(alpha / 2, counts, 0.5)  # so few items or fewer for one system are significant
+    critical = np.where(2 * binom.cdf(critical, counts, 0.5) <= alpha, critical, critical - 1)
+    significant = binom.cdf(critical, counts, share) + binom.sf(counts - critical - 1, counts, share)
     return float(min(1.0, (binom.pmf(counts, n, discordant) * significant).sum()))
 
 
@@ -84,8 +84,8 @@ def items_needed(
 ) -> int | None:
     """The number of items (of each system, for two samples) with which `power` reaches a target.
 
-    One item fewer does not reach the target. But the power of an exact test does not rise monotonically, so some
-    smaller numbers of items may also reach it.
+    One item fewer does not reach the target. But the power of an exact test does not rise monotonically, so even
+    smaller numbers of items may reach the target.
 
     Args:
         first: one system's accuracy.
@@ -95,14 +95,15 @@ def items_needed(
         alpha: the level of significance.
 
     Returns:
-        None if the accuracies are equal, or if no power of 2 up to `MOST_ITEMS` reaches the target.
+        None if the accuracies are equal, or if none of the numbers 1, 2, 4, 8, ... up to `MOST_ITEMS` reaches the
+        target.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
         ValueError: as `power`, or the target is not between alpha and 1.
     """
     if not alpha < target < 1:
-        raise ValueError("the power must be between alpha and 1")
+        raise ValueError("the required power must be between alpha and 1")
     upper = 1
     while power(first, second, upper, discordant, alpha) < target:
         upper *= 2
@@ -131,14 +132,15 @@ def minimum_detectable_effect(
         alpha: the level of significance.
 
     Returns:
-        None if n items do not have this power even for the largest possible gain.
+        None if a test of n items does not have this power even for the largest possible gain, or if no gain is
+        possible.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: as `items_needed`.
+        ValueError: as `items_needed`. If no gain is possible, only the target is checked.
     """
     if not alpha < target < 1:
-        raise ValueError("the power must be between alpha and 1")
+        raise ValueError("the required power must be between alpha and 1")
     room = 1 - accuracy
     largest = room if discordant is None else min(room, discordant, 2 * room - discordant)
 
@@ -154,9 +156,9 @@ def minimum_detectable_effect(
 class Design:
     """A design, with results for two accuracies and n items.
 
-    ``discordant``: the share of discordant items; None for two samples. ``power``: the power of n items.
-    ``items_needed``: the number of items that reach the required power. ``detectable``: the smallest difference for
-    which n items have the required power.
+    ``discordant``: the share of discordant items; None for two samples. ``power``: the power of a test of n items.
+    ``items_needed``: the result of `items_needed`. ``detectable``: the smallest gain over the second accuracy
+    (`minimum_detectable_effect`).
     """
 
     name: str
@@ -173,10 +175,10 @@ class Separation:
     Attributes:
         difference: the first accuracy minus the second.
         n: the number of items.
-        smallest_p: the smallest p of the exact McNemar test that these accuracies allow on n items, which occurs if the
-            better system is right on all discordant items.
-        separable: whether that p is significant; if not, this test of n items with these accuracies is never
-            significant.
+        smallest_p: the smallest p-value of the exact McNemar test that these accuracies allow on n items. It occurs if
+            the better system is right on all discordant items.
+        separable: whether the smallest p-value is significant; if not, this test of n items with these accuracies is
+            never significant.
         designs: two samples; then paired designs with the fewest discordant items, with independent errors, and with
             the most discordant items; then, if a share of discordant items is given, a paired design with this share.
     """
@@ -196,7 +198,7 @@ def separation(
     target: float = POWER,
     alpha: float = ALPHA,
 ) -> Separation:
-    """Whether n items can distinguish two systems' accuracies, in every design.
+    """Whether n items can distinguish two systems' accuracies, in each of several designs (`Separation.designs`).
 
     Args:
         first: one system's accuracy, measured on n items or expected.

@@ -17,8 +17,10 @@ from moot.evals._stats.measures import load_extra
 Array = Any
 """A numpy array."""
 Statistic = Callable[[Array], Array]
-"""Computes the figure of each resample: takes an array of shape (resamples, items), and returns an array of shape
-(resamples,), NaN if the figure is undefined."""
+"""Computes the figure of each resample.
+
+It takes an array of shape (resamples, items), and returns an array of shape (resamples,). An undefined figure is NaN.
+"""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -28,8 +30,11 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if all items are in one group."""
 FLIPS = 9999
-"""Maximum number of sign flips in a permutation test. If more flips are possible, this number is drawn at random; else
-the test uses all flips and is exact."""
+"""Maximum number of sign patterns in a permutation test.
+
+If more patterns are possible, this number of patterns is drawn at random. Otherwise the test uses all patterns and is
+exact.
+"""
 
 DIGITS = 12
 """Number of decimals to which means of differences are rounded, so that values that differ only by errors of
@@ -43,12 +48,12 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all known items. If the figure is undefined, the value and the ends are None.
-        low: the lower end.
-        high: the upper end.
+        value: the figure of all known items; None if the figure is undefined.
+        low: the lower end; None if the value is None or there is no interval.
+        high: the upper end; None if ``low`` is None.
         n: the number of known items.
         missing: the number of unknown items.
-        undefined: the number of resamples in which the figure is undefined, which do not count for the ends.
+        undefined: the number of resamples in which the figure is undefined. The ends are computed without them.
         reason: why the value or the ends are None; empty if none of them is None, or if the reason is not stated.
     """
 
@@ -71,8 +76,8 @@ def bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over items (Efron 1979).
 
-    For a share of few items, or a share near 0 or 1, use `wilson`: the bootstrap's interval is too narrow, and has no
-    width if all items have the same value.
+    For a share of few items, or a share near 0 or 1, use `wilson` instead of the bootstrap. The bootstrap's interval is
+    then too narrow, and has no width if all items have the same value.
 
     Args:
         items: a number for each item; None if the item is missing.
@@ -82,7 +87,8 @@ def bootstrap(
         seed: the seed of the generator (numpy's PCG64); the same seed gives the same interval.
 
     Returns:
-        An interval without a value if every item is missing or the figure is undefined.
+        An interval without a value if every item is missing or the figure is undefined. It has a value but no ends if
+        the figure is undefined in every resample.
 
     Raises:
         ValueError: the confidence is not between 0 and 1, or ``resamples`` is less than 1.
@@ -113,7 +119,8 @@ def stratified_bootstrap(
         seed: as for `bootstrap`.
 
     Returns:
-        An interval without a value if there is no sample, a sample is empty, or the figure is undefined.
+        An interval without a value if there is no sample, a sample is empty, or the figure is undefined. It has a value
+        but no ends if the figure is undefined in every resample.
 
     Raises:
         ValueError: as `bootstrap`.
@@ -149,7 +156,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
     Args:
         correct: whether each item is right; None if the item is missing.
-        confidence: the confidence of the interval.
+        confidence: the confidence level of the interval, such as 0.95.
 
     Returns:
         An interval without a value if every item is missing.
@@ -182,7 +189,7 @@ class PairedTest:
         p: the p-value; 1 if no item differs. None if no item is known for both systems, or if there are several items
             and all are in one group.
         n: the number of items that are known for both systems.
-        missing: the number of other items.
+        missing: the number of all other items.
         name: the name of the test.
         groups: the number of groups of the n items; equal to n if each item is its own group.
         reason: why there is no p-value; empty if there is one.
@@ -204,9 +211,10 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
     Args:
         first: whether the first system is right on each item; None if the item is missing.
         second: the same for the second system.
-        exact: True: the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2, which is valid
-            for any number of discordant items (`power` computes its power). False: the chi-square test with Edwards'
-            continuity correction, for comparison with papers; it is an approximation for at least 25 discordant items.
+        exact: whether to use the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2. This
+            test is valid for any number of discordant items, and `power` computes its power. If False, the test is the
+            chi-square test with Edwards' continuity correction, for comparison with papers. It is an approximation for
+            at least 25 discordant items.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -234,15 +242,16 @@ def sign_flips(
 ) -> PairedTest:
     """Test whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
 
-    Under the null hypothesis each item's difference is equally likely to be positive or negative. For values 0 and 1
-    this is McNemar's exact test. Items of a group need not be independent: their differences change sign together
-    (Winkler et al. 2015, whole-block exchangeability), so the p-value with G groups is at least 2 / 2^G.
+    Under the null hypothesis each item's difference is equally likely to be positive or negative. If all values are 0
+    or 1, each item is its own group, and all sign patterns are used, this is McNemar's exact test. Items of a group
+    need not be independent: their differences change sign together (Winkler et al. 2015, whole-block exchangeability).
+    So the p-value with G groups is at least 2 / 2^G.
 
     Args:
         first: the first system's value of each item, such as its mean over runs; None if the item is missing.
         second: the second system's values.
         groups: the group of each item; by default each item is its own group.
-        seed: the seed of the generator that draws sign flips, if more than `FLIPS` are possible.
+        seed: the seed of the generator that draws sign patterns, if more than `FLIPS` patterns are possible.
 
     Raises:
         UserError: scipy is not installed.
@@ -300,5 +309,5 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     order = np.argsort(known)  # not by statsmodels, whose function runs the garbage collector in each call
     adjusted = np.empty(len(known))
     adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(known)[order] * np.arange(len(known), 0, -1)))
-    left = iter(adjusted.tolist())
-    return [None if p is None else next(left) for p in p_values]
+    remaining = iter(adjusted.tolist())
+    return [None if p is None else next(remaining) for p in p_values]

@@ -5,14 +5,16 @@ negotiate the evidence:
     search with the claim, with every premise and with both queries
     each side challenges the other side's evidence
     weigh every piece: it is admitted, disputed or discarded
-debate, and at the same time hold a second debate in which the two counsel switch sides; in every round of each debate:
-    each side that still searches states a gap; a query is formulated and refined; new evidence joins the record
+hold two debates at the same time; in the second one, the two counsel switch sides
+in every round of each debate:
+    each side that still searches names the evidence that it lacks, and searches; new evidence joins the record
     the plaintiff argues, then the defense
-    each side may ask for an expert, whom the court may hear
-    each side reflects, the critic scores both, and the court closes the debate or continues
-until reflections or searches bring nothing new, the critic or the court ends the debate, or the rounds are used up
+    each side may ask for an expert; the court decides whether to hear the expert
+    each side reflects on its case, the critic scores both sides, and the court may close the debate
+a debate ends if reflections or searches bring nothing new, if the critic or the court says so, or after its last round
 analyse how consistently the counsel argued, then let every judge of a panel read the whole record
-decide by majority; the confidence comes from votes, the judges' scores, consistency and the winner's reflection
+decide by the judges' majority; compute the confidence from their votes and scores, the counsel's consistency and the
+    winner's last reflection
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from moot.nodes._trial.panel import check_trial_task, decide_node
 
 
 class ProclaimSettings(TrialSettings):
-    """Settings of PROClaim. The defaults are the paper's."""
+    """Settings of PROClaim."""
 
 
 def negotiate(state: DebateState) -> Next:
@@ -37,18 +39,18 @@ def negotiate(state: DebateState) -> Next:
 
 
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
-    """Starts the primary debate and, with `role_switch`, the switched debate in parallel: neither needs the other."""
+    """Starts the primary debate and, with `role_switch`, the switched debate in parallel."""
     debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
     return to_debates(state, debates)
 
 
 def deliberate(state: DebateState) -> Next:
-    """Routes to the panel after the debates."""
+    """Routes to the panel of judges."""
     return "panel"
 
 
 def decide(state: DebateState) -> Next:
-    """Routes to the count of the judges' verdicts."""
+    """Routes to the decision by the judges' verdicts."""
     return "decide"
 
 

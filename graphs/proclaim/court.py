@@ -40,33 +40,38 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
     """Starts the next round, or ends the debate if it has a stop reason.
 
-    A round begins with the searches of the sides that still search; if neither does, with the plaintiff's argument.
+    A round begins with the searches of the sides that still search. Without searches, it begins with the plaintiff's
+    argument.
     """
     if state.get("stop_reason"):
         return END
     searching = settings.searches_in_debates and still_searching(state)
-    return to_discovery("discovery", state, settings) if searching else plaintiff_first(state)
+    return to_discovery("discovery", state, settings) if searching else to_plaintiff(state)
 
 
-def plaintiff_first(state: TrialState) -> Next:
+def to_plaintiff(state: TrialState) -> Next:
     """Routes to the plaintiff, who argues from the current record."""
     return to_argument("argue", state, "plaintiff")
 
 
-def route_after_plaintiff(state: TrialState) -> Next:
+def after_argument(state: TrialState) -> Next:
     """Routes to the defense after the plaintiff's argument, and to the requests for experts after both arguments."""
     spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_expert_requests("expert_witness", state)
 
 
-def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the critic and, in parallel, the sides' reflections (if on) and the court (if it may close the debate)."""
+def to_evaluation(state: TrialState, settings: TrialSettings) -> Next:
+    """Starts the evaluation of the round: the critic, the reflections and the court, in parallel.
+
+    Only sides that have argued reflect, and only with the setting ``self_reflection``. The court is left out if it may
+    not close the debate.
+    """
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
 
 def court_graph(kind: type[TrialSettings], name: str) -> Graph:
-    """The graph of one debate in court, from the admitted evidence to the stop reason.
+    """The graph of one debate in court: rounds until there is a stop reason.
 
     Args:
         kind: the settings class of the parent graph.
@@ -85,10 +90,10 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
     court.add_node("human_remark", human_review_node("remark"))
     court.add_conditional_edges(START, next_round, ["discovery", "argue", END])
     court.add_edge("discovery", "admit_discoveries")
-    court.add_conditional_edges("admit_discoveries", plaintiff_first, ["argue", END])
-    court.add_conditional_edges("argue", route_after_plaintiff, ["argue", "expert_witness", END])
+    court.add_conditional_edges("admit_discoveries", to_plaintiff, ["argue", END])
+    court.add_conditional_edges("argue", after_argument, ["argue", "expert_witness", END])
     court.add_edge("expert_witness", "gather_testimony")
-    court.add_conditional_edges("gather_testimony", look_back, ["reflect", "critique", "court", END])
+    court.add_conditional_edges("gather_testimony", to_evaluation, ["reflect", "critique", "court", END])
     court.add_edge("reflect", "close_round")
     court.add_edge("critique", "close_round")
     court.add_edge("court", "close_round")
@@ -120,12 +125,12 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
 
 
 def route_expert_request(state: TrialState) -> str:
-    """Routes to the court's ruling if the side asks for an expert, else to the end."""
+    """Routes to the court's ruling if the side requests an expert, else to the end of the subgraph."""
     return "rule_on_expert" if own_turn(state).get("needed") else END
 
 
 def route_testimony(state: TrialState) -> str:
-    """Routes to the testimony if the court admits the expert, else to the end."""
+    """Routes to the testimony if the court admits the expert, else to the end of the subgraph."""
     return "testify" if any(turn.get("granted") for turn in state["turns"]) else END
 
 

@@ -1,6 +1,4 @@
-"""The steps before the debates of a trial: search, challenges and admission of evidence (PROClaim, sections 2.1 to
-2.3).
-"""
+"""The steps before the debates of a trial: search, challenges and admission (PROClaim, sections 2.1 to 2.3)."""
 
 from __future__ import annotations
 
@@ -30,29 +28,32 @@ from moot.nodes._trial.negotiation import (
 
 
 def begin(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the premises, the queries and a first search in parallel; without sources, only the premises."""
+    """Starts the steps for premises, queries and a first search in parallel; without sources, only for premises."""
     if not settings.sources:
         return "premises"
     return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
 
 
-def before_search(state: TrialState, settings: TrialSettings) -> Next:
-    """Routes to the review of the queries, or to the review of the given evidence if there are no sources."""
+def to_review(state: TrialState, settings: TrialSettings) -> Next:
+    """Routes to the review of the queries; without sources, to the review of the texts given with the claim."""
     return "review_queries" if settings.sources else "review_evidence"
 
 
 def search(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the searches for every premise and with each side's query."""
+    """Starts the searches for the premises, up to `max_premises`, and with each side's query.
+
+    Without premises and queries, it routes to the review of the evidence.
+    """
     return to_pools("retrieve", state, settings) or "review_evidence"
 
 
 def challenge(state: TrialState) -> Next:
-    """Starts the challenges, in which each side challenges the other side's evidence and the given evidence."""
+    """Makes each side challenge the other side's evidence and the given texts; without any, routes to the next step."""
     return to_challengers("challenge", state) or "gather_challenges"
 
 
 def weigh(state: TrialState) -> Next:
-    """Sends every piece of evidence to the arbiter, who weighs it."""
+    """Sends every piece of evidence to the arbiter, who weighs it; without evidence, routes to the ruling."""
     return to_arbiter("weigh_exhibit", state) or "rule"
 
 
@@ -81,7 +82,7 @@ def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any,
     graph.add_edge("stance_queries", "gather_queries")
     graph.add_edge("seed_retrieval", "gather_queries")
     graph.add_edge("gather_queries", "review_premises")
-    graph.add_conditional_edges("review_premises", before_search, ["review_queries", "review_evidence"])
+    graph.add_conditional_edges("review_premises", to_review, ["review_queries", "review_evidence"])
     graph.add_conditional_edges("review_queries", search, ["retrieve", "review_evidence", END])
     graph.add_edge("retrieve", "review_evidence")
     graph.add_edge("review_evidence", "disclose")

@@ -15,13 +15,13 @@ from moot.nodes._trial.panel import analyse_node, compile_record_node, judge_rec
 
 
 def begin(state: TrialState) -> Next:
-    """Routes to the analysis of consistency if both counsel argued with switched sides, else to ``compile_record``.
+    """Routes to the analysis of consistency if both sides spoke in the switched debate, else to ``compile_record``.
 
-    There is only one analysis, even if a person asks the panel to decide again.
+    The analysis is made only once, even if a person asks the panel to decide again.
     """
-    heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
+    sides = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
     analysed = any(turn["step"] == "analyse" for turn in state["turns"])
-    return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
+    return "analyse_consistency" if len(sides) == 2 and not analysed else "compile_record"
 
 
 def judge(state: TrialState, settings: TrialSettings) -> Next:

@@ -1,1 +1,1 @@
-"""Finds the checkable claims of a text, and rewrites each so that it can be understood without the text."""
+"""Finds the claims of a text, rates them, and rewrites each so that it can be understood without the text."""

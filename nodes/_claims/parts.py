@@ -17,17 +17,17 @@ from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
 
 
-def first_call(
+def plan_call(
     speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
 ) -> PlannedCall:
-    """The first call of a step, estimated before the part starts.
+    """The planned call of a step, with its size as estimated before the part starts.
 
     Args:
         speaker: the speaker that makes the call.
         prompt: the prompt's name.
         values: the values of its placeholders.
         reply: the schema of the reply.
-        quotes: maximum number of tokens of the quotes that the prompt will have, but ``values`` do not have yet.
+        quotes: maximum number of tokens of the quotes that the prompt will contain, but that are not in ``values`` yet.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
@@ -37,7 +37,7 @@ def first_call(
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
     """Reserves the cost of a part's steps, and returns the part's ceilings.
 
-    Waits while other running parts may still release budget.
+    If too little budget is left, it waits as long as other parts run, because they may release some.
 
     Args:
         run: the context of the part's first step.
@@ -47,27 +47,27 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> C
     Raises:
         BudgetExhausted: the ceilings leave too little for these calls, and no other part runs.
     """
-    own, whole = Ceilings(parent=run.ceilings), run.ceilings
-    budget: dict[str, Any] = {"prices": whole.prices, "kept": [asdict(call) for call in calls]}
-    before = whole.refused
+    of_part, of_run = Ceilings(parent=run.ceilings), run.ceilings
+    budget: dict[str, Any] = {"prices": of_run.prices, "kept": [asdict(call) for call in calls]}
+    was_refused = of_run.refused
     while True:
         try:
-            await own.begin(budget)
+            await of_part.begin(budget)
         except BudgetExhausted:
-            own.end()
+            of_part.end()
             if not run.session.parts:
                 raise
-            whole.refused = before
-            await whole.wait_for_change()
+            of_run.refused = was_refused
+            await of_run.wait_for_change()
         else:
-            run.session.parts[part] = own
-            return own
+            run.session.parts[part] = of_part
+            return of_part
 
 
 def end_part(run: NodeContext, part: int) -> None:
-    """Ends a part: releases its unused budget for other parts."""
-    if own := run.session.parts.pop(part, None):
-        own.end()
+    """Ends a part: releases its unused budget for other parts. A part without ceilings of its own is ignored."""
+    if ceilings := run.session.parts.pop(part, None):
+        ceilings.end()
 
 
 def ceilings_of(run: NodeContext, part: int) -> Ceilings:

@@ -1,4 +1,4 @@
-"""Places of claims in a text, words of claims that the text does not contain, and scores of check-worthiness."""
+"""Parts of a text, places of claims in it, words of claims that it does not support, and scores of claims."""
 
 from __future__ import annotations
 
@@ -16,28 +16,39 @@ from moot.retrievers._excerpts import sentences
 WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern})[^\W\d_])+(?:['’](?!s\b)[^\W\d_]+)*")
 """A figure, a letter of a script without spaces, or a word; the s of a genitive is not part of the word."""
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
+"""A separator of thousands."""
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
+"""A paragraph: it ends before an empty line."""
 LEAST_SENTENCE_WORDS = 4
 """Minimum number of words of the sentences that `sentences_in` returns."""
-GRAMMAR_LETTERS = 3
+SHORT_WORD_LETTERS = 3
 """Words of at most this many letters, except names, are not checked: in any language most are function words.
 
-`months` leaves out names that are so short (except those of May); `_is_lengthened` ignores words shorter than this.
+`months` leaves out such short names of months, except those of May. `_is_lengthened` accepts a word with this many
+letters as the shorter form, but no shorter word.
 """
 FEWEST_STEM_LETTERS = 4
-"""Minimum number of letters at the beginning that two forms of one word must share."""
+"""Minimum number of letters at the beginning that two forms of one word must share.
+
+A form and the same form with an ending may share fewer (`_is_lengthened`).
+"""
 MOST_ENDING_LETTERS = 3
-"""Maximum length of an ending; a repeated last letter before the ending, as in "letting", does not count."""
-SMALL_WORDS = """
+"""Maximum length of an ending for `_is_lengthened`.
+
+A letter that is repeated before the ending, as in "letting", does not count.
+"""
+ENGLISH_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
 further had has have having he her his how if in into is it its later least less many may might more most much must
 neither never no nor not of on once one only or other over per shall she should since so some such than that the their
 them then there these they this those through to toward towards under until up upon was were when where whether which
 while who whom whose will with within without would"""
-GRAMMAR = frozenset(SMALL_WORDS.split())
+FUNCTION_WORDS = frozenset(ENGLISH_WORDS.split())
+"""English function words; the words of a claim are not checked if they are among them."""
 MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = MONTH_NAMES.split()
+"""The months' keys in the data of dateparser."""
 LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
 LANGUAGES = LANGUAGE_CODES.split()
 """The languages whose names of months are known."""
@@ -47,30 +58,30 @@ WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 MOST_WORDS_TO_MONTH = 6
 """Maximum distance between a day and its month, in words: neighbours have distance 1."""
 NEAR_YEARS = 2
-"""A year counts as computed from the text's date if it differs from the date's year by at most this."""
+"""Maximum difference between the year of the text's date and a year that counts as computed from this date."""
 
 
 def score_of(ratings: Ratings) -> float:
     """The check-worthiness of a claim, from 0 to 1.
 
-    It is 0 if ``checkable`` or ``public_interest`` is 0. Else it is half the weighted mean of the ratings;
-    ``checkable`` has weight 2, the others weight 1.
+    If ``checkable`` or ``public_interest`` is 0, it is 0. Otherwise it is half the weighted mean of the ratings:
+    ``checkable`` has weight 2, each other rating has weight 1.
 
     Args:
-        ratings: each 0, 1 or 2.
+        ratings: the ratings of the claim, each 0, 1 or 2.
     """
     if not ratings["checkable"] or not ratings["public_interest"]:
         return 0.0
     return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
 
 
-def words_in(text: str) -> int:
+def count_words(text: str) -> int:
     """The number of words of a text; each letter of a script without spaces counts as a word."""
     return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
 
 
 def parts_of(text: str, most: int) -> list[Span]:
-    """Divides a text into parts of at most ``most`` words; only a part of a single sentence may have more.
+    """Divides a text into parts of at most ``most`` words; only a part with a single sentence may have more.
 
     Args:
         text: the text.
@@ -78,12 +89,12 @@ def parts_of(text: str, most: int) -> list[Span]:
     """
     units: list[tuple[int, int]] = []
     for found in PARAGRAPH.finditer(text):
-        inner = sentences(found[0]) if words_in(found[0]) > most // 4 else [(0, len(found[0]))]
+        inner = sentences(found[0]) if count_words(found[0]) > most // 4 else [(0, len(found[0]))]
         units += [(found.start() + start, found.start() + end) for start, end in inner]
     parts: list[Span] = []
     room = 0
     for start, end in units:
-        size = words_in(text[start:end])
+        size = count_words(text[start:end])
         if parts and size <= room:
             parts[-1]["end"], room = end, room - size
         else:
@@ -93,7 +104,9 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """The sentences of a text with at least `LEAST_SENTENCE_WORDS` words, and their places; most headings have fewer.
+    """The places of the sentences of a text. Sentences with fewer than `LEAST_SENTENCE_WORDS` words are left out.
+
+    Most headings have fewer words than that.
 
     Args:
         text: the text.
@@ -102,12 +115,14 @@ def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
     paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
     spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
     return [
-        _place_of_span(text, *span, sections) for span in spans if words_in(text[slice(*span)]) >= LEAST_SENTENCE_WORDS
+        _place_of_span(text, *span, sections)
+        for span in spans
+        if count_words(text[slice(*span)]) >= LEAST_SENTENCE_WORDS
     ]
 
 
 def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
-    """The place of a quote in a part of a text, with the text's exact words; None if the part does not contain it.
+    """The first place of a quote in a part of a text, with the text's exact words; None if the quote is not found.
 
     Args:
         text: the whole text.
@@ -123,8 +138,8 @@ def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> 
 
 
 def _place_of_span(text: str, start: int, end: int, sections: Sequence[Section]) -> Place:
-    at = bisect_right([section["start"] for section in sections], start) - 1
-    page, heading = (sections[at]["page"], sections[at]["heading"]) if at >= 0 else (None, "")
+    index = bisect_right([section["start"] for section in sections], start) - 1
+    page, heading = (sections[index]["page"], sections[index]["heading"]) if index >= 0 else (None, "")
     return {"quote": text[start:end], "start": start, "end": end, "page": page, "heading": heading}
 
 
@@ -134,20 +149,22 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 
 
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
-    """The words of a claim that its quote does not contain.
+    """The words of a claim that its quote does not contain, and those of them that the text does not support.
 
-    The text supports a figure only if it is one of the known words. A name may differ from a known word in its ending,
-    and any other word may be inflected. Function words are ignored. A time near the text's date counts as computed from
-    the date, even if the text contains that time elsewhere: most texts contain the year, and a person should check it.
+    The text supports a figure only if the figure is one of the known words. A name may differ from a known word in its
+    ending, and any other word may be inflected. Function words are ignored. A time near the text's date counts as
+    computed from the date, even if the text contains that time elsewhere: most texts contain the year of their date,
+    but a person should check a computed time.
 
     Args:
         claim: the claim.
         quote: the words of the text that make the claim.
         known: the `vocabulary` of the text.
-        date: the text's date: a year, a month or a day.
+        date: the text's date (a year, a month or a day); None or empty if it is not known.
 
     Returns:
-        The spans of the words that were filled in, in order; and the words that the text does not support.
+        The spans in the claim of the words that its quote does not contain, in order; and the words that the text does
+        not support.
     """
     quoted = vocabulary([quote])
     matches = list(WORD.finditer(claim))
@@ -156,8 +173,8 @@ def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -
     unknown: list[str] = []
     follows = False
     for at, (match, word) in enumerate(zip(matches, plain, strict=True)):
-        is_new = word not in quoted and not _is_grammar(match[0], word)
-        computed = is_new and _is_near(plain, at, date)
+        is_new = word not in quoted and not _is_function_word(match[0], word)
+        computed = is_new and _may_be_computed(plain, at, date)
         if is_new and not computed and not _is_known(match[0], word, known, first=at == 0):
             unknown.append(match[0])
         if is_new and follows and filled[-1]["computed"] == computed:
@@ -172,12 +189,15 @@ def _normalised(word: str) -> str:
     return GROUPED.sub("", unicodedata.normalize("NFKC", word).casefold().replace("’", "'"))
 
 
-def _is_grammar(word: str, plain: str) -> bool:
-    return plain in GRAMMAR and not (word[0].isupper() and plain in months())
+def _is_function_word(word: str, plain: str) -> bool:
+    return plain in FUNCTION_WORDS and not (word[0].isupper() and plain in months())
 
 
-def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word may be computed from the date: a year up to `NEAR_YEARS` away, a month, or a day near a month."""
+def _may_be_computed(words: Sequence[str], at: int, date: str | None) -> bool:
+    """Whether a word may be computed from the text's date: a year near it, a month, or a day near a month.
+
+    Without a date, no word may. A year is near if it is at most `NEAR_YEARS` away.
+    """
     word = words[at]
     if not date:
         return False
@@ -188,9 +208,9 @@ def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
 
 
 def _leads_to_month(words: Iterable[str]) -> bool:
-    """Whether a month follows, after only days and the words allowed between a day and its month."""
-    first = next((word for word in words if not _is_day(word) and word not in WORDS_BETWEEN_DAY_AND_MONTH), "")
-    return first in months()
+    """Whether the first word that is neither a day nor in `WORDS_BETWEEN_DAY_AND_MONTH` is a month."""
+    others = (word for word in words if not _is_day(word) and word not in WORDS_BETWEEN_DAY_AND_MONTH)
+    return next(others, "") in months()
 
 
 def _is_day(word: str) -> bool:
@@ -199,39 +219,50 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The normalised names of months, without short forms, some of which are words of other languages ("set")."""
+    """The normalised names of months and their abbreviations.
+
+    Those of at most `SHORT_WORD_LETTERS` letters are left out, except for May, because some of them, like "set", are
+    words of other languages.
+    """
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
-    return frozenset(name for month, name in names if month == "may" or len(name) > GRAMMAR_LETTERS)
+    return frozenset(name for month, name in names if month == "may" or len(name) > SHORT_WORD_LETTERS)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether a word is among the words of the text.
+    """Whether the text contains a word, possibly in another form.
 
-    A name may differ in its ending. Other words except figures may be inflected; short words always count as known.
-    The ``first`` word of a claim is not taken for a name, although it begins with a capital letter.
+    A figure and a letter of a script without spaces have no other form. A name may differ in its ending. Any other word
+    may be inflected, and a short one always counts as known. The ``first`` word of a claim is not taken for a name,
+    although it may begin with a capital letter.
     """
     if plain in known:
         return True
     if word[0].isdigit() or UNSPACED.match(word):
         return False
     if word[0].isupper() and not first:
-        return any(_differ_in_ending(plain, other) for other in known)
+        return any(_match_but_for_ending(plain, other) for other in known)
     stem = plain[: max(FEWEST_STEM_LETTERS, len(plain) - 3)]
-    return len(plain) <= GRAMMAR_LETTERS or any(
+    return len(plain) <= SHORT_WORD_LETTERS or any(
         other.startswith(stem) or _is_lengthened(plain, other) for other in known
     )
 
 
 def _is_lengthened(word: str, other: str) -> bool:
-    """Whether a word is another word plus an ending, like "letting" and "let"; the other is no function word."""
-    if len(other) < GRAMMAR_LETTERS or other in GRAMMAR or not word.startswith(other):
+    """Whether a word is another word plus an ending, as "letting" is "let" plus an ending.
+
+    Function words and words of fewer than `SHORT_WORD_LETTERS` letters have no such endings.
+    """
+    if len(other) < SHORT_WORD_LETTERS or other in FUNCTION_WORDS or not word.startswith(other):
         return False
-    more = len(word) - len(other)
-    return more <= MOST_ENDING_LETTERS or (more == MOST_ENDING_LETTERS + 1 and word[len(other)] == other[-1])
+    added = len(word) - len(other)
+    return added <= MOST_ENDING_LETTERS or (added == MOST_ENDING_LETTERS + 1 and word[len(other)] == other[-1])
 
 
-def _differ_in_ending(one: str, other: str) -> bool:
-    """Whether one word is the other plus at most two letters, as in a genitive; short words never match."""
+def _match_but_for_ending(one: str, other: str) -> bool:
+    """Whether two words are equal, or one is the other plus one or two letters, as in a genitive.
+
+    The shorter word needs `FEWEST_STEM_LETTERS` letters.
+    """
     short, long = sorted((one, other), key=len)
     return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

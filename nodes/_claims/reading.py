@@ -1,4 +1,4 @@
-"""Reads a file or a web page as the input of the graph `find_claims`, with its pages and headings."""
+"""Reads a file or a web page as the input of the graph `find_claims`, with the positions of its pages and headings."""
 
 from __future__ import annotations
 
@@ -19,28 +19,37 @@ SEPARATOR = "\n\n"
 
 
 def read_article(given: str) -> ClaimsInput:
-    """The content of a file or an address as the input of the graph `find_claims`. Blocking.
+    """The content of a file or a web page as the input of the graph `find_claims`. Blocking.
 
     Args:
-        given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
+        given: the name of a file (PDF, HTML, .docx, .csv, .txt, .md, or a text without a suffix), or an address that
+            begins with http:// or https://.
 
     Raises:
         UserError: the file or page cannot be read, its kind is not supported, or the address is not allowed.
         WorldError: the page cannot be fetched.
     """
     if not is_url(given):
-        return article_in(Path(given), Path(given).name)
+        return read_article_file(Path(given), Path(given).name)
     found = fetch(given)
     host = urlsplit(found.from_url).hostname or found.from_url
-    return {**article_in(found.text, host), "url": found.from_url}
+    return {**read_article_file(found.text, host), "url": found.from_url}
 
 
-def article_in(file: Path, name: str) -> ClaimsInput:
-    """The same as `read_article`, for a file; ``name`` is its name in the result and in errors."""
+def read_article_file(file: Path, name: str) -> ClaimsInput:
+    """The same as `read_article`, but only for a file. Blocking.
+
+    Args:
+        file: the file.
+        name: its name in the result and in errors.
+
+    Raises:
+        UserError: the file cannot be read, or its kind is not supported.
+    """
     try:
         kind = kind_of(file)
         if kind:
-            return article_of(read_document(file, name, kind), name)
+            return article_from(read_document(file, name, kind), name)
         if file.suffix.lower() not in TEXT_SUFFIXES:
             raise UnreadableDocument(
                 "its kind is not supported. Supported are PDF, HTML, .docx, .csv, .txt and .md files"
@@ -53,12 +62,14 @@ def article_in(file: Path, name: str) -> ClaimsInput:
     return {"text": text, "title": "", "source": name, "url": "", "date": None, "sections": []}
 
 
-def article_of(document: ParsedDocument, name: str) -> ClaimsInput:
-    """A document's text, with the positions at which its pages and headings begin.
+def article_from(document: ParsedDocument, name: str) -> ClaimsInput:
+    """A parsed document as the input of the graph `find_claims`, with the positions of its pages and headings.
+
+    A date of publication that is not in ISO form is left out.
 
     Args:
         document: the document.
-        name: its name.
+        name: its name in the result.
     """
     text = ""
     sections: list[Section] = []

@@ -12,9 +12,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 FINDER, RATER, WRITER = "claim_finder", "claim_rater", "claim_writer"
-"""The roles: the extractor, the rater, and the writer, which rewrites and joins claims."""
+"""The roles: the finder extracts claims, the rater rates them, and the writer rewrites and joins them."""
 LONGEST_TEXT = 1_000_000
-"""Maximum number of characters of a text."""
+"""Maximum number of characters of a text in which claims are found."""
 
 Step = Literal["extract", "rate", "rewrite"]
 ClaimKind = Literal["fact", "forecast", "opinion", "other"]
@@ -40,7 +40,10 @@ class ClaimSettings(Settings):
         description="Maximum number of claims; those with the highest scores are kept. null keeps all.",
     )
     part_words: int = Field(
-        default=1500, ge=50, le=20_000, description="Maximum number of words of the text that one call reads."
+        default=1500,
+        ge=50,
+        le=20_000,
+        description="Maximum number of words of a part of the text; a longer sentence is a part.",
     )
 
     def roles(self) -> set[str]:
@@ -49,7 +52,10 @@ class ClaimSettings(Settings):
 
 
 class Section(TypedDict):
-    """The start of a page or a heading; it extends to the start of the next one. ``page`` is null without pages."""
+    """A section of a text, from the start of a page or a heading to the start of the next section.
+
+    ``page`` is null if the text has no pages.
+    """
 
     start: int
     page: int | None
@@ -57,16 +63,16 @@ class Section(TypedDict):
 
 
 class ClaimsInput(TypedDict):
-    """A text to find claims in."""
+    """The text in which claims are found, and where it comes from."""
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="The text.")]
-    title: NotRequired[Annotated[str | None, Field(description="Its title.")]]
-    source: NotRequired[Annotated[str | None, Field(description="Its file or website.")]]
-    url: NotRequired[Annotated[str | None, Field(description="Its address.")]]
+    title: NotRequired[Annotated[str | None, Field(description="The text's title.")]]
+    source: NotRequired[Annotated[str | None, Field(description="The text's file or website.")]]
+    url: NotRequired[Annotated[str | None, Field(description="The text's address.")]]
     date: NotRequired[
-        Annotated[str | None, Field(description="When it was published: a year, a month or a day, as 2020-10-25.")]
+        Annotated[str | None, Field(description="The date of publication: a year, a month or a day, e.g. 2020-10-25.")]
     ]
-    sections: NotRequired[Annotated[list[Section] | None, Field(description="The starts of its pages and headings.")]]
+    sections: NotRequired[Annotated[list[Section] | None, Field(description="The starts of pages and headings.")]]
 
 
 class Span(TypedDict):
@@ -77,7 +83,7 @@ class Span(TypedDict):
 
 
 class Place(Span):
-    """A passage of the text and its position."""
+    """A passage of the text, with its position, page and heading."""
 
     quote: str
     page: int | None
@@ -85,7 +91,10 @@ class Place(Span):
 
 
 class Filled(Span):
-    """Words of a claim that its quote lacks; ``computed``: whether they are a time computed from the text's date."""
+    """Words of a claim that its quote does not contain; the span is a span of the claim.
+
+    ``computed`` says whether the words are a time computed from the text's date.
+    """
 
     computed: bool
 
@@ -99,7 +108,7 @@ class Ratings(TypedDict):
 
 
 class Rated(Place):
-    """A quote and its score of check-worthiness (``score``, 0 to 1)."""
+    """A quote with its ratings, and its check-worthiness (``score``, from 0 to 1)."""
 
     speaker: str | None
     score: float
@@ -109,7 +118,7 @@ class Rated(Place):
 
 
 class Claim(Rated):
-    """A claim that can be understood without the text; ``also`` has the other places of the text with this claim."""
+    """A claim that can be understood without the text; ``also`` has the other places at which the text makes it."""
 
     id: str
     claim: str
@@ -128,9 +137,9 @@ class Dropped(TypedDict):
 
 
 class Unread(Span):
-    """A part of the text without claims, because a step got no usable reply or a ceiling was reached.
+    """A part of the text that gave no claims, because a step got no usable reply or a ceiling was reached.
 
-    ``why`` is a sentence, and ``kind`` is the kind of the error.
+    ``why`` is the text of the error, and ``kind`` is its kind.
     """
 
     why: str
@@ -138,12 +147,12 @@ class Unread(Span):
 
 
 class PartResults(TypedDict):
-    """The joined results of all parts so far."""
+    """The results of a part. In the state of the whole graph, reducers join the results of all parts."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes below `min_score` or beyond `max_claims`."), joined]
     dropped: Annotated[list[Dropped], Field(description="Models' quotes and claims that are not used."), joined]
-    unread: Annotated[list[Unread], Field(description="Parts without a usable reply, or beyond a ceiling."), joined]
+    unread: Annotated[list[Unread], Field(description="Parts without claims because of an error or a ceiling."), joined]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
     warnings: Annotated[list[Warned], Field(description="Problems that did not end the run."), merge_warnings]
     depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
@@ -151,19 +160,19 @@ class PartResults(TypedDict):
 
 
 class ClaimsOutput(ClaimsInput, PartResults):
-    """The output of the graph."""
+    """The output of the graph that finds claims."""
 
     status: Literal["done", "failed"]
-    parts: Annotated[list[Span], Field(description="The parts of the text that are read separately.")]
-    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in total and by role.")]
+    parts: Annotated[list[Span], Field(description="The parts of the text; each is read separately.")]
+    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in total and by role; any ceilings.")]
 
 
 class ClaimsState(ClaimsOutput):
-    """The state of the graph."""
+    """The state of the graph that finds claims."""
 
 
 class PartState(PartResults):
-    """The input of the steps for one part: the text as in `ClaimsInput`, and the part."""
+    """The state of the steps for one part: ``asked`` is the input of the graph, ``found`` has the quotes so far."""
 
     asked: ClaimsInput
     part: Span

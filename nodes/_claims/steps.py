@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
-from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, first_call
-from moot.nodes._claims.places import GRAMMAR, months, parts_of, place_in, score_of, vocabulary, words_filled_in
+from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, plan_call
+from moot.nodes._claims.places import FUNCTION_WORDS, months, parts_of, place_in, score_of, vocabulary, words_filled_in
 from moot.nodes._claims.state import (
     FINDER,
     LONGEST_TEXT,
@@ -219,12 +219,12 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
     """The calls of a part. The quotes in later prompts are estimated as the longest reply to the first prompt."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
-    values, first = _prompt_values(state), first_call(finder, EXTRACT, _prompt_values(state), FoundReply)
+    values, first = _prompt_values(state), plan_call(finder, EXTRACT, _prompt_values(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_earlier_text(state)}
     return [
         first,
-        first_call(rater, RATE, values, RatingsReply, first.reply),
-        first_call(writer, REWRITE, more, RewrittenReply, first.reply),
+        plan_call(rater, RATE, values, RatingsReply, first.reply),
+        plan_call(writer, REWRITE, more, RewrittenReply, first.reply),
     ]
 
 
@@ -432,7 +432,7 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
 
 def _count_words(claim: Claim) -> int:
     """The number of different words of a claim, without function words."""
-    return len(vocabulary([claim["claim"]]) - GRAMMAR)
+    return len(vocabulary([claim["claim"]]) - FUNCTION_WORDS)
 
 
 def finish_node() -> Node:

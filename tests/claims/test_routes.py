@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moot.nodes._claims.reading import article_of
+from moot.nodes._claims.reading import article_from
 from moot.web import pages
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -38,7 +38,7 @@ def test_pages_and_headings_have_positions() -> None:
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
     parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "note": "", "parts": []}
     parsed["parts"] = read
-    found = article_of(parsed, "a.pdf")
+    found = article_from(parsed, "a.pdf")
     assert found["text"] == "One.\n\nTwo.\n\nThree."
     assert found["sections"] == [{"start": 0, "page": 1, "heading": ""}, {"start": 12, "page": 2, "heading": "Cost"}]
     assert found["date"] == "2024"

@@ -81,8 +81,8 @@ def test_configured_numbers_and_graphs_are_used_and_the_file_is_private(own_home
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["set", "OPENAI_API_KEY", "abc"], "OPENAI_API_KEY is a secret"),
-        (["set", "corpus", "sk-proj-abcdefghijklmnopqrstuv"], "The value of corpus is a secret"),
+        (["set", "OPENAI_API_KEY", "abc"], "OPENAI_API_KEY looks like a secret"),
+        (["set", "corpus", "sk-proj-abcdefghijklmnopqrstuv"], "The value of corpus looks like a secret"),
         (["set", "model", "opnai:gpt"], "Did you mean openai?"),
         (["set", "model", "gpt-4o"], "named provider:name"),
         (["set", "budget", "many"], "budget must be a whole number"),
@@ -112,7 +112,7 @@ def test_a_configuration_that_cannot_be_written_is_an_error(own_home: Path, monk
         ("model = ", "not valid TOML"),
         ("modle = 'x'", "Did you mean model?"),
         ("budget = true", "a whole number"),
-        ("MY_TOKEN = 'x'", "is a secret"),
+        ("MY_TOKEN = 'x'", "looks like a secret"),
     ],
 )
 def test_errors_of_an_invalid_configuration_file_name_the_file(text: str, message: str, own_home: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     document = json.loads(second.stdout)
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
     assert "resuming the debate that has waited for you since" in second.stderr
-    assert f": {row['calls']} calls are in the ledger" in second.stderr
+    assert f"The ledger has {row['calls']} calls of this debate." in second.stderr
     assert len(chat_calls(stub)) == document["usage"]["calls"]  # no call was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 

@@ -212,7 +212,7 @@ def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> N
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
     assert rows["b"]["total"] == 0.002
     assert [note for note in study_notes(made) if "document" in note] == [
-        "a: 1 samples left no result document: their cost is unknown, and so is the total."
+        "a: 1 samples have no result document, so their cost and the total cost are unknown."
     ]
 
 
@@ -448,7 +448,7 @@ def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
     notes = " ".join(study_notes(made))
     for part in (
         "4 of 8 are common to all (a 8, b 4)",
-        "The right answers of 1 items differ between logs (such as 2)",
+        "The right answers of 1 items differ between systems (such as 2)",
         "b.eval (b): Inspect's status is cancelled.",
         "b.eval (b): 4 of 8 items were not run.",
         "b.eval: the benchmark's reader: 3 records have no gold answer.",

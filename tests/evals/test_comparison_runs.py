@@ -144,7 +144,7 @@ def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
         ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
-    assert "each judge has its own study" in studies[0].notes[0]
+    assert "Each set and each judge has its own study." in studies[0].notes[0]
 
 
 def test_every_control_is_listed_whichever_debate_it_names(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
     for wrong in ([], [1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
-    with pytest.raises(ValueError, match="at least one case"):
+    with pytest.raises(ValueError, match="at least one debate"):
         confidence_threshold([], [], 0.1)
 
 

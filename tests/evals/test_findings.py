@@ -38,9 +38,9 @@ def test_the_headline_states_a_significant_difference(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
     assert found.headline == "b was right more often than a"
     assert found.sentences == (
-        "FEVER, openai:gpt-4o-mini: b was right on 100.0 more items in 100 than a, on 8 items; p = 0.008, by Holm = "
+        "FEVER, openai:gpt-4o-mini: b was right on 100.0 more items in 100 than a, on 8 items; p = 0.008, p by Holm = "
         "0.008.",
-        "Holm's correction is for the one test of this report, by the first measure of each benchmark.",
+        "Holm's correction covers the only test of this report. Tests use the first measure of each benchmark.",
     )
 
 
@@ -48,11 +48,11 @@ def test_if_no_difference_is_found_the_detectable_difference_is_named(tmp_path: 
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
     headline = " ".join(found.sentences)
-    assert "That does not show that these systems are equally good." in headline
+    assert "This does not show that the systems are equally good." in headline
     assert "Not even the largest difference would be found with a chance of 80%: there are too few items." in headline
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing and count for no system. "
-        "If they counted as wrong, that would reverse no difference."
+        "If they counted as wrong, that would reverse or remove no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
     documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
@@ -70,7 +70,7 @@ def hash_of(id: str) -> int:
 
 def test_the_headline_says_why_no_difference_was_tested(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
-    assert found.headline == "Nothing was compared: there is no baseline here"
+    assert found.headline == "Nothing was compared, because there is no baseline"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
     lost = findings(study(tmp_path / "lost", a=({"1": failed_document()}, {}), b=(RIGHT, {})))
     assert lost.headline == "No difference could be tested"
@@ -102,7 +102,7 @@ def test_missing_answers_that_could_reverse_a_difference_are_reported(tmp_path: 
     documents = {id: RIGHT[id] if id in "12" else failed_document() for id in GOLD}
     found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
     assert (
-        "If they counted as wrong, that would reverse 1 of 1 differences."
+        "If they counted as wrong, that would reverse or remove 1 of 1 differences."
         in dict(found.not_measured)["Missing answers"]
     )
 

@@ -69,6 +69,15 @@ def test_equal_ids_of_two_benchmarks_are_different_groups(logs: Path) -> None:
     assert groups == {("hotpotqa", "", "1"): 2, ("2wikimultihopqa", "", "1"): 1}
 
 
+def test_debates_with_a_failed_turn_are_missing_and_not_graded(logs: Path) -> None:
+    fault = {"status": "failed", "error": {"kind": "unparsed", "detail": "No reply could be used."}, "answer": None}
+    documents = {id: debate(None, task="hotpotqa") | fault for id in ("1", "2")}
+    documents["2"]["turns"] = [{"outcome": "failed"}]
+    write_log(logs, "b", documents, {id: ["Paris"] for id in documents}, system="t", benchmark="hotpotqa")
+    found = [answer.id for answer in read_gradable_answers([logs])[0] if answer.system == "t"]
+    assert found == ["1"]
+
+
 def test_kappa_needs_two_kinds_of_grades() -> None:
     same = agreement([True, True], [True, True])
     assert (same.share, same.kappa.value, same.kappa.low) == (1.0, None, None)

@@ -218,7 +218,7 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     assert not [note for note in run.notes if "computable" in note]
     other = await run_graph(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
     assert set(scores_by_id(other, "fever_score").values()) == {None}
-    assert "fever_score: not computable, as no evidence has an address with its page and sentence" in other.notes[-1]
+    assert "fever_score: not computable, as no evidence has an address that ends with an element" in other.notes[-1]
 
 
 HOTPOT = {

@@ -149,8 +149,8 @@ def log_of(tmp_path: Path, number: int) -> Path:
     # `calls` per sample: 2 for unreadable replies, 3 for HTTP 500, 1 if the call is not repeated. Without an error
     # there are 3, one per question.
     [
-        ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
-        ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
+        ({"reply": "no JSON"}, "the reply is not in the form that RAGAS asks for", 2, 3),
+        ({"finish": "length"}, "the reply was cut off", 1, 3),
         ({"status": 400}, "did not accept the request for openai:stub-ragas (HTTP 400", 1, 3),
         ({"status": 500}, "failed while answering for openai:stub-ragas (HTTP 500", 3, 3),
         ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge", 3, 0),

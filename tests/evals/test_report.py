@@ -100,7 +100,7 @@ def test_the_command_prints_the_headline_tables_and_notes(logs: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("\nNo difference between the systems was found\n")
     assert "FEVER, openai:gpt-4o-mini" in done.stdout
-    assert "Systems, over the 1 item that all of them have" in done.stdout
+    assert "Systems, over the 1 item on which all have an outcome" in done.stdout
     assert re.search(
         r"debate +1 +7 +1 +1 +0 +0 ", done.stdout
     )  # runs, items, errors, abstained, unusable, less evidence

@@ -67,7 +67,7 @@ def test_reports_name_the_family_of_their_tests(tmp_path: Path, stated: tuple[st
     for section in made.sections:
         [differences] = [table for table in section.tables if table.key == "differences"]
         assert f"Holm's correction is for {expected}" in differences.caption
-    assert len([note for note in made.notes if "different families" in note]) == (len(set(stated)) > 1)
+    assert len([note for note in made.notes if "do not all state the same family" in note]) == (len(set(stated)) > 1)
 
 
 def test_labels_of_points_do_not_overlap() -> None:

@@ -25,7 +25,7 @@ def heard_by(name: str, names: Sequence[str]) -> list[str]:
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Routes to a round in which every agent answers; to the vote if all agree, or rounds or budget are used up."""
+    """Routes to a round in which every agent answers, or to the vote if all agree or no round is left."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, heard_by)
