@@ -23,14 +23,14 @@ RULINGS = make_task(labels={"refund": "the money is paid back", "repair": "it is
 
 
 class Desk(TypedDict, total=False):
-    """A complaint, the shop's rules, the colleagues' opinions (who, ruling, why), and the decision with its cost in tokens."""
+    """A complaint, the shop's rules, the colleagues' opinions (who, ruling, why), and the judge's decision."""
 
     complaint: str
     rules: list[str]
     opinions: list[tuple[str, str, str]]
     ruling: str
     grounds: str
-    cost: int
+    cost: int  # in tokens
 
 
 def read(desk: Desk) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def read(desk: Desk) -> dict[str, Any]:
 
 
 def write(update: dict[str, Any]) -> Desk:
-    """The desk's keys: the judge's answer, the reasons, and the number of tokens (0 if the endpoint does not count them)."""
+    """The desk's keys: the judge's answer, its reasons, and the number of tokens (uncounted tokens count as 0)."""
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in update["calls"])
     return {"ruling": update["answer"], "grounds": update["turns"][0]["rationale"], "cost": tokens}
 

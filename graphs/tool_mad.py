@@ -95,7 +95,10 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 
 
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes to the end after a stable consensus, to the judge without a round or budget left, else to the next round."""
+    """Routes to the end after a stable consensus, else to the next round.
+
+    If no round or budget is left, it routes to the judge.
+    """
     if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, settings)

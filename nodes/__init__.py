@@ -1,8 +1,8 @@
 """The steps of a debate, as async functions on plain values and as nodes for your own graphs.
 
 Functions that call a model take a chat model of LangChain. Factories (``..._node``) make the nodes. A node reads the
-state keys that the docstring of its factory names; ``.with_keys(reads, writes)`` connects it to other keys. Its settings
-come from the run's context or from ``.with_settings(Settings(...))``.
+state keys that the docstring of its factory names; ``.with_keys(reads, writes)`` connects it to other keys. A node's
+settings come from the run's context or from ``.with_settings(Settings(...))``.
 """
 
 from moot.core.public import public_names

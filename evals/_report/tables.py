@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from moot.core.files import escape_formula
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
@@ -128,10 +129,6 @@ def is_numeric(column: Column) -> bool:
 
 # --- in files ---------------------------------------------------------------------------------------------------------
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of texts that spreadsheets treat as formulas."""
-
-
 def as_csv(table: Table) -> str:
     """A table as CSV: numbers are not rounded, an interval has three columns, and unknown values are empty.
 
@@ -158,7 +155,7 @@ def _csv_cells(cell: Cell, has_interval: bool) -> list[Any]:
     if isinstance(cell, Interval):
         return [cell.value, cell.low, cell.high]
     text = cell.text if isinstance(cell, Nested) else cell
-    plain = f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+    plain = escape_formula(text) if isinstance(text, str) else text
     return [plain, None, None] if has_interval else [plain]
 
 

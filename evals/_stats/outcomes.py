@@ -1,10 +1,11 @@
 """Outcomes of the items of a run, and scores that report how many items they cover.
 
-The outcome of an item is the system's answer; `ABSTAINED` if the debate ended without an answer; None if the debate
-failed or did not end. But the cause of a failure decides how it counts. If an endpoint or a network failed, or a quota,
-a ceiling or a setting stopped the debate, the item is missing data. It is not a wrong answer, and every score reports
-the number of such items. If replies cannot be used even after a retry, that is the system's own fault. The item then
-has no answer, and counts as wrong under every policy for abstentions (see `UNUSABLE`).
+The outcome of an item is the system's answer; `ABSTAINED` if the debate ended without an answer; None if the item is
+missing data. The cause of a failure decides how the item counts. If an endpoint or a network failed, if a quota, a
+ceiling or a setting stopped the debate, or if the debate has not ended, the item is missing data. It is not a wrong
+answer, and every score reports the number of such items. If replies cannot be used even after a retry, that is the
+system's own fault. The item then has no answer, and counts as wrong under every policy for abstentions (see
+`UNUSABLE`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In a paired design, both systems answer the same items, and the exact McNemar test compares them. In a design of two
 samples, each system has its own items, and the test of two proportions compares them. The power of a paired design
-depends on the share of discordant items, on which only one system is right. It is higher if there are fewer of them.
-Tests are two-sided.
+depends on the share of discordant items, on which only one system is right. For equal differences of accuracies, fewer
+discordant items mean more power. Tests are two-sided.
 """
 
 from __future__ import annotations

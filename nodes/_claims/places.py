@@ -45,7 +45,7 @@ neither never no nor not of on once one only or other over per shall she should 
 them then there these they this those through to toward towards under until up upon was were when where whether which
 while who whom whose will with within without would"""
 FUNCTION_WORDS = frozenset(ENGLISH_WORDS.split())
-"""English function words; the words of a claim are not checked if they are among them."""
+"""English function words; they are not checked, except capitalised names of months, such as May."""
 MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = MONTH_NAMES.split()
 """The months' keys in the data of dateparser."""
@@ -115,9 +115,9 @@ def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
     paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
     spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
     return [
-        _place_of_span(text, *span, sections)
-        for span in spans
-        if count_words(text[slice(*span)]) >= LEAST_SENTENCE_WORDS
+        _place_of_span(text, start, end, sections)
+        for start, end in spans
+        if count_words(text[start:end]) >= LEAST_SENTENCE_WORDS
     ]
 
 
@@ -251,7 +251,7 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
 def _is_lengthened(word: str, other: str) -> bool:
     """Whether a word is another word plus an ending, as "letting" is "let" plus an ending.
 
-    Function words and words of fewer than `SHORT_WORD_LETTERS` letters have no such endings.
+    The other word must have at least `SHORT_WORD_LETTERS` letters and must not be a function word.
     """
     if len(other) < SHORT_WORD_LETTERS or other in FUNCTION_WORDS or not word.startswith(other):
         return False

@@ -1,8 +1,8 @@
-"""Finds the claims of a text: extracts, rates and rewrites the claims of each part, then joins repeated ones.
+"""Finds the claims of a text: extracts, rates and rewrites the claims of each part, then joins equal claims.
 
 The steps follow the literature on check-worthiness (Hassan et al., KDD 2017; Nakov et al., CheckThat!),
 and on decontextualisation with minimal changes (Choi et al., TACL 2021, arXiv:2102.05169). Every quote that a
-model returns is searched for in the text; quotes that the text does not contain are listed in ``dropped``.
+model returns must occur in the part of the text that the model read; otherwise it is listed in ``dropped``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The names of the prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Characters of the text's beginning in the rewriter's prompt; of the text before the part, it has half as many."""
+"""Maximum number of characters from the beginning of the text in the writer's prompt.
+
+The prompt also contains up to half as many characters from just before the part."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -122,8 +124,10 @@ class SameReply(Reply):
 def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
     """Checks the input and returns it in a normalised form.
 
+    A title, source or url that is not a text becomes None. Sections are sorted by their start.
+
     Raises:
-        UserError: there is no text, it is too long, or its date or its sections are invalid.
+        UserError: there is no text, the text is too long, or the date or the sections are invalid.
     """
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -135,7 +139,7 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
         )
     named = {key: clean(value) if isinstance(value := asked.get(key), str) else None for key in OPTIONAL}
     try:
-        date = check_origin(asked.get("date"), None).get("claim_date")
+        text_date = check_origin(asked.get("date"), None).get("claim_date")
     except UserError as error:
         raise UserError(error.detail.replace("claim_date", "date"), kind=error.kind) from error
     sections = asked.get("sections") or []
@@ -143,18 +147,23 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
         raise UserError(
             '`sections` must be a list of {"start": 0, "page": 1 or null, "heading": "..."}.', kind="invalid_given"
         )
-    found: Any = {**named, "text": text, "date": date, "sections": sorted(sections, key=lambda one: one["start"])}
-    return cast(ClaimsInput, found)
+    by_start = sorted(sections, key=lambda section: section["start"])
+    checked: Any = {**named, "text": text, "date": text_date, "sections": by_start}
+    return cast(ClaimsInput, checked)
 
 
-def _is_section(one: Any) -> bool:
-    if not isinstance(one, dict) or set(one) != {"start", "page", "heading"}:
+def _is_section(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) != {"start", "page", "heading"}:
         return False
-    return type(one["start"]) is int and type(one["page"]) in (int, type(None)) and isinstance(one["heading"], str)
+    page_is_valid = type(value["page"]) in (int, type(None))
+    return type(value["start"]) is int and page_is_valid and isinstance(value["heading"], str)
 
 
 def read_text_node() -> Node:
-    """Checks the text and divides it into parts. Reads: text, title, source, url, date, sections."""
+    """Checks the text, divides it into parts, and opens the ledger and the budget; a failure is written to ``error``.
+
+    Reads: text, title, source, url, date, sections.
+    """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
@@ -184,9 +193,10 @@ def to_parts(state: ClaimsState) -> list[Send]:
 
 
 def part_node(take_step: Any, role: str, prompt: str) -> Node:
-    """A node that runs one step for a part; a part without a usable reply is listed in ``unread``.
+    """A node that runs one step for a part of the text.
 
-    A part starts only if the ceilings leave enough for all its steps; otherwise it is listed in ``unread``, too.
+    A part is listed in ``unread`` in two cases: a step got no usable reply, or the ceilings left too little for all
+    steps of the part. After the extraction, a step is skipped if no claim is left in ``found``.
 
     Reads: asked, part, found.
 
@@ -236,13 +246,13 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
     for claim in reply.claims:
         place = place_in(asked["text"], part, claim.quote, asked.get("sections") or [])
         if place is None:
-            dropped.append(_dropped_reply("extract", claim.quote, "", "The quote is not in this part of the text."))
+            dropped.append(_dropped_entry("extract", claim.quote, "", "The quote is not in this part of the text."))
             continue
         name = " ".join(clean(claim.speaker).split())
         known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
         if name and not known:
-            problem = "is too long for a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
-            run.ledger.warn("unknown_speaker", f"{name[:LONGEST_SHOWN]!r}, named as a claim's speaker, {problem}.")
+            problem = "has too long a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
+            run.ledger.warn("unknown_speaker", f"A claim's speaker, {name[:LONGEST_SHOWN]!r}, {problem}.")
         found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
     return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 
@@ -250,16 +260,15 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
 async def _rate_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found = state["found"]
     reply = await speaker.ask(RATE, _prompt_values(state), RatingsReply)
-    rating_by_number = {one.number: one for one in reversed(reply.ratings)}
-    dropped = [
-        _unknown_number("rate", one.number, one.reason) for one in reply.ratings if not 0 < one.number <= len(found)
-    ]
+    rating_by_number = {rating.number: rating for rating in reversed(reply.ratings)}  # the first rating counts
+    unknown = [rating for rating in reply.ratings if not 0 < rating.number <= len(found)]
+    dropped = [_unknown_number_entry("rate", rating.number, rating.reason) for rating in unknown]
     kept: list[dict[str, Any]] = []
     left_out: list[Rated] = []
     for number, quote in enumerate(found, 1):
         rating = rating_by_number.get(number)
         if rating is None:
-            dropped.append(_dropped_reply("rate", quote["quote"], "", "No rating was given."))
+            dropped.append(_dropped_entry("rate", quote["quote"], "", "No rating was given."))
             continue
         ratings = rating.model_dump(include={"checkable", "specific", "public_interest"})
         score = round(score_of(cast(Any, ratings)), 3)
@@ -277,7 +286,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         **_earlier_text(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # its first call reads files
+    await asyncio.to_thread(months)  # in a thread, because the first call of `months` reads files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
@@ -285,26 +294,26 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
     for rewritten in reply.claims:
         number = rewritten.number
         if not 0 < number <= len(found):
-            dropped.append(_unknown_number("rewrite", number, rewritten.claim))
+            dropped.append(_unknown_number_entry("rewrite", number, rewritten.claim))
             continue
         quote: Any = found[number - 1]
         claim = " ".join(clean(rewritten.claim).split())
         filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
         if unknown or len(claim) > LONGEST_CLAIM or (number in written and not split):
-            other_reason = "The claim is too long, or its quote has a claim already."
+            other_reason = "The claim is too long, or its quote already has a claim."
             why = f"Not in the text: {', '.join(unknown)}." if unknown else other_reason
-            dropped.append(_dropped_reply("rewrite", quote["quote"], claim, why))
+            dropped.append(_dropped_entry("rewrite", quote["quote"], claim, why))
         else:
-            own: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
-            claims.append(cast(Claim, quote | own))
+            fields: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
+            claims.append(cast(Claim, quote | fields))
         written.add(number)
     missing = (quote for number, quote in enumerate(found, 1) if number not in written)
-    dropped += [_dropped_reply("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
+    dropped += [_dropped_entry("rewrite", quote["quote"], "", "No claim was written for the quote.") for quote in missing]
     return {"found": [], "claims": claims, "dropped": dropped}
 
 
 def _earlier_text(state: PartState) -> dict[str, str]:
-    """The beginning of the text, and the text just before the part, for the rewriter's prompt."""
+    """The beginning of the text, and the text just before the part, for the writer's prompt."""
     text, start = state["asked"]["text"], state["part"]["start"]
     before = text[max(0, start - BEGINNING // 2) : start].strip()
     return {
@@ -314,12 +323,17 @@ def _earlier_text(state: PartState) -> dict[str, str]:
 
 
 def extract_claims_node() -> Node:
-    """Finds the claims of a part and quotes each. Reads: asked, part."""
+    """Finds the claims of a part, with a quote for each; quotes that the part lacks go to ``dropped``.
+
+    Reads: asked, part.
+    """
     return part_node(_extract_claims, FINDER, EXTRACT)
 
 
 def rate_claims_node() -> Node:
-    """Rates how much each claim is worth checking; claims below `min_score` go to ``left_out``.
+    """Rates how much each claim is worth checking.
+
+    Claims below `min_score` go to ``left_out``, claims without a rating to ``dropped``.
 
     Reads: asked, part, found.
     """
@@ -327,14 +341,19 @@ def rate_claims_node() -> Node:
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each claim so that it can be understood without the text. Reads: asked, part, found."""
+    """Rewrites each claim so that it can be understood without the text.
+
+    Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text lacks.
+
+    Reads: asked, part, found.
+    """
     return part_node(_rewrite_claims, WRITER, REWRITE)
 
 
 def _prompt_values(state: PartState) -> dict[str, str]:
     asked, part = state["asked"], state["part"]
-    known = {"title": asked.get("title"), "date": _with_weekday(asked.get("date") or "")}
-    about = [as_data(key, value) for key, value in known.items() if value]
+    origin = {"title": asked.get("title"), "date": _with_weekday(asked.get("date") or "")}
+    about = [as_data(key, value) for key, value in origin.items() if value]
     return {
         "about": enclose("about", about) if about else "(title and date are not known)",
         "part": as_data("part", asked["text"][part["start"] : part["end"]]),
@@ -343,32 +362,35 @@ def _prompt_values(state: PartState) -> dict[str, str]:
 
 
 def _numbered_quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> str:
-    shown = []
-    for number, one in enumerate(found, 1):
-        shown.append(as_data("quote", one["quote"], number=str(number)))
-        if speakers and one["speaker"]:
-            shown.append(as_data("speaker", one["speaker"], of=str(number)))
-    return blocks_or_none(shown, empty="(none)")
+    blocks = []
+    for number, claim in enumerate(found, 1):
+        blocks.append(as_data("quote", claim["quote"], number=str(number)))
+        if speakers and claim["speaker"]:
+            blocks.append(as_data("speaker", claim["speaker"], of=str(number)))
+    return blocks_or_none(blocks, empty="(none)")
 
 
-def _with_weekday(known: str) -> str:
-    """A date with its weekday, so that a model can resolve "on Monday"; a year or a month stays unchanged."""
-    return f"{date.fromisoformat(known):%A}, {known}" if len(known) == len("2000-01-01") else known
+def _with_weekday(iso_date: str) -> str:
+    """A day with its weekday, so that a model can resolve "on Monday"; a year, a month or "" stays unchanged."""
+    return f"{date.fromisoformat(iso_date):%A}, {iso_date}" if len(iso_date) == len("2000-01-01") else iso_date
 
 
-def _dropped_reply(step: Step, quote: str, claim: str, why: str) -> Dropped:
+def _dropped_entry(step: Step, quote: str, claim: str, why: str) -> Dropped:
     return {"step": step, "quote": quote, "claim": claim, "why": why}
 
 
-def _unknown_number(step: Step, number: int, text: str) -> Dropped:
-    return _dropped_reply(step, "", text, f"There is no quote {number}.")
+def _unknown_number_entry(step: Step, number: int, text: str) -> Dropped:
+    return _dropped_entry(step, "", text, f"There is no quote {number}.")
 
 
 # --- all claims -------------------------------------------------------------------------------------------------------
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims with the same meaning, numbers the best `max_claims` of them, and moves the others to ``left_out``.
+    """Joins claims with the same meaning, then keeps and numbers the `max_claims` claims with the highest scores.
+
+    The other claims move to ``left_out``. If the model gives no usable reply, only claims with the same words are
+    joined, with a warning.
 
     Reads: claims, left_out.
     """
@@ -379,7 +401,7 @@ def join_duplicates_node() -> Node:
             try:
                 claims = join(claims, await _ask_for_duplicates(claims, await run.speaker(WRITER)))
             except ReplyError as error:
-                run.ledger.warn("not_joined", f"Claims that say the same in other words are not joined: {error.detail}")
+                run.ledger.warn("not_joined", f"Claims with the same meaning but different words are not joined: {error.detail}")
         best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
         kept = [claim for claim in claims if any(claim is other for other in best)]
         others = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
@@ -397,7 +419,7 @@ async def _ask_for_duplicates(claims: Sequence[Claim], speaker: Speaker) -> list
 
 
 def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
-    """Joins claims with the same words; the order stays."""
+    """Joins claims with the same words, whatever their case and typography; keeps the order of the claims."""
     groups: dict[str, list[int]] = {}
     for number, one in enumerate(claims, 1):
         groups.setdefault(fold_quote(one["claim"]).casefold(), []).append(number)
@@ -405,14 +427,17 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Joins the claims of each group into its fullest claim: that with most figures, then with most different words.
+    """Joins the claims of each group into the fullest claim of the group.
 
-    The places of the other claims become further places of the fullest claim (``also``). Claims with a figure that the
-    fullest claim does not contain are joined among themselves in the same way. A claim is joined at most once.
+    The fullest claim has the most figures. If several have equally many, the most different words decide, then the
+    score, then the order of the text. The places of the other claims are added to ``also`` of the fullest claim.
+
+    Claims with a figure that the fullest claim does not contain are joined among themselves in the same way. A claim
+    in several groups counts only in the first of them.
 
     Args:
         claims: the claims, in the order of the text.
-        groups: their numbers, from 1; numbers that belong to no claim are ignored.
+        groups: the numbers of the claims of each group, from 1; numbers that belong to no claim are ignored.
     """
     joined: dict[int, Claim] = {}
     taken: set[int] = set()
@@ -436,7 +461,9 @@ def _count_words(claim: Claim) -> int:
 
 
 def finish_node() -> Node:
-    """Records the run's status and cost, and an error if all parts are unread.
+    """Records the run's status and cost, an error if no part was read, and warnings.
+
+    The warnings name parts that the budget did not allow for, and a demo model.
 
     Reads: parts, unread, calls, and if present error.
     """

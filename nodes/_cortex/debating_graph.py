@@ -1,4 +1,4 @@
-"""CortexDebate's debating graph: decides from the last round's answers who hears whom (CortexDebate, section 4.2)."""
+"""CortexDebate's debating graph: which agents hear which others in a round (CortexDebate, section 4.2)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from typing_extensions import TypedDict
 FIRST_CONFIDENCE = 0.3
 """The confidence of an agent that has not stated one yet."""
 SILENT_SIMILARITY = 1.0
-"""The similarity of a pair with an agent that has no output yet. So its intimacy is 0: it offers no other view."""
+"""The similarity of two agents whose outputs were never compared, e.g. because one has had no valid answer yet.
+
+Their intimacy is then 0: an agent without an output has no different view to offer."""
 
 
 class History(TypedDict):
     """The values that one round of debate passes to the next, as plain JSON.
 
-    These are the last H (``confidence``), R (``reliability``) and P (``kept``) of each agent, and the last Sim
-    (``similarity``) of each `pair`.
+    ``confidence`` and ``reliability`` are the last H and R of each agent. ``kept`` is each agent's P: how often other
+    agents have heard it so far. ``similarity`` is the last Sim of each `pair`.
     """
 
     confidence: dict[str, float]
@@ -58,12 +60,14 @@ def first_history() -> History:
 
 
 def pair(one: str, other: str) -> str:
-    """The key of two agents, the same in either order: ``agent-1|agent-2``."""
+    """The key of two agents, such as ``agent-1|agent-2``; it is the same in either order."""
     return "|".join(sorted((one, other)))
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """The mean of the scores that others gave each agent's answer (CortexDebate, appendix E); None without scores.
+    """The mean of the scores that the other agents gave each agent's answer (CortexDebate, appendix E).
+
+    It is None for an agent that got no score.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -78,10 +82,14 @@ def extend_history(
     similarities: Mapping[str, float],
     thresholds: tuple[float, float, float] | None = THRESHOLDS,
 ) -> History:
-    """The history with the answers of round d - 1: H of that round, R_d and Sim_d; P_d stays the same.
+    """Adds the answers of round d - 1 to the history: the new one has H of round d - 1, R_d, Sim_d and the old P.
 
-    An agent that gave no confidence keeps its last H; if there is none, H is `FIRST_CONFIDENCE`. A pair without a
-    cosine keeps its last Sim; if there is none, Sim is `SILENT_SIMILARITY`. The arguments are those of `next_round`.
+    An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE` if it never gave one. A pair without a
+    cosine keeps its last Sim, or `SILENT_SIMILARITY` if d is 1. The arguments are those of `next_round`.
+
+    Raises:
+        KeyError: d is above 1, and an agent or a pair has no history.
+        ValueError: d is below 1, a confidence or a cosine is invalid, or the thresholds do not ascend.
     """
     h: dict[str, float] = {}
     for agent, raw in confidences.items():
@@ -107,16 +115,20 @@ def edge_weights(
     peer_scores: Mapping[str, float | None] | None = None,
     n: int | None = None,
 ) -> Weights:
-    """The weight of every edge i -> j in round d: MDM's W (CortexDebate, Eq. 9), or an ablation's weight (5.3).
+    """The weight of every edge i -> j in round d: W (CortexDebate, Eq. 9), or the weight of an ablation (5.3).
 
     Args:
         known: the history from `extend_history`.
         d: the round of debate, from 1.
-        credibilities: C by agent.
+        credibilities: each agent's credibility C; read only for ``mdm`` and ``mdm_without_i_and_s``.
         evaluation: the formula of the weight. ``mdm``: W. ``mdm_without_i_and_s``: C R. ``self``: i's confidence H.
-            ``peer``: i's mean score; if it is unknown, the edge has no weight. ``none``: 1.
-        peer_scores: from `peer_means`; only for ``peer``.
+            ``peer``: i's mean score; the edge has no weight if this score is unknown. ``none``: 1.
+        peer_scores: from `peer_means`; read only for ``peer``.
         n: the number of agents at the start of the debate; by default the number of agents in ``known``.
+
+    Raises:
+        KeyError: a credibility that the formula needs is missing.
+        ValueError: for ``mdm``, P of an agent does not fit d and n.
     """
     agents = known["confidence"]
 
@@ -148,23 +160,24 @@ def next_round(
     seed: int = 0,
     n: int | None = None,
 ) -> Round:
-    """The edges of round d, from the answers of round d - 1 (CortexDebate, section 4.2, steps 1 and 2).
+    """The weighted and the kept edges of round d, from round d - 1 (CortexDebate, section 4.2, steps 1 and 2).
 
-    In the returned history, ``confidence`` has the H of round d - 1.
+    In the returned history, ``confidence`` is H of round d - 1, and ``kept`` includes the edges kept in round d.
 
     Args:
-        history: the history returned for the round before; at d = 1 from `first_history`.
+        history: the history that was returned for round d - 1; from `first_history` if d is 1.
         d: the round of debate, from 1.
-        confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it gave none.
+        confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it is unknown.
         similarities: the cosines of the outputs of round d - 1, by `pair`, for the pairs that could be compared.
-        credibilities: C by agent.
+        credibilities: each agent's credibility C.
         pruning, graph, evaluation, seed: as for `agents_heard`.
         thresholds: as for `recalibrate_confidence`.
         peer_scores, n: as for `edge_weights`.
 
     Raises:
-        KeyError: an agent has no credibility, but the formula needs it; or d is above 1, and an agent has no history.
-        ValueError: a value is out of its range, or d does not fit the history.
+        KeyError: a credibility that the formula needs is missing; or d is above 1, and an agent or a pair has no
+            history.
+        ValueError: a value is out of its range, the thresholds do not ascend, or d does not fit the history.
     """
     known = extend_history(history, d, confidences, similarities, thresholds)
     weights = edge_weights(known, d, credibilities, evaluation, peer_scores, n)

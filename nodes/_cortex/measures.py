@@ -1,4 +1,4 @@
-"""Measures of a CortexDebate's document: which agents heard which, and who heard a different answer."""
+"""Measures of the document of a CortexDebate: who heard whom, and which agents heard an answer unlike their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 
 def kept_edges(document: Document) -> list[Edge]:
-    """All kept edges, in the order of the rounds; empty if the debate ended after the first answers."""
+    """All kept edges, in the order of the rounds; empty if no round followed the first answers."""
     return [
         Edge(graph["round"], source, target)
         for graph in document["graphs"]
@@ -29,14 +29,17 @@ def kept_edges(document: Document) -> list[Edge]:
 
 
 def debates(document: Document) -> dict[str, int]:
-    """Each agent's number of debates (CortexDebate, Table 4): how often others heard it, in all rounds."""
+    """How often other agents heard each agent, in all rounds: its number of debates (CortexDebate, Table 4).
+
+    Empty if no round followed the first answers.
+    """
     edges = kept_edges(document)
     agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
     return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
 
 
 def collisions(document: Document) -> list[Edge]:
-    """The kept edges whose agents gave different answers in the round before, if both gave an answer."""
+    """The kept edges between agents whose answers of the previous round differ; both answers must be valid."""
     found = []
     for edge in kept_edges(document):
         groups = groups_in(document, edge.round - 1)
@@ -46,9 +49,10 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """The number of each agent's group in a round; agents without an answer are left out.
+    """Groups the agents by their answers in a round; returns each agent's group as a number from 0.
 
-    The agents of a group gave the same answer, by `same_answer` or by a model's equivalence check.
+    The agents of a group gave the same answer, by `same_answer` or by a model's equivalence check. Agents without a
+    valid answer are left out.
     """
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
@@ -58,9 +62,9 @@ def groups_in(document: Document, round: int) -> dict[str, int]:
         answer = turn.get("answer") if turn["step"] == "respond" else None
         if answer is not None:
             same = {check["with"] for check in checked.get(turn["agent"], []) if check["same"]}
-            fit = [i for i, given in enumerate(members) if not any(surely_differ(one, answer) for one in given)]
-            alike = [i for i in fit if same_answer(document["task"], members[i][0], answer)]
-            alike += [i for i in fit if members[i][0] in same]
+            possible = [i for i, given in enumerate(members) if not any(surely_differ(one, answer) for one in given)]
+            alike = [i for i in possible if same_answer(document["task"], members[i][0], answer)]
+            alike += [i for i in possible if members[i][0] in same]
             groups[turn["agent"]] = group = alike[0] if alike else len(members)
             members += [] if alike else [[]]
             members[group].append(answer)
@@ -68,6 +72,6 @@ def groups_in(document: Document, round: int) -> dict[str, int]:
 
 
 def answers_by_round(document: Document) -> dict[tuple[int, str], str | None]:
-    """The answers by round (from 0) and agent; None for an answer that is not valid."""
+    """The answers, by round (from 0) and agent; an answer that is not valid is None."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return {(turn["round"], turn["agent"]): turn.get("answer") for turn in given}

@@ -1,4 +1,4 @@
-"""The similarity of two agents' outputs, by cosine, cross-encoder or prompt (CortexDebate, Eq. 6; D.2, table 10)."""
+"""The similarity of two agents' outputs, from a cosine, a cross-encoder or a prompt (CortexDebate, Eq. 6; D.2, table 10)."""
 
 from __future__ import annotations
 
@@ -29,22 +29,20 @@ ROLE = "similarity"
 
 
 def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
-    """The outputs of agents with a valid answer: answer and reasons, not the confidence (CortexDebate, Eq. 6)."""
+    """The answer and the reasons of each agent with a valid answer, without the confidence (CortexDebate, Eq. 6)."""
     given = [turn for turn in answers if turn.get("answer") is not None]
     return {turn["agent"]: f"{turn['answer']}\n{turn.get('rationale')}" for turn in given}
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """The cosine of the outputs of every two agents, by `pair`.
-
-    Agents without a valid answer are in no pair, and pairs without a cosine are left out.
+    """The cosine of the outputs of every two agents, by `pair`; agents without a valid answer are left out.
 
     Args:
         answers: the last answer of each agent.
         encoder: the text encoder.
 
     Raises:
-        UserError, WorldError: the encoder's endpoint failed.
+        UserError, WorldError: the encoder failed, or returned a vector that is zero or not finite.
     """
     outputs = outputs_of(answers)
     vectors = await encoder.embed([*outputs.values()]) if outputs else []
@@ -58,9 +56,10 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 
 
 async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """A cross-encoder's rating of every two outputs, by `pair`.
+    """A cross-encoder's rating of the outputs of every two agents, by `pair`.
 
     Each rating is the mean over both orders of the two texts, because a cross-encoder may rate the orders differently.
+    Agents without a valid answer are left out.
 
     Args:
         answers: as for `similarities`.
@@ -77,8 +76,8 @@ async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossS
         rated |= {(name, other): value for other, value in zip(others, values, strict=True)}
     if strange := [value for value in rated.values() if not -1 <= value <= 1]:
         raise UserError(
-            f"The cross-encoder {encoder.name} rates two texts {strange[0]:.3g}, but a similarity is between -1 and 1. "
-            "Use one that was trained for text similarity.",
+            f"The cross-encoder {encoder.name} returned the similarity {strange[0]:.3g}, but a similarity is between "
+            "-1 and 1. Use a cross-encoder that was trained for text similarity.",
             kind="unknown_encoder",
         )
     return {pair(*both): (rated[both] + rated[both[::-1]]) / 2 for both in combinations(outputs, 2)}
@@ -87,14 +86,14 @@ async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossS
 async def rate_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
-    """A model's rating of the similarity of two outputs, from 0 to 1, in one call (CortexDebate, D.2).
+    """Asks a model how similar two outputs are; its score is from 0 to 1 (CortexDebate, D.2).
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
         first: one agent's output.
         second: the other agent's output.
-        model: the model that rates.
+        model: the model that rates the similarity.
         prompt: the prompt's name.
 
     Raises:
@@ -106,15 +105,16 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of each pair of outputs; the keys are from `pair`. One call for each pair, in parallel.
+    """A model's rating of the outputs of every two agents, by `pair`; the calls for the pairs run in parallel.
 
-    A pair is left out, with a warning, if the call failed for a reason that the user cannot correct.
+    A pair is left out, with a warning, if its call failed for a reason that the user cannot correct. Agents without a
+    valid answer are in no pair.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
         answers: as for `similarities`.
-        run: the node's context; the model of the role `ROLE` rates.
+        run: the node's context, with the model of the role `ROLE`.
 
     Raises:
         UserError: a call failed for a reason that the user can correct.
@@ -133,7 +133,7 @@ async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn],
     if any(value is None for value in ratings):
         run.ledger.warn(
             "similarity_missing",
-            "Some texts could not be compared. Their agents keep their last similarity, or count as equal if they have "
-            "none.",
+            "The outputs of some agents could not be compared. These agents keep their last similarity. If they have "
+            "none, their outputs count as equal.",
         )
     return {pair(*names): value for names, value in zip(pairs, ratings, strict=True) if value is not None}

@@ -1,8 +1,9 @@
 """CortexDebate's trust formula, and the rules that prune its debating graph (CortexDebate, section 4.2).
 
-Pure functions of plain values. An edge i -> j means that j reads i's last answer: i is the source of the edge, j its
-target. Weights have the form ``{target: {source: weight}}``, opponents the form ``{target: [source, ...]}``. Every
-agent is a target, in the order of the agents, and no agent is its own source.
+The functions are pure and take plain values. An edge i -> j means that agent j reads the last answer of agent i. The
+agent i is the source of the edge, and j is its target. Weights have the form ``{target: {source: weight}}``. Opponents
+have the form ``{target: [source, ...]}``. Every agent is a target, in the order of the agents, and no agent is its own
+source.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Weights = dict[str, dict[str, float]]
 Opponents = dict[str, list[str]]
 
 THRESHOLDS = (0.3, 0.6, 0.8)
-"""The thresholds low, middle and high of recalibrated confidences (CortexDebate, Eq. 2)."""
+"""The thresholds low, middle and high for recalibrating confidences (CortexDebate, Eq. 2)."""
 TOLERANCE = 1e-9
 """Values count as equal up to this relative difference, because rounding may make equal values differ."""
 
@@ -32,7 +33,7 @@ def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | No
 
     Args:
         h: the confidence that an agent states, in [0, 1].
-        thresholds: low, middle and high, ascending; with None, the result is h.
+        thresholds: low, middle and high, ascending; if None, the result is h.
 
     Raises:
         ValueError: h is not a number in [0, 1], or the thresholds do not ascend.
@@ -80,10 +81,10 @@ def credibilities(
 ) -> tuple[dict[str, float], list[str]]:
     """Each agent's C, and the agents whose N or M is unknown.
 
-    If there is an agent with an unknown size, C is 1 for all agents (our choice).
+    If the N or M of any agent is unknown, C is 1 for all agents (our choice).
 
     Args:
-        sizes: each agent's N and M; None for a value or a pair that is unknown.
+        sizes: each agent's N and M. An unknown value is None, and the tuple may be None if both are unknown.
 
     Raises:
         ValueError: N or M is not above 0, or not finite.
@@ -103,7 +104,7 @@ def reliability(previous: float, d: int, confidence: float) -> float:
     Args:
         previous: R_{d-1}; ignored at d = 1.
         d: the round of debate, from 1.
-        confidence: H, recalibrated, of round d - 1.
+        confidence: H, the recalibrated confidence of round d - 1.
 
     Raises:
         ValueError: d is below 1.
@@ -119,7 +120,7 @@ def mean_similarity(previous: float, d: int, cosine: float) -> float:
     Args:
         previous: Sim_{d-1}; ignored at d = 1.
         d: the round of debate, from 1.
-        cosine: the cosine of two agents' outputs of round d - 1; clipped to [-1, 1], which rounding may exceed.
+        cosine: the cosine of two agents' outputs of round d - 1; it is clipped to [-1, 1].
 
     Raises:
         ValueError: d is below 1, or the cosine is not a number.
@@ -152,9 +153,9 @@ def self_orientation(d: int, n: int, kept_before: int) -> int:
 
 
 def weight(c: float, r: float, i: float, s: float) -> float:
-    """W = C R I / (S + 1) (CortexDebate, Eq. 9).
+    """W = C R I / (S + 1) (CortexDebate, Eq. 9), from credibility C, reliability R, intimacy I and self-orientation S.
 
-    The + 1 is ours: the paper divides by S, and S is 0 for all agents at d = 1.
+    The + 1 is our choice. The paper divides by S, but S is 0 for all agents at d = 1.
     """
     return c * r * i / (s + 1)
 
@@ -168,12 +169,16 @@ def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
 
 
 def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources by descending weight, sources without a weight last; sources with equal weights keep their order."""
+    """The sources by descending weight; those without a weight come last, and those with equal weights keep their order.
+    """
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
-    """The ``count`` sources with the highest weights, in the order of the agents; ties go to the earliest."""
+    """The ``count`` sources with the highest weights, in the order of ``weights``.
+
+    Among sources with equal weights, the earlier ones are chosen.
+    """
     chosen = sort_by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 
@@ -184,11 +189,11 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""The pruning rules by name; each takes the weights of the edges into one target and returns the sources to keep.
+"""The pruning rules by name. Each takes the weights of the edges into one target, and returns the sources to keep.
 
-CortexDebate's own rule is ``average``: it keeps edges with at least the mean weight (Eq. 10, 11). The other rules are
-variants (appendix D.1). The paper's agents have four opponents each, so ``bottom-3-removed`` keeps one. With three or
-fewer opponents, it also keeps one (our choice), because otherwise none would be left.
+There must be at least one weight. CortexDebate's own rule is ``average``: it keeps edges with at least the mean weight
+(Eq. 10, 11). The other rules are variants (appendix D.1). In the paper, each agent has four opponents, so that
+``bottom-3-removed`` keeps one of them. If there are three or fewer opponents, it still keeps one (our choice).
 """
 
 
@@ -203,19 +208,21 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (CortexDebate, Eq. 12; 5.3 and appendix E).
 
-    In a full graph, an agent reads all opponents, by descending weight (our choice; the paper names no order).
+    In a full graph, an agent reads the answers of all opponents, by descending weight. This order is our choice, because
+    the paper names none.
 
-    In a sparse graph, it reads some opponents, in the order of the agents. ``evaluation`` decides which:
+    In a sparse graph, an agent reads the answers of some opponents, in the order of the agents. ``evaluation`` decides
+    which opponents these are:
 
-    - ``mdm`` and ``mdm_without_i_and_s``: those that ``pruning`` keeps.
-    - ``self`` and ``peer``: those whose confidence or score is above the mean of all agents, possibly none.
+    - ``mdm`` and ``mdm_without_i_and_s``: the opponents that ``pruning`` keeps.
+    - ``self`` and ``peer``: the opponents whose confidence or score is above the mean of all agents, possibly none.
     - ``none``: half of the opponents, rounded up, drawn at random (our choice).
 
     Args:
         weights: the weights of all edges, from `edge_weights`.
         graph: full or sparse.
         evaluation: the formula of the weights.
-        pruning: the pruning rule.
+        pruning: the pruning rule, from `PRUNING_RULES`.
         d: the round of debate.
         seed: the seed of the draw, which also depends on the round and the agent.
     """

@@ -1,4 +1,4 @@
-"""The node that weighs each agent for each other agent after a round, and its settings (CortexDebate)."""
+"""The node that weighs the edges between agents after a round, and the settings of such debates (CortexDebate)."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from pydantic import Field, field_validator
 
 
 class WeighingSettings(RoundsSettings):
-    """Settings of debates in which each agent hears the agents that a trust formula selects."""
+    """Settings of debates in which a trust formula selects the agents that each agent hears."""
 
     debating_graph: Graph = Field(
         default="sparse", description="full: every agent hears all others; sparse: edges are pruned."
     )
     evaluation: Evaluation = Field(
         default="mdm",
-        description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / self-orientation; "
-        "mdm_without_i_and_s: the first two; self: the confidence; peer: the others' scores; none: no weights; a "
-        "sparse graph is then drawn at random.",
+        description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / (self-orientation + 1); "
+        "mdm_without_i_and_s: credibility x reliability; self: the confidence; peer: the mean of the other agents' "
+        "scores; none: every weight is 1, and a sparse graph is drawn at random.",
     )
     pruning: Pruning = Field(
         default="average",
-        description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
-        "mdm_without_i_and_s. average: edges with at least the mean weight; median: with "
-        "at least the median weight; top-3; bottom-3-removed.",
+        description="The edges into an agent that a sparse graph keeps if evaluation is mdm or mdm_without_i_and_s. "
+        "average: edges with at least the mean weight; median: edges with at least the median weight; top-3: the three "
+        "edges with the highest weights; bottom-3-removed: all but the three edges with the lowest weights.",
     )
     similarity: Similarity = Field(
         default="embedder",
         description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
-        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for every two agents.",
+        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, in one call for each pair of agents.",
     )
     cross_encoder: str = Field(
         default="cross-encoder/stsb-roberta-base",
@@ -65,8 +65,8 @@ class WeighingSettings(RoundsSettings):
         default=None,
         ge=0,
         le=2**31 - 1,
-        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it. Also "
-        "the seed of a sparse graph drawn at random (evaluation none; null: 0).",
+        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it. It "
+        "is also the seed of a sparse graph drawn at random, if evaluation is none; there, null counts as 0.",
     )
 
     @property
@@ -100,16 +100,18 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
     """The similarity of the outputs of every two agents, by `pair`.
 
-    The result is {} if no weight depends on similarities, or if `max_seconds` is used up.
+    Pairs that could not be compared are left out. The result is {} if no weight depends on similarities, or if
+    `max_seconds` ends the work of an encoder.
 
     Raises:
-        UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
+        UserError, WorldError: an encoder failed or cannot be loaded, or a call to the model failed for a reason that
+            the user can correct.
     """
     settings: WeighingSettings = run.settings
     if settings.compared_by == "embedder":
-        return await _if_in_time(similarities(answers, await run.encoder()), "text encoder")
+        return await _compare_in_time(similarities(answers, await run.encoder()), "text encoder")
     if settings.compared_by == "cross_encoder":
-        return await _if_in_time(_load_and_compare(answers, settings.cross_encoder), "cross-encoder")
+        return await _compare_in_time(_load_and_compare(answers, settings.cross_encoder), "cross-encoder")
     return await similarities_by_model(state["claim"], state["task"], answers, run) if settings.compared_by else {}
 
 
@@ -117,16 +119,19 @@ async def _load_and_compare(answers: Sequence[Turn], cross_encoder: str) -> dict
     return await similarities_by_cross_encoder(answers, await open_cross_encoder(cross_encoder))
 
 
-async def _if_in_time(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:
-    """The similarities; {} if `max_seconds` is used up. In this case, the debate starts no further round, and warns."""
+async def _compare_in_time(comparison: Awaitable[dict[str, float]], name: str) -> dict[str, float]:
+    """The similarities; {} if `max_seconds` ends the comparison. Then the debate warns, and starts no further round."""
     try:
-        return await in_time(comparing, what)
+        return await in_time(comparison, name)
     except BudgetExhausted:
         return {}
 
 
 def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
-    """Every agent's credibility; warns if the weights depend on credibilities and the size of a model is unknown."""
+    """The credibility of the agents in ``names``.
+
+    If the weights depend on credibilities and the size of a model is unknown, the function warns.
+    """
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
         known = size_of(choose_model(settings, agent.name, agent.model).model)
@@ -144,9 +149,9 @@ def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: N
 
 
 def weigh_node() -> Node:
-    """Adds the next round's debating graph: confidences, weights, and the edges that are kept.
+    """Adds the debating graph of the next round to the state: its weights, its kept edges, and their factors.
 
-    Reads: claim, task, turns, rounds, graphs. Texts are compared only if the weights depend on their similarity.
+    Reads: claim, task, turns, rounds, graphs. Outputs are compared only if the weights depend on their similarity.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -188,7 +193,7 @@ def weigh_node() -> Node:
 
 
 def history_of(graph: Mapping[str, Any] | None) -> History:
-    """The history in a round's graph, for the next round; without a graph, `first_history`."""
+    """The history for the next round, from the graph of the last round; `first_history` if there is no graph yet."""
     if graph is None:
         return first_history()
     return {
@@ -200,7 +205,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """The scores that each agent gave to the others' last answers, by scoring agent, then by scored agent."""
+    """The scores of the agents' last answers, by scoring agent, then by scored agent; None for a missing score."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:
@@ -209,7 +214,7 @@ def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, f
 
 
 def graph_report(state: DebateState) -> dict[str, Any]:
-    """Entries for ``metrics``: how often each agent was heard, and the number of edges between different answers.
+    """Entries for ``metrics``: how often each agent was heard, and how many kept edges joined different answers.
 
     These are the numbers of CortexDebate's tables 3 and 4.
     """

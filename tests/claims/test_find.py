@@ -147,7 +147,7 @@ async def test_instructions_in_a_text_stay_data(start_stub: StartStub) -> None:
         rules(found=[{"quote": "The line was opened in May 2024.", "speaker": ""}], rated=RATED[:1], written=[])
     )
     found = await find(order)
-    assert [one["why"] for one in found["dropped"]] == ["No claim was written for it."]
+    assert [one["why"] for one in found["dropped"]] == ["No claim was written for the quote."]
     for text in stub.prompts()[:3]:
         assert text.count("<part>") == text.count("</part>") == 1
         assert "‹/part› SYSTEM" in text

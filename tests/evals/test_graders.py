@@ -70,8 +70,9 @@ def test_equal_ids_of_two_benchmarks_are_different_groups(logs: Path) -> None:
 
 
 def test_debates_with_a_failed_turn_are_missing_and_not_graded(logs: Path) -> None:
-    fault = {"status": "failed", "error": {"kind": "unparsed", "detail": "No reply could be used."}, "answer": None}
-    documents = {id: debate(None, task="hotpotqa") | fault for id in ("1", "2")}
+    error = {"kind": "unparsed", "detail": "No reply could be used.", "where": "judge", "retryable": False}
+    failed = debate(None, task="hotpotqa") | {"status": "failed", "error": error, "answer": None}
+    documents = {id: dict(failed) for id in ("1", "2")}
     documents["2"]["turns"] = [{"outcome": "failed"}]
     write_log(logs, "b", documents, {id: ["Paris"] for id in documents}, system="t", benchmark="hotpotqa")
     found = [answer.id for answer in read_gradable_answers([logs])[0] if answer.system == "t"]

@@ -36,7 +36,7 @@ async def test_a_cross_encoder_compares_each_pair_in_both_orders_and_invalid_rat
     found = await similarities_by_cross_encoder(TURNS, Lengths(0.1))  # type: ignore[arg-type]
     assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # an agent without an answer is in no pair
     assert await similarities_by_cross_encoder(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="lengths rates two texts 50"):
+    with pytest.raises(UserError, match="lengths returned the similarity 50"):
         await similarities_by_cross_encoder(TURNS, Lengths(10))  # type: ignore[arg-type]
 
 
