@@ -10,7 +10,7 @@ from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.debate_ledger import LedgerUse
-from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_of, full_cost, ratios, shared_settings
+from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_settings, full_cost, ratios, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings
@@ -97,7 +97,7 @@ def run_control(
 
 def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> DebateSetup:
     kind = load_graph(control.name).settings
-    own = shared_settings(kind, setup.settings.recorded()) | ceiling_of(debate, control.equal)
+    own = shared_settings(kind, setup.settings.recorded()) | ceiling_settings(debate, control.equal)
     if setup.settings.seed is not None:
         own["seed"] = derived_seed(setup.settings.seed, "beside", control.name, control.equal)
     is_replay = setup.earlier is not None and setup.earlier.status == "done"

@@ -56,7 +56,7 @@ def plan_of(
         graphs: debate systems: names, or fields of `System`.
         tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
         settings: settings for every system that has them.
-        others: further fields of `Plan`. None, False, 0 and () count as not given.
+        others: further fields of `Plan`. None, False and () count as not given.
 
     Raises:
         UserError: there is no plan, its file cannot be read, or the plan is not valid.
@@ -70,7 +70,7 @@ def plan_of(
         "settings": settings,
         **{key: list(value) if isinstance(value, tuple) else value for key, value in others.items()},
     }
-    given = {key: value for key, value in given.items() if value not in (None, [], {}, False)}
+    given = {key: value for key, value in given.items() if value or type(value) is int}  # 0 is a seed, False no wish
     if file is not None:
         return read_plan(file, given)
     if not given.get("graphs") or not given.get("tasks"):

@@ -136,7 +136,8 @@ def write_config(values: dict[str, Any]) -> Path:
     file = config_file()
     for name, value in values.items():
         checked_value(name, value)
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items()]
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
+    lines = [f"{name} = {text}\n".replace("\x7f", "\\u007f") for name, text in texts.items()]  # TOML forbids DEL
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -20,7 +20,7 @@ from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.debaters import debater_graph
 from moot.nodes._speakers.gate import GateSettings, gate_needs, gate_roles
 from moot.nodes._steps.compare import end_agreed_node
-from moot.nodes._steps.gate import debate_node, gate_alone, gate_node, to_readers
+from moot.nodes._steps.gate import debate_node, gate_node, stop_reason_without_debate, to_readers
 from moot.nodes._steps.responding import SINGLE_PROMPT
 from moot.nodes._steps.vote import vote_node
 
@@ -88,7 +88,7 @@ builder = Debate("gated", GatedSettings, needs, check)
 builder.add_node("reader", debater_graph(GatedSettings, SINGLE_PROMPT, "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
-builder.add_node("vote", vote_node(gate_alone))
+builder.add_node("vote", vote_node(stop_reason_without_debate))
 builder.add_node("debate", debate_node(inner_debate, lambda settings: settings.when != "never"))
 builder.begin(to_readers, ["reader"])
 builder.add_edge("reader", "check_gate")

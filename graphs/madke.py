@@ -22,14 +22,14 @@ from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.settings import SOURCES, Source
 from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, next_speakers, pool_needs, round_is_over, to_pool
+from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, to_next_speakers, to_pool
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._steps.select import select_node
 from moot.nodes._steps.summarise import agreement_node, all_agreed, summarise_node, undecided
-from moot.nodes._texts.show import without_titles
+from moot.nodes._texts.show import without_web_titles
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -72,11 +72,11 @@ def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
 
 def debate(state: DebateState, settings: MadkeSettings) -> Next:
     """Starts the turns of the debaters who answer next, each with the whole pool."""
-    pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
+    pool = state["evidence"] if settings.web_titles else without_web_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
     in_turn = settings.sequential_talk
-    return next_speakers(
-        "debater", state, settings.debaters, lambda round: in_turn and round > 1, also_before=in_turn, **shown
+    return to_next_speakers(
+        "debater", state, settings.debaters, lambda round: in_turn and round > 1, two_rounds=in_turn, **shown
     )
 
 

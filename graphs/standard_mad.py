@@ -13,7 +13,7 @@ from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.settings import SOURCES, Source
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, next_speakers, pool_needs, round_is_over, to_pool
+from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, to_next_speakers, to_pool
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.judging import judge_node
 from moot.nodes._steps.person import human_review_node
@@ -40,7 +40,7 @@ def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
     """Routes to the debater who speaks next; after a round, to the judge if no round or budget is left."""
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
-    return next_speakers("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
+    return to_next_speakers("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
 
 
 builder = Debate("standard_mad", StandardMadSettings, pool_needs)

@@ -18,7 +18,7 @@ from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import next_speakers
+from moot.nodes._speakers.pool import to_next_speakers
 from moot.nodes._speakers.turns import SHARED_ROLES, Agent, fixed_speakers, needs_for
 from moot.nodes._steps.compare import answers_of, compare_node
 from moot.nodes._steps.judging import judge_node
@@ -75,7 +75,7 @@ def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
     if state["answer"] is not None:
         return "close"
     over = len(answers_of(state["turns"])) == len(SIDES) and no_round_left(state, settings)
-    return "judge" if over else next_speakers("argue", state, settings.debaters, in_turn=lambda round: True)
+    return "judge" if over else to_next_speakers("argue", state, settings.debaters, in_turn=lambda round: True)
 
 
 builder = Debate("tit_for_tat", TitForTatSettings, needs)

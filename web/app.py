@@ -17,7 +17,7 @@ from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
 from moot.graphs._registry import installed_systems
 from moot.nodes._models.debate_ledger import current_use
-from moot.nodes._models.session import recording, report_to
+from moot.nodes._models.session import current_recorder, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
 from moot.web.cancelling import patch_cancellation
@@ -85,7 +85,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Context manager: starts the background work of the page, and ends it when the server stops."""
     START_LOCK.end()
     async with AsyncExitStack() as stack:
-        if recording() is not TABLE:  # LangGraph's server skips our middleware under a mount prefix
+        if current_recorder() is not TABLE:  # LangGraph's server skips our middleware under a mount prefix
             await stack.enter_async_context(record_debates())
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore

@@ -23,7 +23,7 @@ from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.prices import read_prices
 from moot.nodes._steps.person_replies import check_person_reply
 from moot.nodes._texts.given import LONGEST_GIVEN
-from moot.nodes._texts.given_files import given_in
+from moot.nodes._texts.given_files import read_given_file
 from moot.nodes._texts.task import TASKS
 from moot.nodes._texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
 from moot.nodes._vendors.catalogue import providers_here, unavailable_reason
@@ -297,7 +297,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
     with own_folder("moot-file-") as folder:
         file = folder / f"file{PurePath(name).suffix}"
         file.write_bytes(content)
-        return given_in(file, name)
+        return read_given_file(file, name)
 
 
 async def convert_evidence(request: Request) -> Any:

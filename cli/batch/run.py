@@ -28,7 +28,7 @@ from moot.core.words import count_with_noun
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.ceilings import Ceilings, debates_within
 from moot.nodes._models.debate_ledger import Mode
-from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
+from moot.nodes._models.joint_ceilings import HAS_PROCESS_LOCKS, SPENT, JointFile
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
@@ -299,7 +299,7 @@ def check_workers(workers: int) -> None:
     Raises:
         UserError: ``workers`` is more than 1, and this system cannot run several processes.
     """
-    if workers > 1 and not IS_POSSIBLE:
+    if workers > 1 and not HAS_PROCESS_LOCKS:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")
 
 

@@ -17,7 +17,7 @@ from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import Price, calls_at_most, cost_of, paid_calls
+from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.report.report import report
@@ -142,7 +142,7 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
     A request whose reply was lost counts with its reserved tokens. USD is None if a price or a number of tokens is not
     known.
     """
-    most = calls_at_most(calls)
+    most = calls_with_reserved_tokens(calls)
     return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
 
 

@@ -24,7 +24,7 @@ def worker(
     """Run rows that `moot batch --queue` or `moot index --queue` has queued. Any number of machines can run workers.
 
     Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get this
-    worker's rows.
+    worker's rows; with --drain, it first finishes them.
     """
     from moot.cli.signals import Stop
 

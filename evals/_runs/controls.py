@@ -27,7 +27,7 @@ from moot.core.errors import UserError
 from moot.evals._runs.reference import Reference, References
 from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_debate, settings_for_sample
 from moot.graphs import load_graph
-from moot.nodes._models.equal_cost import ceiling_of
+from moot.nodes._models.equal_cost import ceiling_settings
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
 from moot.nodes._runtime.state import Equal
 
@@ -55,7 +55,7 @@ class MatchedControl:
 
 
 def _same_cost_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
-    return ceiling_of(debate.cost, equal)
+    return ceiling_settings(debate.cost, equal)
 
 
 def _same_rounds_settings(debate: Reference, equal: Equal) -> dict[str, Any]:

@@ -35,7 +35,7 @@ if it is undefined. A `Score` is used unchanged."""
 _parsed = lru_cache(maxsize=16)(parsed_document)  # cached, because all scorers of a sample read the same document
 
 
-def make_scorer(measure: Measure, *, with_answers: bool = True) -> Scorer:
+def measured(measure: Measure, *, with_answers: bool = True) -> Scorer:
     """Make a scorer from a measure of a debate.
 
     A sample is unscored if it has no outcome, its value is undefined, or the judge of its answer fails.
@@ -144,7 +144,7 @@ def numeric_match() -> Scorer:
 
 def item_scorer(measure: str) -> Scorer:
     """Make a scorer for a measure that needs no model (`moot.evals._stats.item_scores.item_score`)."""
-    return make_scorer(
+    return measured(
         lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold)
     )
 
@@ -165,13 +165,13 @@ def judged(model: str) -> Scorer:
         is_same = await grade_answer(document["claim"], document["task"], outcome, gold, speaker)
         return None if is_same is None else float(is_same)
 
-    return make_scorer(value)
+    return measured(value)
 
 
 @scorer(metrics=[mean(), stderr()], name="citation_precision")
 def citation_precision() -> Scorer:
     """The share of citations whose quotes are in the evidence that they name; unscored without citations."""
-    return make_scorer(
+    return measured(
         lambda outcome, state, gold, document: metrics.citation_precision([document]).value, with_answers=False
     )
 
@@ -190,7 +190,7 @@ def gold_recall() -> Scorer:
             return None
         return metrics.gold_recall([sets[0]], [sets[1]]).value
 
-    return make_scorer(value, with_answers=False)
+    return measured(value, with_answers=False)
 
 
 # --- official scores that require evidence ----------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def official_scorer(measure: str) -> Scorer:
         found, named = official_score(measure, outcome, gold, document, state.metadata.get("gold_evidence"), given)
         return None if found is None else Score(value=found, metadata={"named": named})
 
-    return make_scorer(value, with_answers=False)
+    return measured(value, with_answers=False)
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")

@@ -108,8 +108,10 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: the confidence is not between 0 and 1. It is checked only if every group has one item.
+        ValueError: the confidence is not between 0 and 1.
     """
+    if not 0 < confidence < 1:
+        raise ValueError("the confidence must be between 0 and 1")
     right = [item for group in groups for item in group]
     if len(groups) == len(right):
         found = wilson(right, confidence)

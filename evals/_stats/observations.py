@@ -19,7 +19,7 @@ from moot.nodes._models.prices import is_counted, paid_calls
 from moot.nodes._records.entries import Call
 from moot.nodes._texts.answers import abstains, same_answer
 from moot.nodes._texts.quotes import count_citations
-from moot.nodes._texts.task import by_reasoning
+from moot.nodes._texts.task import is_reasoning_task
 from moot.retrievers._evidence import clean
 
 ScoreMap = Mapping[str, float | None]
@@ -240,7 +240,7 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     for turn in answer_turns:
         scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in THRESHOLD_SCORES}
         searched = turn["agent"] in searching or turn.get("evidence_ids")
-        by_reason = by_reasoning(document["task"]) and (turn.get("scores") or {}).get("statements") == []
+        by_reason = is_reasoning_task(document["task"]) and (turn.get("scores") or {}).get("statements") == []
         if scores.get("faithfulness") is None and (not searched or by_reason):
             scores.pop("faithfulness", None)
         answers.append(ScoredAnswer(turn["answer"], scores))

@@ -35,7 +35,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import PlannedCall
 from moot.nodes._records.entries import Warned
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import open_budget, spent_against
+from moot.nodes._runtime.budget import ceilings_and_spending, open_budget
 from moot.nodes._runtime.document import demo_model_warnings, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
@@ -227,14 +227,18 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
-    """The calls of a part. The quotes in later prompts are estimated as the longest reply to the first prompt."""
+    """The estimated calls of a part's three steps.
+
+    The quotes in the second and third prompt are counted as the longest possible reply to the first prompt.
+    """
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
-    values, first = _prompt_values(state), plan_call(finder, EXTRACT, _prompt_values(state), FoundReply)
-    more = values | {"how_many": SEVERAL, **_earlier_text(state)}
+    values = _prompt_values(state)
+    first = plan_call(finder, EXTRACT, values, FoundReply)
+    writer_values = values | {"how_many": SEVERAL, **_earlier_text(state)}
     return [
         first,
         plan_call(rater, RATE, values, RatingsReply, first.reply),
-        plan_call(writer, REWRITE, more, RewrittenReply, first.reply),
+        plan_call(writer, REWRITE, writer_values, RewrittenReply, first.reply),
     ]
 
 
@@ -307,8 +311,8 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
             fields: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
             claims.append(cast(Claim, quote | fields))
         written.add(number)
-    missing = (quote for number, quote in enumerate(found, 1) if number not in written)
-    dropped += [_dropped_entry("rewrite", quote["quote"], "", "No claim was written for the quote.") for quote in missing]
+    missing = (quote["quote"] for number, quote in enumerate(found, 1) if number not in written)
+    dropped += [_dropped_entry("rewrite", quote, "", "No claim was written for the quote.") for quote in missing]
     return {"found": [], "claims": claims, "dropped": dropped}
 
 
@@ -401,7 +405,7 @@ def join_duplicates_node() -> Node:
             try:
                 claims = join(claims, await _ask_for_duplicates(claims, await run.speaker(WRITER)))
             except ReplyError as error:
-                run.ledger.warn("not_joined", f"Claims with the same meaning but different words are not joined: {error.detail}")
+                run.ledger.warn("not_joined", f"Only claims with the same words are joined: {error.detail}")
         best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
         kept = [claim for claim in claims if any(claim is other for other in best)]
         others = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
@@ -477,7 +481,7 @@ def finish_node() -> Node:
         run.session.finished = "failed" if error else "done"
         bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
         lost, seconds = run.session.cost_of_lost_calls(run.ceilings), round(run.ceilings.elapsed(), 3)
-        spent = spent_against(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
+        spent = ceilings_and_spending(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
         took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
         warned: list[Warned] = []
         if cut := sum(one["kind"] == BUDGET_EXHAUSTED for one in unread):

@@ -1,4 +1,4 @@
-"""The similarity of two agents' outputs, from a cosine, a cross-encoder or a prompt (CortexDebate, Eq. 6; D.2, table 10)."""
+"""The similarity of two agents' outputs, by cosine, cross-encoder or prompt (CortexDebate, Eq. 6; D.2, table 10)."""
 
 from __future__ import annotations
 

@@ -169,8 +169,7 @@ def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
 
 
 def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources by descending weight; those without a weight come last, and those with equal weights keep their order.
-    """
+    """The sources by descending weight; sources without a weight come last, and equal ones keep their order."""
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
@@ -208,8 +207,8 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (CortexDebate, Eq. 12; 5.3 and appendix E).
 
-    In a full graph, an agent reads the answers of all opponents, by descending weight. This order is our choice, because
-    the paper names none.
+    In a full graph, an agent reads the answers of all opponents, by descending weight. This order is our choice: the
+    paper names none.
 
     In a sparse graph, an agent reads the answers of some opponents, in the order of the agents. ``evaluation`` decides
     which opponents these are:

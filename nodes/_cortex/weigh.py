@@ -36,9 +36,9 @@ class WeighingSettings(RoundsSettings):
     )
     evaluation: Evaluation = Field(
         default="mdm",
-        description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / (self-orientation + 1); "
-        "mdm_without_i_and_s: credibility x reliability; self: the confidence; peer: the mean of the other agents' "
-        "scores; none: every weight is 1, and a sparse graph is drawn at random.",
+        description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / "
+        "(self-orientation + 1); mdm_without_i_and_s: credibility x reliability; self: the confidence; peer: the mean "
+        "of the other agents' scores; none: every weight is 1, and a sparse graph is drawn at random.",
     )
     pruning: Pruning = Field(
         default="average",
@@ -49,7 +49,7 @@ class WeighingSettings(RoundsSettings):
     similarity: Similarity = Field(
         default="embedder",
         description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
-        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, in one call for each pair of agents.",
+        "cross_encoder: `cross_encoder`; prompt: the model of the role similarity, in one call for each pair.",
     )
     cross_encoder: str = Field(
         default="cross-encoder/stsb-roberta-base",

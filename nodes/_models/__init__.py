@@ -1,1 +1,1 @@
-"""Chat models: their creation, prices and calls, and the parsing of their replies."""
+"""Chat models: their creation, prices and ceilings, the calls to them, and the parsing of their replies."""

@@ -1,4 +1,4 @@
-"""One call of a role: fitted into the context and the ceilings, seeded, retried and recorded."""
+"""Makes a call of a role to its model: fits it into the context and the ceilings, seeds it, repeats and records it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.ceilings import TOO_LATE, Ceilings, Reservation
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
-from moot.nodes._models.contexts import count_prompt, learn_refusal
+from moot.nodes._models.contexts import count_prompt, learn_from_refusal
 from moot.nodes._models.fitting import fit_messages, max_reply_tokens
 from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import without_environment_keys
@@ -48,7 +48,7 @@ MOST_REFUSALS = 4
 
 NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
-"""The number of calls, one after another, on which the next call of the coroutine depends."""
+"""The length of the longest chain of calls on which the next call of the running coroutine depends."""
 
 NOT_REPEATED = "The call failed and was not repeated: the time of `max_seconds` was used up."
 NOTHING_LEFT = "{error} The lost reply may be charged for, and the ceilings do not allow another request. {why}"
@@ -62,13 +62,15 @@ class Requests:
     """The requests of one call under a ceiling.
 
     An endpoint may charge for a request whose reply was lost, for example if the request timed out or the connection
-    broke. Its whole reservation counts as spent. Before the call is repeated, budget is reserved for the next request.
+    broke. The whole reservation of such a request counts as spent. Before the call is repeated, budget is reserved for
+    the next request.
 
     Args:
         ceilings: the ceilings.
         planned: the call.
         reservation: the reservation for the first request.
-        record_sent: records the cost of the requests so far and of the next one; called before the next one is sent.
+        record_sent: records the cost of the lost replies so far plus the maximum cost of the next request. It is called
+            before the first request, and before the request that follows a lost reply. None: nothing is recorded.
     """
 
     def __init__(
@@ -86,17 +88,18 @@ class Requests:
         self.counted = NOTHING
         """The cost of lost replies that the ceilings have counted."""
         self.sent = 0
+        """The number of requests that were sent."""
         self.unanswered = False
         """Whether the last request got neither a reply nor an error."""
         self.lost = (0, 0)
         """The tokens of prompts and of replies that were reserved for the requests whose replies were lost."""
 
-    async def send(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Sends a request, and notes whether its reply is lost."""
+    async def send(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Sends a request, and notes whether an endpoint may charge for it although its reply was lost."""
         self.sent += 1
         self.unanswered = True
         try:
-            reply = await send()
+            reply = await request()
         except MootError as error:
             self.unanswered = False
             if error.may_cost:
@@ -110,7 +113,7 @@ class Requests:
         self.lost = prompts + int(self.reservation.spend.tokens) - reply, replies + reply
 
     async def record_sent(self) -> None:
-        """Records the cost of the requests so far and of the next one.
+        """Records the cost of the lost replies so far plus the maximum cost of the next request.
 
         Does nothing without a ledger, or if only time is bounded.
         """
@@ -118,10 +121,10 @@ class Requests:
             await self._record_sent(self.counted.plus(self.reservation.spend))
 
     async def before_repeat(self, error: MootError) -> None:
-        """Reserves budget for the next request, if the reply to the last one was lost.
+        """If the last reply was lost, counts its request as spent, and reserves budget for the next request.
 
         Raises:
-            BudgetExhausted: too little budget or time is left for it.
+            BudgetExhausted: too little budget or time is left for the next request.
         """
         if not error.may_cost:
             return
@@ -137,7 +140,7 @@ class Requests:
         await self.record_sent()
 
     def count_unanswered(self) -> bool:
-        """Counts the last request as lost if it got neither a reply nor an error; returns whether this was so."""
+        """Counts the last request as lost if it is unanswered; returns whether it is unanswered."""
         if self.unanswered:
             self._count_lost_reply()
         return self.unanswered
@@ -145,7 +148,7 @@ class Requests:
 
 @dataclass
 class Caller:
-    """A role with its model. Makes calls that fit the model's context and the ceilings, with retries and records.
+    """A role with its model. Makes calls that fit the model's context and the ceilings, and retries and records them.
 
     Its fields are those of `moot.nodes._models.speaker.Speaker`.
     """
@@ -181,7 +184,7 @@ class Caller:
         return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
     def _with_seeds(self, messages: Sequence[BaseMessage]) -> Self:
-        """A copy of the speaker with the seeds for one request; the speaker itself if no seed is set."""
+        """A copy of the speaker with the seeds for a request with these messages; the speaker itself without a seed."""
         if self.seed is None:
             return self
         ledger, (agent, sample) = self.ledger, self.sample
@@ -193,13 +196,13 @@ class Caller:
         run = run_metadata()
         shared = self.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
-        earlier = self.session.count_earlier_steps(seeds.first_seed, (*question, *where, repeated))
+        earlier = self.session.count_earlier_places(seeds.first_seed, (*question, *where, repeated))
         return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
 
     def _seeded_chat(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
         return chat if self._seeds is None else with_seed(chat, self._seeds.seed_of(messages))
 
-    async def _fitting_call(
+    async def _shorten_and_call(
         self,
         messages: Sequence[BaseMessage],
         send: SendingMessages,
@@ -207,14 +210,14 @@ class Caller:
         prompt: str = "",
         more: Any = None,
     ) -> tuple[AIMessage, Call]:
-        """Makes a call whose messages are shortened to the model's context, and further if the endpoint refuses them.
+        """Shortens the messages to the model's context and makes a call; shortens them again if the endpoint refuses.
 
         The prompt of a role that decides is also shortened to the debate's ceilings, less the size of the rest of the
         request (``more``: a schema or tools).
 
         Raises:
             UserError, WorldError: the call failed for good; UserError also if the shortened prompt is still too long.
-            BudgetExhausted: a ceiling leaves too little for the call.
+            BudgetExhausted: a ceiling left too little for the call, or ended it.
         """
         extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
@@ -232,7 +235,7 @@ class Caller:
             except UserError as error:
                 if error.kind != "too_long" or refusals == MOST_REFUSALS or fit.size == before:
                     raise
-                learn_refusal(name, address, error.detail, fit.size, max_reply_tokens(self.model))
+                learn_from_refusal(name, address, error.detail, fit.size, max_reply_tokens(self.model))
                 before = fit.size
                 continue
             count_prompt(name, fit.size, call["prompt_tokens"])
@@ -249,7 +252,7 @@ class Caller:
         return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The maximum bytes of a deciding prompt, less ``extra_bytes``; None for other prompts or without a bound."""
+        """The maximum bytes of a prompt that decides, less ``extra_bytes``; None if no ceiling limits the prompt."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes
@@ -257,13 +260,14 @@ class Caller:
     async def _call_within_ceilings(
         self, send: Sending, planned: PlannedCall, messages: Sequence[BaseMessage] = ()
     ) -> tuple[AIMessage, Call]:
-        """Makes a call within the debate's ceilings: reserves its maximum cost before, and records its real cost after.
+        """Makes a call within the debate's ceilings.
 
-        The ``messages`` are only for telemetry.
+        Reserves the maximum cost of the call first, and records the real cost at the end. Telemetry uses ``messages``.
 
         Raises:
             UserError, WorldError: the call failed for good.
-            BudgetExhausted: a ceiling leaves too little for it, or `max_seconds` ends before its reply arrives.
+            BudgetExhausted: a ceiling leaves too little for the call or for its repetition, or the time of
+                `max_seconds` ends before its reply arrives.
         """
         ceilings = self.ceilings
         if not ceilings.bounded:
@@ -282,7 +286,7 @@ class Caller:
                 ceilings.count_skipped(self.role, awaited=False)
             raise
         except TimeoutError as error:
-            cut = self._cut_call(requests, started)
+            cut = self._records_of_cut_call(requests, started)
             spent = spent_by(cut, ceilings.prices)
             for one in cut:
                 self.ledger.add_call(one)
@@ -295,8 +299,8 @@ class Caller:
             ceilings.release_reservation(held, rest, time.perf_counter() - started)
         return message, call
 
-    def _cut_call(self, requests: Requests, started: float) -> list[Call]:
-        """The record of a call that `max_seconds` ended, in a list; empty if no request was sent."""
+    def _records_of_cut_call(self, requests: Requests, started: float) -> list[Call]:
+        """A list with the record of a call that `max_seconds` ended; an empty list if no request was sent."""
         if not requests.sent:
             return []
         awaited = not requests.count_unanswered()
@@ -309,7 +313,7 @@ class Caller:
             seen.count_reply(outcome, self.model.name)
 
     def _call_watch(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
-        """Context manager: yields telemetry's recorder of the call, or None if telemetry is off."""
+        """A context manager that yields telemetry's recorder of the call, or None if telemetry is off."""
         if (seen := telemetry()) is None:
             return NO_CONTEXT
         kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch
@@ -318,7 +322,7 @@ class Caller:
     async def _call(
         self, send: Sending, messages: Sequence[BaseMessage] = (), requests: Requests | None = None
     ) -> tuple[AIMessage, Call]:
-        """Makes a call, with retries; ``requests`` counts its requests under a ceiling."""
+        """Makes a call, with retries and telemetry; ``requests`` counts the call's requests, if there is a ceiling."""
         with self._call_watch(messages) as watch:
             return await self._call_with_retries(send, watch, requests)
 
@@ -377,15 +381,15 @@ class Caller:
 
 
 def run_metadata() -> Mapping[str, Any]:
-    """LangGraph's metadata of the running step."""
+    """LangGraph's metadata of the running step; empty outside of a graph."""
     return (var_child_runnable_config.get() or {}).get("metadata") or {}
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Makes calls in parallel. Afterwards `chain` is that of the call with the longest chain.
+    """Makes calls in parallel, and returns their results in order. Sets `chain` to the largest value of a call.
 
     Raises:
-        UserError, WorldError: the error of the first call that fails.
+        Exception: the error of the first call that fails; the other calls run on.
     """
 
     here = branch.get()
@@ -401,6 +405,6 @@ async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
 
 
 def start_chain() -> None:
-    """Starts a new chain of dependent calls; every node calls this when it starts."""
+    """Starts a new chain of dependent calls; every node does this when it starts."""
     chain.set(0)
     branch.set((0,))

@@ -2,9 +2,9 @@
 
 Before a call, the cost of its prompt and of its longest reply is reserved; afterwards its real cost is recorded. The
 prompt's tokens are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, with a margin until the endpoint
-has counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a
-call that can never fit is not made (`BudgetExhausted`). The calls that decide a debate, such as a judge's, have a
-reservation from the start: their cost without evidence and answers. A debate within a debate has its own ceilings
+has counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved. A
+call that can never fit is not made (`BudgetExhausted`). For the calls that decide a debate, such as a judge's, budget
+is reserved from the start: their cost without evidence and answers. A debate within a debate has ceilings of its own
 within those of the outer debate.
 """
 
@@ -23,12 +23,11 @@ from typing import Any, ClassVar, NamedTuple
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
-from moot.nodes._models.spend import NOTHING, UNBOUNDED, PlannedCall, Spend, in_words, lost_in_words, spent_by
+from moot.nodes._models.spend import NOTHING, UNBOUNDED, PlannedCall, Spend, in_words, resume_hint, spent_by
 from moot.nodes._records.entries import Call
 
 UNCOUNTED_SHARE = 0.8
-"""Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin: some texts have
-fewer bytes per token."""
+"""The factor of `BYTES_PER_TOKEN` until the endpoint has counted a prompt: some texts have fewer bytes per token."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 TOO_LATE = "The call was not made: the time of `max_seconds` is used up."
@@ -44,7 +43,7 @@ class Reservation(NamedTuple):
 
 @dataclass(eq=False)
 class Ceilings:
-    """Bounds and spending of one or more debates. A debate in a batch must respect its own bounds and the batch's.
+    """Bounds and spending of one or more debates. A debate in a batch is bound by its own ceilings and the batch's.
 
     Args:
         most: the bounds of tokens, USD and calls.
@@ -59,7 +58,8 @@ class Ceilings:
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
     skipped: Counter[str] = field(default_factory=Counter)
-    """Calls by role that were refused, or that were sent but got no reply; `not_awaited` counts only the latter."""
+    """The number of calls that were refused or cut off, by role; `not_awaited` counts only those that had been sent.
+    Searches and the work of encoders that `max_seconds` ended are in both, by name."""
     not_awaited: Counter[str] = field(default_factory=Counter)
     adds_earlier_runs: bool = True
     """Whether a resumed debate adds the cost of its earlier runs to `spent`; false if `spent` already includes it."""
@@ -87,18 +87,18 @@ class Ceilings:
         self.metered = any(min(level.most.tokens, level.most.usd) < math.inf for level in levels)
         """Whether tokens or cost are bounded, so that replies must have a limit and tokens must be counted."""
         self.counted = any(level.most != UNBOUNDED for level in levels)
-        """Whether anything but time is bounded."""
+        """Whether tokens, USD or calls are bounded."""
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def lock(self) -> AbstractContextManager[None]:
-        """A lock on the budget; not needed within one event loop, because code without ``await`` is not interrupted."""
+        """A lock on the budget. It does nothing here: an event loop does not interrupt code without ``await``."""
         return NO_LOCK
 
     def _lock(self) -> AbstractContextManager[None]:
         return self._outermost.lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Requests more budget from a shared pool, if there is one; returns whether it got some.
+        """Requests more budget from a shared pool; returns whether there is more. This class has no pool.
 
         Args:
             need: the maximum cost of a call.
@@ -115,14 +115,14 @@ class Ceilings:
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
     async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
-        """Starts a debate: sets its bounds (`resume`), and reserves the cost of the calls that decide it.
+        """Starts a debate: sets its bounds (`resume`), and waits until it can reserve the cost of its deciding calls.
 
         Args:
             budget: from `moot.nodes._runtime.budget.open_budget`.
             lost: see `count_lost_calls`.
 
         Raises:
-            BudgetExhausted: the debate's ceilings, or those of its batch, cannot pay for these calls.
+            BudgetExhausted: the debate's ceilings, or those of its batch, cannot pay for the deciding calls.
         """
         self.resume(budget)
         self.count_lost_calls(lost)
@@ -137,8 +137,8 @@ class Ceilings:
         await self._take_when_available(lambda: need, lambda _: NOTHING, math.inf, take)
 
     def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """Sets a debate's bounds, prices and reservations without checks, and counts earlier runs' ``calls`` as spent.
-        A role that made one of these calls gets no reservation."""
+        """Sets a debate's bounds, prices and reservations without checks. The ``calls`` of earlier runs count as spent,
+        and budget is reserved only for roles that made none of these calls."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
         self.seconds = budget.get("seconds") or math.inf
@@ -152,20 +152,20 @@ class Ceilings:
         self._update_bounds()
 
     def count_lost_calls(self, lost: Spend) -> None:
-        """Counts the cost of earlier runs' calls whose replies were lost: the run was killed, or the call failed."""
+        """Counts the cost of earlier runs' calls whose replies were lost, because a run was killed or a call failed."""
         self._lost = self._lost.plus(lost)
         self._add_earlier_cost(lost)
 
     def start_clock(self) -> None:
-        """Starts the debate's clock after its resources are loaded. The clock of a batch starts with the batch."""
+        """Starts the debate's clock; called after its resources are loaded. A batch's clock starts with the batch."""
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
-        """Releases the reservation for the decision: the inner debate that decides this debate reserves its own."""
+        """Releases the reservation for the decision: an inner debate decides, and makes its own reservation."""
         self._deciding_calls = {}
 
     def end(self) -> None:
-        """Releases the reservation of a debate that has ended or waits for a person."""
+        """Releases the reservation for the decision of a debate that has ended or waits for a person."""
         self._deciding_calls = {}
         for level in self._levels():
             level._parts.discard(self)
@@ -174,14 +174,14 @@ class Ceilings:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def decides(self, role: str, prompt: str) -> bool:
-        """Whether budget is reserved for this call."""
+        """Whether budget is still reserved for this call, which decides the debate."""
         return (role, prompt) in self._deciding_calls
 
     async def reserve(self, planned: PlannedCall) -> Reservation:
-        """Reserves budget for a call; waits as long as calls in flight may release some.
+        """Reserves budget for a call; waits as long as calls in flight may release budget.
 
         Raises:
-            BudgetExhausted: too little budget or time is left for it.
+            BudgetExhausted: too little budget or time is left for the call.
         """
         key = (planned.role, planned.prompt)
         own = self._deciding_calls.get(key)
@@ -224,7 +224,7 @@ class Ceilings:
             reservation: the rest of the call's reservation.
 
         Raises:
-            BudgetExhausted: too little budget or time is left for it.
+            BudgetExhausted: too little budget or time is left for the further request.
         """
         need = await self._take_when_available(
             lambda: planned.spend(self.prices, UNCOUNTED_SHARE)._replace(calls=0),
@@ -239,15 +239,15 @@ class Ceilings:
             level.reserved = level.reserved.plus(need)
 
     def count_skipped(self, role: str, *, awaited: bool = True) -> None:
-        """Counts a call that was refused or, if ``awaited`` is false, a call that was sent but got no reply."""
+        """Counts a call that was refused or, if ``awaited`` is false, sent but cut off before its reply."""
         self.skipped[role] += 1
         self.not_awaited.update([] if awaited else [role])
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        A call no larger than planned may use the debate's whole reservation, a larger one only the amount planned for
-        it. After lost calls the reservation may be too small for all roles that decide; then the last are not called.
+        A call no larger than planned may use the debate's whole reservation. A larger call may use only its
+        planned amount. After lost calls, the reservation may not cover all deciding calls; then the last are refused.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
@@ -275,12 +275,12 @@ class Ceilings:
             level._wake_waiting()
 
     def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, skipped: bool) -> None:
-        """Counts calls that an earlier run paid for. Their replies are in the ledger, so they are not made again.
+        """Counts calls that an earlier run paid for and that are not made again, because the ledger has their replies.
 
         Args:
             planned: the first of the calls.
             calls: the calls from the ledger.
-            skipped: whether the earlier run also refused a call, or did not await its reply.
+            skipped: whether the earlier run then refused a call, or did not await its reply.
         """
         if not self.bounded:
             return
@@ -298,7 +298,7 @@ class Ceilings:
                     level.spent = level.spent.plus(spent)
 
     def real_cost(self, call: Call) -> Spend | None:
-        """The real cost of a call; None if its tokens are unknown: then its reservation counts as its cost."""
+        """The real cost of a call; None if its tokens are unknown, so that its reservation counts as its cost."""
         return spent_by([call], self.prices) if is_counted(call) else None
 
     def cost_of_failed(self, model: str, prompt_tokens: int, reply_tokens: int) -> Spend:
@@ -313,18 +313,18 @@ class Ceilings:
         until: float,
         take: Callable[[Spend], None],
     ) -> Spend:
-        """Waits until an amount is available and takes it.
+        """Waits until an amount is available, takes it, and returns it.
 
         The amount may change during the wait, because replies to calls in flight correct the bytes per token.
 
         Args:
             wanted: returns the amount.
-            usable_reserve: returns the part of the reservation for decisions that may be used for it.
+            usable_reserve: takes the amount; returns how much of the reservation for decisions it may use.
             until: the moment (`time.monotonic`) at which the wait ends.
             take: reserves the amount.
 
         Raises:
-            BudgetExhausted: the amount does not fit even if all calls in flight cost nothing, or it is too late.
+            BudgetExhausted: the amount does not fit even if all calls in flight cost nothing, or the wait has ended.
         """
         while True:
             with self._lock():
@@ -353,14 +353,14 @@ class Ceilings:
                     await turn
 
     def _shortage(self, need: Spend, level: Ceilings, own: Spend) -> str:
-        """Why a call was not made, in words."""
+        """The reason why a call was not made, in words."""
         room = level._available().plus(own)
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
         text = f"A call was not made: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
         if level is self and (lost := getattr(self._lost, name)):
-            text += f" {lost_in_words(name, lost, whose, getattr(self.most, name) - getattr(room, name) + wanted)}"
+            text += f" {resume_hint(name, lost, whose, getattr(self.most, name) - getattr(room, name) + wanted)}"
         return text
 
     async def wait_for_change(self) -> None:
@@ -401,20 +401,20 @@ class Ceilings:
         return time.monotonic() - self._started
 
     def _deadline(self, deciding: bool) -> float:
-        """The moment (`time.monotonic`) by which a call must end, later if it decides; infinite without a bound."""
+        """The moment (`time.monotonic`) by which a call must end; later for a deciding call, infinite if unbounded."""
         if self.seconds == math.inf:
             return math.inf
         reserved = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
         return self._started + self.seconds - (0 if deciding else reserved)
 
     def deadline(self) -> float:
-        """The moment (`time.monotonic`) from which only roles that decide are called; infinite if there is none."""
+        """The moment (`time.monotonic`) from which only deciding roles are called; infinite if time is not bounded."""
         return min(level._deadline(False) for level in self._levels())
 
     def is_spent(self) -> bool:
-        """Whether only roles that decide can be called.
+        """Whether only roles that decide can be called; false before the first call.
 
-        That is so if the time for other roles is used up, if a call was refused or its reply not awaited, or if a call
+        It is true if the time for other roles is used up, if a call was refused or its reply not awaited, or if a call
         as small as the smallest one so far would be refused.
         """
         if not self.bounded or not (self.spent.calls or self.skipped):
@@ -427,7 +427,7 @@ class Ceilings:
         )
 
     def affordable_calls(self) -> int:
-        """How many more calls as large as the last one leave enough for the decision; 0 if only time is bounded."""
+        """The number of further calls, as large as the last, that leave enough to decide; 0 if only time is bounded."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one
@@ -438,9 +438,9 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, planned: PlannedCall) -> int | None:
-        """The maximum bytes (`weight_of`) of a deciding prompt; None if neither tokens nor USD are bounded.
+        """The maximum bytes (`weight_of`) of a deciding prompt; None if neither its tokens nor their cost are bounded.
 
-        They are the bytes reserved for the prompt, plus its share of the budget that is not reserved.
+        The maximum is the bytes reserved for the prompt, plus the prompt's share of the budget that is not reserved.
         """
         own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
         shares, tokens = max(1, len(self._deciding_calls)), math.inf
@@ -466,7 +466,7 @@ def shared_ceilings(
     max_calls: int | None = None,
     max_seconds: float | None = None,
 ) -> Iterator[Ceilings]:
-    """Context manager: debates started inside it share these ceilings, in addition to those of their own settings.
+    """A context manager: debates started inside it share these ceilings, in addition to the ceilings in their settings.
 
         with shared_ceilings(max_cost=2.0):
             documents = await asyncio.gather(*(graph.ainvoke({"claim": claim}) for claim in claims))
@@ -480,14 +480,14 @@ def shared_ceilings(
         max_calls: maximum number of calls to models.
         max_seconds: maximum number of seconds from now.
     """
-    bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
-    with debates_within(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
+    *bounds, seconds = (math.inf if most is None else most for most in (budget, max_cost, max_calls, max_seconds))
+    with debates_within(Ceilings(Spend(*bounds), seconds, parent=_shared.get())) as ceilings:
         yield ceilings
 
 
 @contextmanager
 def debates_within(ceilings: Ceilings) -> Iterator[Ceilings]:
-    """Context manager: debates started inside it share these ceilings."""
+    """A context manager: debates started inside it share these ceilings."""
     token = _shared.set(ceilings)
     try:
         yield ceilings
@@ -496,5 +496,5 @@ def debates_within(ceilings: Ceilings) -> Iterator[Ceilings]:
 
 
 def open_ceilings() -> Ceilings:
-    """The ceilings of a new debate, within the shared ceilings, and not yet with bounds of their own."""
+    """The ceilings of a new debate: within the shared ceilings, if there are any, and still without bounds."""
     return Ceilings(parent=_shared.get())

@@ -59,11 +59,11 @@ class ModelChoice(BaseModel):
 class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
-    ``tight`` is true if a new JSON schema costs the endpoint nothing, so that each call may have its own; in these
-    schemas ``longest_text`` is the maximum number of characters of a text. ``structure`` is the way to pass a schema to
-    the client. ``json_mode`` is true if the client can request JSON without a schema. ``is_capped`` is true if only a
-    ceiling limits the length of replies. The ledger's keys then leave out this limit, because a complete reply does not
-    depend on it.
+    ``tight`` is true if a new JSON schema costs the endpoint nothing, so that each call may have its own schema. In
+    such schemas, ``longest_text`` is the maximum number of characters of a text. ``structure`` is the way to pass a
+    schema to the client. ``json_mode`` is true if the client can request JSON without a schema. ``is_capped`` is true
+    if only a ceiling limits the length of replies. The ledger's keys then leave out this limit, because a complete
+    reply does not depend on it.
     """
 
     name: str
@@ -84,7 +84,7 @@ async def open_chat_model(
     timeout: float = 120.0,
     seed: int | None = None,
 ) -> ChatModel:
-    """Opens a chat model by name. The client of an endpoint is created once per event loop and options.
+    """Opens a chat model by name. The client of a model is created once per event loop for the same options.
 
     Args:
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
@@ -93,7 +93,7 @@ async def open_chat_model(
         temperature: the sampling temperature; None leaves it to the endpoint.
         max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
-        seed: the sampling seed of all its calls; None leaves it to the endpoint. Debates give each call its own.
+        seed: the sampling seed of all calls; None leaves it to the endpoint. Debates give each call a seed of its own.
 
     Raises:
         UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created.
@@ -107,8 +107,8 @@ async def open_chat_model(
         return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
     check_provider(name)
     if provider in VENDORS:
-        wanted = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        return await _vendor_model(name, timeout, wanted)
+        options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return await _vendor_model(name, timeout, options)
     tight = provider == "embedded"
     if tight:
         endpoint = await asyncio.to_thread(_embedded_endpoint, model)
@@ -138,7 +138,7 @@ async def open_chat_model(
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
             http_socket_options=(),  # moot passes its own HTTP client
             use_responses_api=False,
-            stream_usage=True,  # streamed replies are counted, too
+            stream_usage=True,  # so that the tokens of streamed replies are counted
             **limits,
         )
         if "_connection" in kind.__private_attributes__:
@@ -148,20 +148,20 @@ async def open_chat_model(
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
-async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) -> ChatModel:
+async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -> ChatModel:
     provider, _, model = name.partition(":")
     endpoint, vendor = vendor_endpoint(provider), VENDORS[provider]
 
     async def make() -> ChatModel:
-        chat = await vendor_chat(provider, model, endpoint, timeout, **wanted)
+        chat = await vendor_chat(provider, model, endpoint, timeout, **options)
         return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode)
 
-    return await create_once(("chat", name, endpoint, *wanted.values(), timeout), make)
+    return await create_once(("chat", name, endpoint, *options.values(), timeout), make)
 
 
 @lru_cache(maxsize=64)
 def sync_client(timeout: float, own_machine: bool) -> Any:
-    """The HTTP client for LangChain's synchronous methods; it is never closed. Blocking.
+    """The HTTP client for LangChain's synchronous methods. It is never closed. Its creation blocks the thread.
 
     Args:
         timeout: seconds per request.
@@ -182,14 +182,15 @@ EXPECTED_PARAMETERS = {
     "_convert_chunk_to_generation_chunk": ["self", "chunk", "default_chunk_class", "base_generation_info"],
     "_should_stream_usage": ["self", "stream_usage", "kwargs"],
 }
-"""Methods of langchain-openai's `ChatOpenAI` that we call or replace (they are not public), with their parameters."""
+"""Private methods of langchain-openai's `ChatOpenAI` that we call or replace, with their parameters."""
 
 
 @lru_cache(maxsize=1)
 def chat_class() -> Any:
-    """LangChain's client for OpenAI-compatible endpoints, with our own transport. Blocking.
+    """The class of LangChain's client for OpenAI-compatible endpoints, with our own transport.
 
-    If a method in `EXPECTED_PARAMETERS` has changed in langchain-openai, returns langchain-openai's own `ChatOpenAI`.
+    The first call blocks the thread, because it imports packages. If a method in `EXPECTED_PARAMETERS` has changed in
+    langchain-openai, the function warns and returns langchain-openai's own `ChatOpenAI`.
     """
     imported("openai.resources")  # now, because an import on first use is not thread-safe
     base = imported("langchain_openai").ChatOpenAI
@@ -208,7 +209,7 @@ def chat_class() -> Any:
 
 
 def parameters_of(method: Any) -> list[str] | None:
-    """The names of a method's parameters; None if it is not a method."""
+    """The names of a method's parameters; None if ``method`` cannot be called."""
     return list(inspect.signature(method).parameters) if callable(method) else None
 
 

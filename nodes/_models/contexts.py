@@ -1,9 +1,9 @@
 """A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
-A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
-(``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. If an endpoint refuses a prompt as too
-long, moot learns a context from the refusal (`learn_refusal`). For the rest of the process, this context replaces a
-larger or unknown one.
+A model's context comes from the setting ``context_tokens``. If it is not set, it comes from ``context`` in the tables
+of prices (``prices.jsonl``) and of open models (``model_sizes.jsonl``). Otherwise it is unknown. If an endpoint refuses
+a prompt as too long, moot learns a context from the refusal (`learn_from_refusal`). For the rest of the process, the
+learnt context replaces a larger or unknown one.
 
 Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `bytes_per_token`. The
 divisor is `BYTES_PER_TOKEN` until the endpoint has counted prompts for this model.
@@ -21,26 +21,27 @@ from moot.nodes._models.prices import DATED
 from moot.nodes._models.sizes import entry_of
 
 BYTES_PER_TOKEN = 3.0
-"""The estimate until a model's endpoint has counted a prompt. English text has more (above 4), so most prompts turn out
-shorter than estimated."""
+"""The estimate until a model's endpoint has counted a prompt. English text has more than 4 bytes per token, so most
+prompts have fewer tokens than estimated."""
 MIN_BYTES_PER_TOKEN, MAX_BYTES_PER_TOKEN = 0.5, 8.0
-"""Bounds of the bytes per token, against absurd counts of an endpoint."""
+"""Bounds of the estimated bytes per token, in case an endpoint returns absurd counts."""
 FEWEST_COUNTED_BYTES = 500
-"""Token counts of prompts with fewer bytes are ignored: tokens that an endpoint adds would distort the estimate."""
-DIGIT, OTHER_SCRIPT = 4, 2
+"""The counts of prompts with fewer bytes are ignored, because the tokens that an endpoint adds would distort them."""
+DIGIT_WEIGHT, OTHER_WEIGHT = 4, 2
 """Weights in `weight_of`: a digit counts as 4 bytes, and a byte outside ASCII as 2 bytes.
 
-In many models each digit is a token, and a token of other scripts has only one or two bytes. A token of SmolLM2 has on
-average 1.0 byte in a table of numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
+In many models each digit is a token, and a token of a script other than Latin has only one or two bytes. A token of
+SmolLM2 has on average 1.0 byte in a table of numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English.
+"""
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
 RISE_SHARE = 0.1
-"""If an endpoint counts more bytes per token than estimated, the estimate rises by this share of the difference. If it
-counts fewer, the count replaces the estimate at once, because that is safer."""
+"""If an endpoint's count gives more bytes per token than estimated, the estimate rises by this share of the difference.
+If it gives fewer, the new value replaces the estimate at once, because a low estimate is safer."""
 REPLY_RESERVE = 512
-"""Tokens reserved for a reply without ``max_tokens``, but at most a quarter of the context."""
+"""Tokens reserved for a reply if ``max_tokens`` is not set, but at most a quarter of the context."""
 CONTEXT_SHARE = 0.97
-"""A prompt may fill this share of the context that the reply leaves: tokens are estimated, and endpoints add some to
-each message."""
+"""The share of the context, less the tokens reserved for the reply, that a prompt may fill. The rest is a margin,
+because tokens are only estimated, and endpoints add some tokens to each message."""
 
 _PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 _HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}
@@ -66,11 +67,11 @@ def bytes_of(text: str) -> int:
 
 
 def weight_of(text: str) -> int:
-    """The bytes of a text in UTF-8, weighted for estimates: digits and bytes outside ASCII count as several bytes."""
+    """The bytes of a text in UTF-8, weighted for estimates: a digit and a byte outside ASCII count several times."""
     encoded = text.encode(errors="replace")
     digits = len(encoded) - len(encoded.translate(None, _DIGITS))
     others = 0 if text.isascii() else len(encoded.translate(None, _ASCII))
-    return len(encoded) + (DIGIT - 1) * digits + (OTHER_SCRIPT - 1) * others
+    return len(encoded) + (DIGIT_WEIGHT - 1) * digits + (OTHER_WEIGHT - 1) * others
 
 
 def bytes_per_token(model: str) -> float:
@@ -85,10 +86,12 @@ def bytes_per_token(model: str) -> float:
 def count_prompt(model: str, sent: int, tokens: int | None) -> None:
     """Corrects a model's estimated bytes per token with an endpoint's count of tokens.
 
+    Nothing changes without a count, or if the prompt has fewer than `FEWEST_COUNTED_BYTES` bytes.
+
     Args:
         model: the model's name in the settings, provider:name.
         sent: bytes of a prompt's texts, as `weight_of` counts them.
-        tokens: the endpoint's count; None if it returned none.
+        tokens: the endpoint's count of the prompt's tokens; None or 0 if the endpoint returned no count.
     """
     if not tokens or sent < FEWEST_COUNTED_BYTES:
         return
@@ -100,7 +103,7 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
 
 
 def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
-    """The maximum number of tokens in a prompt and its reply together; None if not known.
+    """The maximum number of tokens in a prompt and its reply together; None if it is unknown.
 
     Args:
         model: the model's name in the settings, provider:name.
@@ -114,7 +117,7 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
 
 @lru_cache(maxsize=256)
 def listed_context(model: str) -> int | None:
-    """A model's context in the tables; None if not listed.
+    """A model's context in the tables, or that of the embedded model; None if the model is not listed.
 
     A dated snapshot that is not listed has the context of the undated model.
     """
@@ -133,11 +136,11 @@ def listed_context(model: str) -> int | None:
 
 
 def reply_room(context: int, max_tokens: int | None = None) -> int:
-    """The tokens of a context that are reserved for a reply.
+    """The tokens of a context that are reserved for a reply: ``max_tokens`` or, if it is not set, `REPLY_RESERVE`.
 
     Args:
         context: the model's context.
-        max_tokens: maximum number of tokens in a reply, if that is set.
+        max_tokens: maximum number of tokens in a reply, if it is set.
     """
     return max_tokens or min(REPLY_RESERVE, context // 4)
 
@@ -158,16 +161,18 @@ _SENT = re.compile(
     rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
     re.IGNORECASE,
 )
-"""How these errors name the tokens of the refused prompt."""
+"""How errors of these endpoints name the tokens of the refused prompt."""
 _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
-"""Ollama names the number of excess tokens."""
+"""How Ollama names the number of excess tokens in an error."""
 
 
 def parse_refusal(text: str) -> tuple[int | None, int | None, int | None]:
-    """Reads the model's context, the prompt's tokens and the excess tokens from an endpoint's refusal of a long prompt.
+    """Reads three numbers from a refusal of a long prompt: the context, the prompt's tokens and the excess tokens.
+
+    A number is None if the refusal does not contain it.
 
     Args:
-        text: the error's text. The values that it does not contain are None.
+        text: the text of the endpoint's error.
     """
     return _number_in(_CONTEXT, text), _number_in(_SENT, text), _number_in(_OVER, text)
 
@@ -178,18 +183,20 @@ def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
     return int(digits.replace(",", "").replace("_", "")[:12]) or None if digits else None
 
 
-def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
-    """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
+def learn_from_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
+    """Learns a model's context from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
-    If the refusal names no context, the next prompt is shorter by one and a half times the excess tokens. If no excess
-    tokens are named either, or if they are half of the prompt or more, the next prompt is about half as long.
+    If the refusal names no context, the next prompt is shorter by one and a half times the excess tokens. If it does
+    not name the excess tokens, or if they are half of the prompt or more, the next prompt is about half as long.
+
+    The bytes per token are also corrected if the refusal names the prompt's tokens or contradicts their estimate.
 
     Args:
         model: the model's name in the settings, provider:name.
         address: the endpoint's address.
         text: the error's text.
         sent: bytes of the prompt's texts, as `weight_of` counts them.
-        max_tokens: maximum number of tokens in a reply, if that is set.
+        max_tokens: maximum number of tokens in a reply, if it is set.
     """
     context, tokens, over = parse_refusal(text)
     known = context_of(model, address)

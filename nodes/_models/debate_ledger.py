@@ -1,4 +1,4 @@
-"""How a debate's calls use the ledger: lookups, writes, and replies that equal calls share."""
+"""The ledger of one debate: finds and stores the results of its calls, and lets equal calls share one reply."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class LedgerUse:
-    """How debates started within `ledger_use` use the ledger.
+    """How a debate uses the ledger.
 
     Args:
         mode: ``record`` keeps replies, and uses them only to finish a debate that was interrupted or failed;
@@ -36,9 +36,9 @@ class LedgerUse:
             entries are read first.
         idempotency_key: the request's key; equal requests with the same key are one debate.
         ends: whether a finished debate is marked as ended in the ledger. If not, the caller marks it (`CallLedger.end`)
-            once the caller has the document; if the caller is killed before, the debate is resumed at no cost.
+            once the caller has the document. If the caller is killed before that, the debate is resumed at no cost.
         person: the debate's owner, on a server with users.
-        run: the id of the server's run that starts it.
+        run: the id of the server's run that starts the debate.
     """
 
     mode: Mode = "off"
@@ -68,10 +68,12 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
 
 
 def current_use(default: Mode = "off") -> LedgerUse:
-    """How a new debate uses the ledger: as in `ledger_use`, else in the mode of ``MOOT_LEDGER``, else of ``default``.
+    """How a new debate uses the ledger: as the innermost `ledger_use` says.
+
+    Outside of `ledger_use`, the mode is that of ``MOOT_LEDGER`` or, if the variable is unset or empty, ``default``.
 
     Raises:
-        UserError: ``MOOT_LEDGER`` is not a mode.
+        UserError: ``MOOT_LEDGER`` applies, but is not a mode.
     """
     if (use := _use.get()) is not None:
         return use
@@ -83,11 +85,13 @@ def current_use(default: Mode = "off") -> LedgerUse:
 
 
 class PendingCall(Generic[T]):
-    """A call for which several callers may wait: ``over`` is set when it has returned, failed or been cancelled."""
+    """A call for which several callers may wait."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
+        """Set when the call has returned, failed or been cancelled."""
         self.result: list[T] = []
+        """The result in a list; empty if the call failed or was cancelled."""
         self.error: Exception | None = None
 
 
@@ -98,7 +102,7 @@ class DebateLedger:
     Args:
         mode: see `LedgerUse`.
         ledger: the ledger.
-        id: the debate whose entries are written, or read first in ``replay``.
+        id: the debate's id; in ``replay``, the debate whose entries are read first (empty for no debate).
         replies: the number of a person's replies so far, including the reply that resumes the debate.
     """
 
@@ -107,63 +111,71 @@ class DebateLedger:
     id: str
     replies: int = 0
     fault: str = ""
-    """Why an entry could not be written; empty if all were written."""
+    """Why the last failed write of an entry failed; empty if no write failed."""
     _found: Spend = NOTHING
-    """The cost of calls that `cost_of_lost_calls` must not count; see `without_found_call`."""
+    """The cost that `cost_of_lost_calls` no longer counts; see `subtract_found_call`."""
     _pending: dict[str, PendingCall[Any]] = field(default_factory=dict)
-    _steps_by_call: dict[Any, dict[Any, int]] = field(default_factory=dict)
+    _ordinals: dict[Any, dict[Any, int]] = field(default_factory=dict)
+    """The ordinal of each place, by call."""
     _embedded: set[str] = field(default_factory=set)
+    """The hashes of the texts whose vectors this run has stored."""
     opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
-    """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
+    """Properties of the opened sources that search a corpus, by the sources' arguments; see `open_ledger_corpus`."""
 
     def ordinal(self, call: Any, place: Any) -> int | list[int]:
-        """The part of a ledger key that distinguishes repetitions of a call.
+        """The part of a ledger key that distinguishes equal calls at different places.
 
-        Equal calls with the same ``place`` have the same ordinal, so that they share a reply.
+        Equal calls at the same place have the same ordinal, so that they share a reply.
 
         Args:
             call: the hashes of the other parts of the key.
             place: the step that makes the call, and its repetition in this step.
 
         Returns:
-            The number of other places at which the same call was made before. After a person's replies, a list of the
-            number of replies and this number.
+            The number of places at which an equal call was made before the first one at this place. If a person has
+            replied in the debate, a list of the number of replies and this number.
         """
-        places = self._steps_by_call.setdefault(call, {})
+        places = self._ordinals.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 
     async def find(self, key: Key, description: str) -> StoredCall | None:
-        """The ledger's entry for a key; None if the call must be made. Recorded failures are only used in replays.
+        """The ledger's entry for a key; None if the call must be made. Only a replay uses stored failures.
 
         Args:
             key: the call's key.
             description: the call in words, for the error.
 
         Raises:
-            UserError: a replay has no entry for the key.
+            UserError: a replay has no result for the key, or the ledger is damaged or cannot be used.
+            WorldError: the ledger's disk fails, or another process locks the ledger for too long.
         """
         if self.mode == "record":
-            return self.stored(key)
+            return self.find_own(key)
         if self.mode == "replay":
-            return await self.replayed(key, description)
+            return await self.find_in_replay(key, description)
         return await self.ledger.find(key, self.id, failed=False)
 
     @property
-    def has_stored_results(self) -> bool:
-        """Whether an earlier run of this debate has stored results."""
+    def has_stored_entries(self) -> bool:
+        """Whether earlier runs of this debate stored results or failures."""
         return bool(self.ledger.stored_entries(self.id))
 
-    def stored(self, key: Key) -> StoredCall | None:
-        """The result that an earlier run of this debate stored for a key; None if there is none, or a failure."""
+    def find_own(self, key: Key) -> StoredCall | None:
+        """The result that an earlier run of this debate stored for a key; None if no result or a failure was stored.
+
+        Raises:
+            UserError: the result is damaged.
+        """
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 
-    async def replayed(self, key: Key, description: str) -> StoredCall:
-        """The ledger's entry for a key in a replay.
+    async def find_in_replay(self, key: Key, description: str) -> StoredCall:
+        """The result or failure that a replay uses for a key.
 
         Raises:
-            UserError: there is no entry, or the entry has no result.
+            UserError: there is no entry, the entry has no value, or the ledger is damaged or cannot be used.
+            WorldError: see `find`.
         """
         found = await self.ledger.find(key, self.id)
         if found is None or found.value is None:  # no value: the debate was killed before it stored the reply
@@ -171,12 +183,17 @@ class DebateLedger:
         return found
 
     async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on without it.
+        """Writes a result to the ledger; does nothing in a replay.
+
+        If the ledger cannot be written, the debate goes on, and ``fault`` tells why.
 
         Args:
             key: the call's key.
             value: the result.
             about: facts about the call that are stored with the result: its role, node and model, or source and query.
+
+        Raises:
+            ValueError, TypeError: the value is not a JSON value.
         """
         await self.store_results([(key, value)], about)
 
@@ -189,24 +206,40 @@ class DebateLedger:
                 self.fault = error.detail
 
     async def store_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes the failure of a call. A replay then fails at this call, too; other modes make the call again."""
+        """Writes the failure of a call. A replay reads the failure; the other modes make the call again."""
         await self.store_result(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
-        """The cost of earlier runs' calls whose replies were lost: of the calls with a key or, by default, of all."""
+        """The cost of earlier runs' calls whose replies were lost.
+
+        With ``key``, only calls with this key count. Otherwise all calls count, except for the cost that
+        `subtract_found_call` has found.
+        """
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
         return total if key else total.minus(self._found)
 
-    def without_found_call(self, lost: Spend, cost: Spend) -> Spend:
-        """The cost of lost calls minus the ``cost`` of a call whose unusable reply is in the ledger; at least zero."""
+    def subtract_found_call(self, lost: Spend, cost: Spend) -> Spend:
+        """Subtracts the cost of a call from that of lost calls, because its unusable reply is in the ledger.
+
+        `cost_of_lost_calls` then no longer counts the subtracted cost.
+
+        Args:
+            lost: the cost of the lost calls, including the call.
+            cost: the cost of the call.
+
+        Returns:
+            The rest of the cost; no amount is below zero.
+        """
         others = Spend(*(max(0, less) for less in lost.minus(cost)))
         self._found = self._found.plus(lost.minus(others))
         return others
 
     async def record_sent(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
-        """Records that a call is sent, so that it counts even if the process is killed before its reply is written.
+        """Records the cost of a call before the call is sent.
+
+        So the call counts even if the process is killed before the reply is stored.
 
         Args:
             key: the call's key.
@@ -216,14 +249,18 @@ class DebateLedger:
         await self.store_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Makes a call once for all callers that request it; returns its result, and whether another caller made it.
+        """Makes a call once for all callers that request it.
 
         The first caller makes the call. If this caller is cancelled, one of the waiting callers makes the call.
-        Later callers get the same result, until `forget`.
+        Later callers get the same result, until `forget` is called.
 
         Args:
             hash: the hash of the call's key.
-            make: makes the call. If it raises an error, all waiting callers get this error; later callers try again.
+            make: makes the call. If it raises an error, each waiting caller raises a copy of this error; later callers
+                make the call again.
+
+        Returns:
+            The call's result, and whether another caller made the call.
         """
         while (pending := self._pending.get(hash)) is not None:
             for result in await self._wait_for_call(pending):
@@ -231,14 +268,17 @@ class DebateLedger:
         return await self._make_shared_call([hash], make), False
 
     async def _wait_for_call(self, pending: PendingCall[T]) -> list[T]:
-        """Waits for another caller's call and returns its result in a list; empty if the call was cancelled."""
+        """Waits for another caller's call. Returns the result in a list, or an empty list if the call was cancelled.
+
+        Raises a copy of the call's error if the call failed.
+        """
         await pending.over.wait()
         if pending.error is not None:
             raise copy_error(pending.error)
         return pending.result
 
     async def _make_shared_call(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
-        """Makes a call; callers that request one of its keys meanwhile wait for it."""
+        """Makes a call. Callers that request one of its keys in the meantime wait for the result."""
         pending: PendingCall[T] = PendingCall()
         self._pending |= dict.fromkeys(hashes, pending)
         try:
@@ -258,24 +298,27 @@ class DebateLedger:
     ) -> list[list[float]]:
         """The same as `Embeddings.embed`.
 
-        Each text has its own entry in the ledger, because the texts of one request differ from run to run.
+        Each text has its own entry in the ledger, because a request may have other texts in another run.
+
+        Raises:
+            UserError, WorldError: the texts cannot be embedded; in a replay, an entry is missing or is a failure.
         """
         about, hashes = {"model": parts["model"]}, hashes_of(parts)
         keys = {text: key_of("embedding", {"text": text}, hashes) for text in texts}
         found: dict[str, list[float]] = {}
 
-        async def find_or_embed(some: list[str]) -> dict[str, list[float]]:
+        async def find_or_embed(batch: list[str]) -> dict[str, list[float]]:
             description = f"embeddings of {parts['model']}"
             if self.mode == "record":
-                stored = [self.stored(keys[text]) for text in some]
+                stored = [self.find_own(keys[text]) for text in batch]
             else:
-                stored = await asyncio.gather(*(self.find(keys[text], description) for text in some))
-            entries = {text: entry for text, entry in zip(some, stored, strict=True) if entry is not None}
+                stored = await asyncio.gather(*(self.find(keys[text], description) for text in batch))
+            entries = {text: entry for text, entry in zip(batch, stored, strict=True) if entry is not None}
             for entry in entries.values():
                 if entry.about.get(FAILED):
                     raise error_from_record(entry.value)
             vectors: dict[str, list[float]] = {text: entry.value[0] for text, entry in entries.items()}
-            if missing := [text for text in some if text not in vectors]:
+            if missing := [text for text in batch if text not in vectors]:
                 try:
                     vectors |= zip(missing, await make(missing), strict=True)
                 except MootError as error:
@@ -299,7 +342,7 @@ class DebateLedger:
         return [found[text] for text in texts]
 
     def forget(self, hash: str) -> None:
-        """Allows a call to be made again."""
+        """Forgets the shared result of a call, so that the next caller makes the call again."""
         self._pending.pop(hash, None)
 
 
@@ -313,12 +356,14 @@ async def open_debate_ledger(
         graph: the system.
         given: the debate's input; it is stored without None and empty lists.
         settings: the debate's settings, as in the document.
-        id: the debate's id; if empty, the id in ``use``, else a new one.
+        id: the debate's id. If it is empty, the id in ``use`` applies. Without either, the ledger resumes an unfinished
+            debate (``adopt``) or makes a new id. A replay always uses the id in ``use``.
         replies: the number of a person's replies in the debate so far.
 
     Raises:
-        UserError: the ledger cannot be used, the debate belongs to another user, or the request was made before.
-        WorldError: the disk is full or fails.
+        UserError: the ledger cannot be used, the debate is running or belongs to another user, the request was made
+            before, or another request has the idempotency key.
+        WorldError: the disk is full or fails, or another process locks the ledger for too long.
     """
     if use.mode == "off":
         return None
@@ -350,7 +395,7 @@ def stored_input(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """An input value as JSON; a message becomes a list, as in `key_messages`."""
+    """An input value as a JSON value; a message becomes a list, as in `key_messages`."""
     if isinstance(value, BaseMessage):
         return key_messages([value])[0]
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -13,13 +13,16 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import Equal
 
 BUDGET_NAMES: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
-"""The budgets that a control can share with its debate, in words."""
-SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
-"""Settings that controls take from their debate."""
+"""The quantities in which a control can cost as much as its debate, with their names in texts."""
+SHARED_SETTINGS = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
+"""The names of settings that controls take from their debate."""
 
 
 class FullCost(NamedTuple):
-    """The cost of a debate, as if replies from the ledger were paid for; None for unknown values."""
+    """The cost of a debate, as if replies from the ledger were paid for.
+
+    A value is None if it is unknown. ``tokens`` are also None if they are zero.
+    """
 
     tokens: int | None
     usd: float | None
@@ -28,11 +31,12 @@ class FullCost(NamedTuple):
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, as if replies from the ledger were paid for; equal calls that shared a request count once.
+    """The cost of calls, as if replies from the ledger were paid for. Equal calls that shared a request count once.
 
     Args:
         calls: the debate's calls.
-        seconds: the debate's duration; ignored if a reply is from the ledger, which shortens the debate.
+        seconds: the debate's duration. If a reply is from the ledger, the result has None, because such a reply
+            shortens the debate.
         prices: from `read_prices`.
     """
     calls = list(calls)
@@ -42,15 +46,15 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
     return FullCost(tokens or None, cost_of(sent, prices), len(sent), seconds)
 
 
-def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """Settings with which self-consistency costs as much as a debate.
+def ceiling_settings(debate: FullCost, equal: Equal) -> dict[str, Any]:
+    """Settings with which self-consistency costs at most as much as a debate.
 
-        ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
-        ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
+        ceiling_settings(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
+        ceiling_settings(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
 
     Args:
         debate: the debate's cost.
-        equal: the quantity to equalise.
+        equal: the quantity in which the costs are equal.
 
     Raises:
         UserError: the debate's value of this quantity is unknown or zero.
@@ -70,7 +74,9 @@ def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """The cost of a control divided by its debate's, by quantity; None if one is unknown or the debate's is zero.
+    """Each quantity of a control's cost, divided by the same quantity of the debate's cost.
+
+    A ratio is None if one of its two values is unknown, or if the debate's value is zero.
 
     ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
@@ -80,10 +86,10 @@ def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
 
 
 def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a control takes from a debate.
+    """The settings that a control takes from a debate, if the control's graph has them.
 
     Args:
         kind: the class of the settings of the control's graph.
         settings: the debate's settings.
     """
-    return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}
+    return {key: value for key, value in settings.items() if key in SHARED_SETTINGS and key in kind.model_fields}

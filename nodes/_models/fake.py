@@ -1,6 +1,7 @@
-"""A fake chat model: it fills the JSON schema of a call, with equal values for equal prompts.
+"""A fake chat model, which fills the JSON schema of a call with random values; equal prompts get equal values.
 
-Settings name it like any other model (``fake:SEED``), so that tests and trial runs use the same code as real runs.
+Settings name the fake model like any other model (``fake:SEED``). So tests and trial runs use the same code as real
+runs.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 REPLY_AFTER_TOOL = "Nothing more has to be searched for."
-"""The reply after a tool was called."""
+"""The text of the reply after a tool was called."""
 
 
 class FakeChatModel(BaseChatModel):
     """A fake chat model, whose replies contain random values that fit the call's schema.
 
-    The seed and the prompt determine the values. Without a schema, the reply is an empty object. If tools are offered,
-    the first tool is called once, with random arguments.
+    The two seeds and the prompt determine the values. Without a schema, the reply is an empty object. If the request
+    has tools, the first tool is called once, with random arguments. The reply after that is `REPLY_AFTER_TOOL`.
     """
 
     seed: str = "0"
     call_seed: int | None = None
-    """The sampling seed of a call: another seed draws other values. None for no seed."""
+    """The sampling seed of a call; another seed draws other values. None for no seed."""
 
     @property
     def _llm_type(self) -> str:
         return "fake"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """The model with tools to call."""
+        """The model with tools that it may call."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(
@@ -49,11 +50,11 @@ class FakeChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         prompt = "\n".join(str(m.content) for m in messages)
-        wanted = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
+        schema = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
         rng = random.Random(f"{self.seed}{'' if self.call_seed is None else f'.{self.call_seed}'}\x1f{prompt}")
-        called = any(isinstance(m, ToolMessage) for m in messages)
-        calls = [] if called else [_draw_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
-        text = "" if calls else REPLY_AFTER_TOOL if called else json.dumps(draw(wanted, rng, wanted.get("$defs", {})))
+        had_tool = any(isinstance(m, ToolMessage) for m in messages)
+        calls = [] if had_tool else [_draw_tool_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
+        text = "" if calls else REPLY_AFTER_TOOL if had_tool else json.dumps(draw(schema, rng, schema.get("$defs", {})))
         usage = {"input_tokens": len(prompt) // 4 + 1, "output_tokens": len(text) // 4 + 1, "total_tokens": 0}
         usage["total_tokens"] = usage["input_tokens"] + usage["output_tokens"]
         message = AIMessage(
@@ -65,18 +66,20 @@ class FakeChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _draw_call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
+def _draw_tool_call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
+    """A call of a tool with random arguments."""
     return ToolCall(name=tool["name"], args=draw(tool["parameters"], rng, {}), id="call", type="tool_call")
 
 
 def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], index: int = 0) -> Any:
-    """Draws a value that a schema allows.
+    """Draws a random value that a schema allows; integers are not random.
 
     Args:
         schema: a schema of moot's replies or tools.
-        rng: the random numbers.
+        rng: the generator of random numbers.
         parts: the schema's definitions, by name (``$defs``).
-        index: the value's index in its list.
+        index: the index of the value, or of the object that contains it, in the innermost list. An integer is its
+            minimum plus this index, but at most its maximum.
     """
     if "$ref" in schema:
         return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)

@@ -1,4 +1,4 @@
-"""Shortens messages to a model's context before they are sent."""
+"""Shortens messages to a model's context and to the ceilings before they are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from moot.nodes._texts.shorten import drop_elements, shorten
 
 
 class FittedMessages(NamedTuple):
-    """Messages that fit, their bytes (`weight_of`), and a record of anything left out."""
+    """Messages after `fit_messages`, their bytes (`weight_of`), and a record of the data that was left out.
+
+    The record is None if the messages were short enough.
+    """
 
     messages: Sequence[BaseMessage]
     size: int
@@ -36,19 +39,22 @@ def fit_messages(
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
 ) -> FittedMessages:
-    """Shortens messages to a model's context and to the ceilings. Only data is left out, never instructions.
+    """Shortens messages to a model's context and to the ceilings.
+
+    Only data is left out: texts of the messages of users and tools, never instructions. If the ceilings are the tighter
+    limit, the result may still exceed them; the ceilings then refuse the call.
 
     Args:
         messages: a prompt or a conversation.
         model: the model that receives them.
         role: the role that makes the call.
-        context_tokens: the setting of this name; it overrides the listed context of the model.
+        context_tokens: the setting of this name, which overrides the listed context of the model.
         ranks: ranks of evidence by id, as for `shorten`.
-        room: maximum bytes (`weight_of`) under the ceilings, None without such a limit. If it is the tighter limit, all
-            data but the claim may be left out.
+        room: maximum bytes (`weight_of`) that the ceilings leave for the messages; None for no limit. If ``room`` is
+            the tighter limit, all elements of the data but the claim may be left out.
 
     Raises:
-        UserError: even the shortest version is too long for the context.
+        UserError: the context is the tighter limit, and even the shortest version is too long for it.
     """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)

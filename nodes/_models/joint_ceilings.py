@@ -1,8 +1,8 @@
 """Ceilings shared by processes of one machine, which keep their spending and reservations in a memory-mapped file.
 
-Each process writes its own section of the file and reads all sections. A call's budget is checked and taken under a
-lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings
-can span several runs of a command (`lasting_ceilings`).
+Each process has its own section of the file, and reads all sections. A call's budget is checked and taken under a lock
+on the file. If a process is killed, the operating system releases the lock. The file outlives the processes, so that
+ceilings can span several runs of a command (`lasting_ceilings`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 SPENT, IN_FLIGHT, RESERVED = range(3)
-IS_POSSIBLE = fcntl is not None
-"""Whether this system supports locks between processes."""
+"""The kinds of amounts in a section: spent, reserved for calls in flight, and reserved for roles that decide."""
+HAS_PROCESS_LOCKS = fcntl is not None
+"""Whether this operating system supports locks between processes."""
 FIELDS = struct.Struct("3d")
 PROCESS_BYTES = 3 * FIELDS.size
-"""Bytes of a process's section of the file: tokens, USD and calls, each spent, in flight and reserved."""
+"""Bytes of a process's section of the file. For each kind of amount, it has the tokens, the USD and the calls."""
 RECHECK_SECONDS = 0.2
 """Seconds after which a waiting call checks whether another process has released budget."""
 
@@ -37,19 +38,22 @@ class JointFile:
     """The memory-mapped file in which several processes keep their spending and reservations.
 
     Args:
-        path: its path.
-        slots: the number of processes; 0 to open an existing file.
-        lasting: whether an existing file for the same number of processes keeps its content.
+        path: the path of the file.
+        slots: the number of processes; 0 to open an existing file with its content.
+        lasting: whether an existing file for the same number of processes keeps its content. Any other file is filled
+            with zeros.
 
     Raises:
         OSError: the file cannot be created or opened.
+        ValueError: ``slots`` is 0, and the file is empty.
     """
 
     def __init__(self, path: Path, slots: int = 0, *, lasting: bool = False) -> None:
         self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if slots else 0), 0o600)
         if slots and not (lasting and os.fstat(self._handle).st_size == slots * PROCESS_BYTES):
             os.ftruncate(self._handle, 0)
-            os.write(self._handle, bytes(slots * PROCESS_BYTES))  # on a full disk, writing to a hole kills the process
+            # A sparse file would not do: on a full disk, a write to its memory map would kill the process.
+            os.write(self._handle, bytes(slots * PROCESS_BYTES))
         self._memory = mmap.mmap(self._handle, 0)
         self.slots = range(len(self._memory) // PROCESS_BYTES)
 
@@ -60,9 +64,11 @@ class JointFile:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """A lock between processes; on systems without such locks (`IS_POSSIBLE` is false) there is only one
-        process."""
-        if not IS_POSSIBLE:
+        """Context manager: a lock between processes.
+
+        Without `HAS_PROCESS_LOCKS` it does nothing, because then there is only one process.
+        """
+        if not HAS_PROCESS_LOCKS:
             yield
             return
         fcntl.lockf(self._handle, fcntl.LOCK_EX)
@@ -80,15 +86,17 @@ class JointFile:
         FIELDS.pack_into(self._memory, slot * PROCESS_BYTES + kind * FIELDS.size, *spend)
 
     def total(self, kind: int, without: int | None = None) -> Spend:
-        """The sum of an amount (``kind``) over all processes, except the process with the number ``without``."""
+        """The sum of the amounts of a kind over all processes, except the process with the number ``without``."""
         total = NOTHING
         for slot in self.slots:
             total = total if slot == without else total.plus(self.read(slot, kind))
         return total
 
     def settle_killed(self, slot: int) -> None:
-        """Settles the account of a killed process: its calls in flight count as spent, and its reservation is
-        released."""
+        """Settles the account of a killed process.
+
+        Its calls in flight count as spent. Its reservation for roles that decide is released.
+        """
         with self.lock():
             self.write(slot, SPENT, self.read(slot, SPENT).plus(self.read(slot, IN_FLIGHT)))
             self.write(slot, IN_FLIGHT, NOTHING)
@@ -96,12 +104,12 @@ class JointFile:
 
 
 class JointCeilings(Ceilings):
-    """The ceilings as seen by one of the processes.
+    """The ceilings of all processes, in one of these processes.
 
     Args:
-        file: the file.
-        slot: the process's number in the file.
-        most: the bounds.
+        file: the file that the processes share.
+        slot: the number of this process's section of the file.
+        most: the bounds of all processes together.
         seconds: maximum number of seconds from now.
     """
 
@@ -114,7 +122,7 @@ class JointCeilings(Ceilings):
 
     @property
     def spent(self) -> Spend:
-        """The amount that this process has spent."""
+        """The amount spent in this process's section, including the amounts of earlier processes with this section."""
         return self._file.read(self._slot, SPENT)
 
     @spent.setter
@@ -132,7 +140,7 @@ class JointCeilings(Ceilings):
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """The lock of `JointFile`; before its release, this process writes its reservation for roles that decide."""
+        """The lock of `JointFile`. Before its release, the reservation for roles that decide is written to the file."""
         with self._file.lock():
             yield
             self._file.write(self._slot, RESERVED, super().decision_reserve())
@@ -153,14 +161,14 @@ class JointCeilings(Ceilings):
 
 @contextmanager
 def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilings]:
-    """Context manager: debates started inside it share ceilings that also count the earlier runs recorded in the file.
+    """Context manager: debates started inside it share ceilings that also count earlier runs with the same file.
 
-    Calls in flight of a killed run count as spent. One process at a time may use the file.
+    Calls in flight of a killed run count as spent. Only one process at a time may use the file; this is not checked.
 
     Args:
         path: the file, which is created if it does not exist.
         most: the bounds of all runs together.
-        seconds: maximum number of seconds of this run.
+        seconds: maximum number of seconds of this run, from now.
 
     Raises:
         UserError, WorldError: the file cannot be created or opened.

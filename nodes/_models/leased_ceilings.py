@@ -10,20 +10,22 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.spend import Spend
 
 Lease = Callable[[Spend, Spend], Awaitable[tuple[Sequence[float], Sequence[float]]]]
-"""A function that leases budget for a call: it takes the missing amount and the call's maximum cost.
+"""A function that leases budget for a call. Its arguments are the missing amount and the call's maximum cost.
 
-It leases at least the missing amount, or nothing if less is left, and at most a multiple of the cost. It returns the
-leased amount, and the amount that is left to lease."""
+It leases nothing if less than the missing amount is left. Otherwise it leases at least this amount, and usually a
+multiple of the cost, so that it is called less often. It returns the leased amount, and the amount that is left to
+lease.
+"""
 
 
 class LeasedCeilings(Ceilings):
-    """The ceilings of one of the processes: the budget that it has leased.
+    """The ceilings of one of the processes. Its bounds are the budget that it has leased.
 
-    Budget that a process leased but did not spend is not available to other processes until it is returned. So a batch
-    may end a little before its ceiling is reached.
+    Other processes cannot use the budget that a process has leased but not spent, until the process returns it. So a
+    batch may end a little before its ceiling is reached.
 
     Args:
-        lease: leases more budget.
+        lease: the function that leases more budget.
         most: the bounds of all processes together.
         seconds: maximum number of seconds from now.
     """
@@ -36,25 +38,30 @@ class LeasedCeilings(Ceilings):
         self._leasing = asyncio.Lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Leases a block of budget, unless another call has just leased one; returns whether there is more budget."""
+        """Leases a block of budget, unless another call has just leased one; returns whether the budget has grown."""
         before = self.most
         async with self._leasing:
             if self.most != before:
                 return True  # another call has leased a block meanwhile
-            leased, left = await self._lease(self._bounded(short), self._bounded(need))
+            leased, left = await self._lease(self._bounded_part(short), self._bounded_part(need))
             self._left = Spend(*left)
             self.most = self.most.plus(Spend(*leased))
         return self.most != before
 
-    def _bounded(self, spend: Spend) -> Spend:
-        """The amount with zero for each quantity that is unbounded or negative."""
+    def _bounded_part(self, spend: Spend) -> Spend:
+        """The amount, but zero for each quantity that is negative or has no bound."""
         return Spend(*(0 if most == math.inf else max(0, one) for one, most in zip(spend, self.most, strict=True)))
 
     def end_unused_lease(self) -> Spend:
-        """Ends the lease of budget that is neither spent nor reserved; returns the amount."""
-        unused = self._bounded(self._available())
+        """Ends the lease of budget that is neither spent nor reserved.
+
+        Returns:
+            The amount, which the caller must add to the central counter again.
+        """
+        unused = self._bounded_part(self._available())
         self.most = self.most.minus(unused)
         return unused
 
     def _obtainable(self) -> Spend:
+        """The available budget, plus the amount that was left to lease after the last lease."""
         return self._available().plus(self._left)

@@ -23,9 +23,10 @@ numbers follow: the coroutine's index in the group, and the number of groups tha
 
 @dataclass
 class Ledger:
-    """The record of a node's run. ``depth`` is the length of the longest chain of calls that depend on each other.
+    """The record of a node's run. It is kept in memory; the ledger of stored calls is `moot.core.ledger.CallLedger`.
 
-    Calls and warnings are sorted by `branch`.
+    Calls and warnings are sorted by `branch`. ``depth`` is the length of the longest chain of calls that depend on each
+    other.
     """
 
     node: str = ""
@@ -37,8 +38,9 @@ class Ledger:
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
     times_made: Counter[Any] = field(default_factory=Counter, repr=False)
-    """How often each coroutine has made each call."""
+    """How often each coroutine has made each call, by call and coroutine."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
+    """The branches of the calls, and those of the warnings."""
 
     def add_call(self, call: Call) -> None:
         """Records a call."""
@@ -49,7 +51,7 @@ class Ledger:
         return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:
-        """Records a problem that does not end the debate."""
+        """Records a problem that does not end the debate; ``where`` is by default the current `place`."""
         warned: Warned = {"kind": kind, "where": where or self.place(), "detail": detail}
         _insert(self.warnings, self._places[1], warned)
 
@@ -59,7 +61,7 @@ class Ledger:
         self.number = turn.get("number")
 
     def place(self) -> str:
-        """The current position, in words."""
+        """The node with its agent, number, phase and round, in words."""
         who = f"{self.agent}: " if self.agent else ""
         which = f" {self.number}" if self.number else ""
         phase = "" if self.phase == "primary" else f", {self.phase}"
@@ -68,7 +70,7 @@ class Ledger:
 
 
 def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
-    """Adds an item after the items of earlier branches and the earlier items of its own branch."""
+    """Inserts an item after the items of earlier branches and the present items of its own branch."""
     place = branch.get()
     at = len(places)
     while at and places[at - 1] > place:
@@ -78,9 +80,9 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Warns of the failure of an optional call, and returns the outcome for its turn.
+    """Records the failure of an optional call, and returns the outcome of the call's turn.
 
-    Unusable replies and calls that a ceiling prevented are warned of elsewhere.
+    A `ReplyError`, also `BudgetExhausted`, adds no warning here, because another function warns of it.
     """
     if isinstance(error, ReplyError):
         return error.kind
@@ -89,5 +91,5 @@ def record_failed_call(error: MootError, ledger: Ledger) -> str:
 
 
 def tokens_of(calls: Sequence[Call]) -> int:
-    """Tokens of the prompts and replies of these calls; a call without a count adds none."""
+    """The tokens of the prompts and replies of calls; a missing count adds none."""
     return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)

@@ -1,4 +1,4 @@
-"""Replies from the ledger: as plain values, and as a chat model that returns one of them."""
+"""Messages in the ledger: stored replies, the parts of messages in keys, and a chat model that returns a reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pydantic_core import to_jsonable_python
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
 """The stored fields of a message. Its id is not stored, because it belongs to the run that made the message."""
 FROM_LEDGER = "from_ledger"
-"""Key in a LangSmith run's metadata: marks a reply from the ledger, so that the trace shows no cost for it."""
+"""The key in a LangSmith run's metadata that marks a reply from the ledger; the trace shows no cost for this reply."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """Parameters of a chat model that its replies depend on, besides its name and endpoint."""
 
@@ -35,21 +35,21 @@ class LedgerChatModel(BaseChatModel):
 
     Args:
         message: the message to return.
-        first: the model that wrote the message.
+        author: the model that wrote the message.
     """
 
     message: AIMessage
-    first: BaseChatModel
+    author: BaseChatModel
 
     @property
     def _llm_type(self) -> str:
-        return self.first._llm_type
+        return self.author._llm_type
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        return self.first._get_ls_params(stop, **kwargs)
+        return self.author._get_ls_params(stop, **kwargs)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """Binds tools, so that callbacks see them; they change no reply."""
+        """Binds tools, so that callbacks see the tools. The reply does not depend on them."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(
@@ -86,10 +86,10 @@ class LedgerChatModel(BaseChatModel):
         yield ChatGenerationChunk(message=AIMessageChunk(**fields, tool_call_chunks=calls, chunk_position="last"))
 
 
-def ledger_model(message: AIMessage, first: BaseChatModel) -> LedgerChatModel:
-    """A chat model that returns ``message``, and appears in callbacks as the model ``first`` that wrote it."""
+def ledger_model(message: AIMessage, author: BaseChatModel) -> LedgerChatModel:
+    """A chat model that returns ``message``. Callbacks see it as ``author``, the model that wrote the message."""
     return LedgerChatModel(
-        message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
+        message=message, author=author, tags=author.tags, metadata={**(author.metadata or {}), FROM_LEDGER: True}
     )
 
 
@@ -98,11 +98,11 @@ def _as_json_text(arguments: Any) -> str | None:
 
 
 def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
-    """A message as JSON values, without empty fields.
+    """A message as a JSON value, without empty fields.
 
     Args:
         message: the message.
-        whole: whether to include all fields; if not, only the finish reason is included.
+        whole: whether to include all `FIELDS`; if not, only the finish reason is included.
     """
     fields = {field: content for field in FIELDS if (content := getattr(message, field))}
     if not whole:
@@ -112,10 +112,10 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
 
 
 def message_of(value: Any) -> AIMessage:
-    """The message from a value of `value_of`.
+    """The message that `value_of` stored as this value.
 
     Raises:
-        UserError: the value is not a message.
+        UserError: no message can be built from the value.
     """
     try:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
@@ -127,7 +127,7 @@ def message_of(value: Any) -> AIMessage:
 
 
 def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Messages as part of a ledger key: the fields that are sent to a model, but not the ids of messages."""
+    """The part of a ledger key for messages: their fields that are sent to a model, so without the messages' ids."""
     return [_key_message(message) for message in messages]
 
 
@@ -141,7 +141,10 @@ def _key_message(message: BaseMessage) -> Any:
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:
-    """The hashes of parts of a ledger key: the model, its endpoint, and the parameters that its replies depend on."""
+    """The hashes of the parts of a ledger key for the model: its name, its endpoint and the parameters of its replies.
+
+    A limit of the replies' length that only a ceiling sets (`ChatModel.is_capped`) is left out.
+    """
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
     return _model_hashes(model.name, model.endpoint.base_url, *parameters)

@@ -14,7 +14,7 @@ from moot.retrievers import Evidence, Retriever
 
 
 class LedgerSource:
-    """A source with results in the ledger: the same query in the same debate returns the same results.
+    """A source whose results are stored in the ledger. In one debate, equal searches return equal results.
 
     Args:
         source: the source.
@@ -29,30 +29,34 @@ class LedgerSource:
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`."""
+        """The same as the source's `search`, but a result in the ledger is used, as the debate's mode allows.
+
+        Raises:
+            UserError, WorldError: the source failed; in a replay, the search is not in the ledger, or it failed.
+        """
         key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
 
-        async def find() -> list[Evidence]:
-            entry = await self.debate_ledger.find(key, words_for_search(self.name, query))
+        async def find_or_search() -> list[Evidence]:
+            entry = await self.debate_ledger.find(key, search_in_words(self.name, query))
             if entry is not None:
-                stored: list[Evidence] = value_of(entry)
+                stored: list[Evidence] = stored_value(entry)
                 return stored
             return await search_and_store(self.source, self.debate_ledger, key, query, k)
 
-        found, _ = await self.debate_ledger.once(key.hash, find)
+        found, _ = await self.debate_ledger.once(key.hash, find_or_search)
         return copy.deepcopy(found)
 
 
 class LedgerCorpus:
-    """A source that searches a corpus, with results in the ledger for replays.
+    """A source that searches a corpus, and stores its results in the ledger for replays.
 
-    Only a replay reads results from the ledger. Other debates search the corpus again: that costs nothing, and it puts
-    the vectors of the results into the encoder's cache.
+    Only a replay reads results from the ledger. In the other modes the corpus is searched again. This costs nothing,
+    and puts the vectors of the results into the encoder's cache.
 
     Args:
         source: the source; None in a replay.
         debate_ledger: the debate's ledger.
-        parts: the arguments that the source was opened with.
+        parts: the arguments with which the source was opened.
         opened: the source's name, its number of passages, and its encoder.
     """
 
@@ -67,10 +71,15 @@ class LedgerCorpus:
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`."""
+        """The same as the source's `search`, but a replay takes the results from the ledger.
+
+        Raises:
+            UserError, WorldError: the source failed; in a replay, the search is not in the ledger, or it failed.
+        """
         key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
         if self.source is None:
-            found: list[Evidence] = value_of(await self.debate_ledger.replayed(key, words_for_search(self.name, query)))
+            entry = await self.debate_ledger.find_in_replay(key, search_in_words(self.name, query))
+            found: list[Evidence] = stored_value(entry)
             return found
         return await search_and_store(self.source, self.debate_ledger, key, query, k)
 
@@ -96,16 +105,16 @@ async def search_and_store(
 async def open_ledger_corpus(
     open_source: Callable[[], Awaitable[Retriever]], debate_ledger: DebateLedger, parts: Mapping[str, Any]
 ) -> LedgerCorpus:
-    """Opens a source that searches a corpus; a replay reads its properties from the ledger instead.
+    """Opens a source that searches a corpus. A replay reads the source's properties from the ledger and opens nothing.
 
     Args:
         open_source: opens the source.
         debate_ledger: the debate's ledger.
-        parts: the arguments that the source is opened with.
+        parts: the arguments with which the source is opened.
 
     Raises:
-        UserError, WorldError: the source cannot be opened, or the debate that is replayed could not open it. UserError
-                also if a replay finds no entry.
+        UserError, WorldError: the source cannot be opened, or the replayed debate could not open it. UserError also if
+            a replay finds no entry.
     """
     arguments = tuple(parts.values())
     key = None if arguments in debate_ledger.opened else key_of("search", {**parts, "opened": True})
@@ -119,7 +128,8 @@ async def open_ledger_corpus(
             raise
     if key is not None:
         if source is None:
-            opened: Mapping[str, Any] = value_of(await debate_ledger.replayed(key, f"the source {parts['source']}"))
+            entry = await debate_ledger.find_in_replay(key, f"the source {parts['source']}")
+            opened: Mapping[str, Any] = stored_value(entry)
         else:
             opened = {name: getattr(source, name, None) for name in ("name", "passages", "encoder")}
             await debate_ledger.store_result(key, opened, {"source": source.name})
@@ -127,16 +137,16 @@ async def open_ledger_corpus(
     return LedgerCorpus(source, debate_ledger, parts, debate_ledger.opened[arguments])
 
 
-def words_for_search(name: str, query: str) -> str:
-    """The description of a search in error messages."""
+def search_in_words(name: str, query: str) -> str:
+    """The description of a source's search in error messages."""
     return f"the search of {name} for {query[:200]!r}"
 
 
-def value_of(entry: StoredCall) -> Any:
+def stored_value(entry: StoredCall) -> Any:
     """A source's results or properties from an entry of the ledger.
 
     Raises:
-        UserError, WorldError: the entry is a failure of the source.
+        UserError, WorldError: the entry is a failure; the error is that of the source.
     """
     if entry.about.get(FAILED):
         raise error_from_record(entry.value)

@@ -1,6 +1,7 @@
-"""LangChain's client for OpenAI-compatible endpoints, with our own transport.
+"""LangChain's client for OpenAI-compatible endpoints, with moot's own transport.
 
-Importing this module is slow, and may raise any error if langchain-openai has changed: use `chat_class` instead.
+Do not import this module directly, but call `moot.nodes._models.chat_models.chat_class`. The import is slow, and it may
+raise any error if langchain-openai has changed.
 """
 
 from __future__ import annotations
@@ -27,22 +28,26 @@ FOR_CALLBACKS = ("ls_structured_output_format", "structured_output_format")
 """Options of a call that only callbacks read."""
 
 SDK_ONLY = frozenset({"response_format", "extra_headers", "extra_query", "timeout"})
-"""Parts of a request that the openai SDK handles in its own way."""
+"""Arguments that the openai SDK handles in its own way; a request with one of them is sent by the SDK."""
 
 
 class OpenAICompatible(Base):  # type: ignore[misc]
-    """`ChatOpenAI` with requests sent by moot's own transport (`Connection`)."""
+    """`ChatOpenAI` whose asynchronous requests are sent by moot's own transport (`Connection`).
+
+    The openai SDK sends synchronous requests, and those for which `_own_connection` returns None.
+    """
 
     _connection: Connection | None = PrivateAttr(None)  # None in a copy made by langchain-core
 
     async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
+        """The same as LangChain's method, but faster for texts if there are no callbacks, cache and rate limiter."""
         manager = AsyncCallbackManager.configure(callbacks_in(config), self.callbacks, self.verbose)
         given = isinstance(input, list) and all(isinstance(message, BaseMessage) for message in input)
         messages = input if given else self._convert_input(input).to_messages()
         plain = not (manager.handlers or self.cache or self.rate_limiter or get_llm_cache())
         if not plain or not all(isinstance(message.content, str) for message in messages):
             return await super().ainvoke(input, config, stop=stop, **options)
-        # Without callbacks the rest of langchain-core's work is not needed.
+        # The rest of langchain-core's work is not needed here.
         options = {name: value for name, value in options.items() if name not in FOR_CALLBACKS}
         result = await self._agenerate(messages, stop=stop, **options)
         generation = result.generations[0]
@@ -94,11 +99,12 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             yield chunk
 
     def _dict_for_compat(self) -> dict[str, Any]:
-        # Replaces langchain-core's method, which switches warnings off and on, twice per call and for all threads.
+        # langchain-core's method switches warnings off and on for all threads, and it is called twice per call.
         described: dict[str, Any] = self.asdict()
         return described
 
     def _own_connection(self, payload: Mapping[str, Any]) -> Connection | None:
+        """Moot's connection for a request; None if the openai SDK must send the request."""
         needs_sdk = (
             not SDK_ONLY.isdisjoint(payload)
             or "messages" not in payload
@@ -108,13 +114,13 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         return None if needs_sdk else self._connection
 
 
-# Computed once: langchain-core reads the signature at each call, and computing it takes a tenth of the call's time.
+# langchain-core reads the signature at each call. It is computed once, because this takes a tenth of a call's time.
 generate: Any = OpenAICompatible._agenerate
 generate.__signature__ = inspect.signature(generate)
 
 
 def callbacks_in(config: RunnableConfig | None) -> Any:
-    """The callbacks in a call's config, else those of the calling node; None if neither has any."""
+    """The callbacks in a call's config. If it has none, the callbacks of the calling node, or None."""
     found = (one.get("callbacks") for one in (config, var_child_runnable_config.get()) if one)
     return next((callbacks for callbacks in found if callbacks is not None), None)
 
@@ -127,11 +133,14 @@ def request_of(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_TOKENS = 2**53
-"""Token counts must be smaller than this."""
+"""Token counts of this size or above are invalid."""
 
 
 def without_invalid_values(reply: Any) -> Any:
-    """The same reply, changed in place: invalid values of ``id``, ``model`` and ``usage`` become None."""
+    """Replaces invalid values of ``id``, ``model`` and ``usage`` by None, and converts counts as in `usage_of`.
+
+    The reply is changed in place and returned. A reply that is not an object stays as it is.
+    """
     if isinstance(reply, dict):
         for name in ("id", "model"):
             if not isinstance(reply.get(name, ""), str):
@@ -142,7 +151,10 @@ def without_invalid_values(reply: Any) -> Any:
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """The usage that an endpoint reports, with texts converted to numbers; None if prompt or reply are not counted."""
+    """The usage that an endpoint reports, with counts as integers.
+
+    It is None if the count of the prompt's or of the reply's tokens is missing or invalid. A missing total is computed.
+    """
     if not isinstance(usage, dict):
         return None
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
@@ -157,7 +169,10 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
 
 
 def count_of(value: Any) -> int | None:
-    """A number of tokens from an integer, a text of digits, or a float without a fraction; None for anything else."""
+    """A number of tokens from an integer, a float without a fraction, or a text of at most 15 digits.
+
+    None for any other value, and for numbers below zero or from `MOST_TOKENS` on.
+    """
     written = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16
     if written or (isinstance(value, float) and value.is_integer()):
         value = int(value)
@@ -165,7 +180,10 @@ def count_of(value: Any) -> int | None:
 
 
 def with_missing_fields(value: Any, kind: Any) -> Any:
-    """The same JSON, changed in place: fields of ``kind`` that the endpoint left out are None, as in the openai SDK."""
+    """Adds the fields of ``kind`` that the endpoint left out, with the value None, as the openai SDK does.
+
+    The value, which is JSON, is changed in place and returned.
+    """
     if isinstance(value, list):
         for one in value:
             with_missing_fields(one, kind)

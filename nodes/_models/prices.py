@@ -2,9 +2,9 @@
 
 The table is ``prices.jsonl``, with one model per line: ``model`` (as settings name it, provider:name), ``input`` and
 ``output`` (USD for a million tokens of prompts and of replies), and optionally ``as_of`` (year and month), ``source``
-and ``note``; ``context`` is read by `moot.nodes._models.contexts`, and has its own source. These are list prices,
-without discounts (for cached prompts, say). Prices change: check them before you rely on them. A file of yours in the
-same form, named in ``MOOT_PRICES``, overrides the prices of the models that it lists.
+and ``note``. A line may also have ``context``, which `moot.nodes._models.contexts` reads, and ``context_source``. The
+prices are list prices, without discounts (for cached prompts, say). Prices change, so check them before you rely on
+them. If ``MOOT_PRICES`` names a file in the same form, this file overrides the prices of the models that it lists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
 class Price(TypedDict):
-    """USD for a million tokens: ``input`` of prompts, ``output`` of replies."""
+    """USD for a million tokens of prompts (``input``) and of replies (``output``)."""
 
     input: float
     output: float
@@ -56,10 +56,11 @@ def read_prices(path: Path | None = None) -> dict[str, Price]:
     """Prices by model: moot's table, overridden by the entries of a file. Blocking.
 
     Args:
-        path: the file; by default the file that the environment variable ``MOOT_PRICES`` names, if it is set.
+        path: the file; by default the file that the environment variable ``MOOT_PRICES`` names. If this variable is
+            unset or empty, no file is read.
 
     Raises:
-        UserError: the file cannot be read, or a line of it is not a valid price.
+        UserError: the file cannot be read, a line of it is not a valid price, or two lines have the same model.
     """
     named = str(path or "") or os.environ.get("MOOT_PRICES", "").strip()
     return _shipped_prices() | (_read_file(Path(named)) if named else {})
@@ -85,7 +86,7 @@ def _read_file(file: Path) -> dict[str, Price]:
 
 
 def _parse_prices(text: str, name: str) -> dict[str, Price]:
-    """The prices in a table's lines; ``name`` is the name of the file in errors."""
+    """The prices in the lines of a table; ``name`` is the file's name in errors."""
     prices: dict[str, Price] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -111,21 +112,24 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """A model's price; None if not listed. An unlisted dated snapshot has the price of the model without the date."""
+    """A model's price; None if it is not listed.
+
+    A dated snapshot that is not listed has the price of the model without the date.
+    """
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
 def paid_calls(calls: Iterable[Call]) -> list[Call]:
-    """The paid calls of a debate: without replies from the ledger and shared calls."""
+    """The calls that a debate paid for. Calls with a reply from the ledger and shared calls are left out."""
     return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
 
 
-def calls_at_most(calls: Iterable[Call]) -> list[Call]:
-    """The calls except shared ones; their tokens include those reserved for requests whose replies were lost."""
-    return [_at_most(call) if "reserved" in call else call for call in calls if not call.get("shared")]
+def calls_with_reserved_tokens(calls: Iterable[Call]) -> list[Call]:
+    """The calls except shared ones. Their tokens include those reserved for requests whose replies were lost."""
+    return [_with_reserved_tokens(call) if "reserved" in call else call for call in calls if not call.get("shared")]
 
 
-def _at_most(call: Call) -> Call:
+def _with_reserved_tokens(call: Call) -> Call:
     """A call whose tokens include the tokens reserved for requests whose replies were lost."""
     tokens = {name: (call.get(name) or 0) + most for name, most in call["reserved"].items()}  # type: ignore[operator]
     return cast(Call, {**call, **tokens})
@@ -134,8 +138,8 @@ def _at_most(call: Call) -> Call:
 def is_counted(call: Call) -> bool:
     """Whether the tokens of a call are known.
 
-    A shared call has none of its own, so they are known. So are those of a failed call without a count, unless the
-    endpoint may charge for it (``reserved``).
+    A shared call counts as known, because it used no tokens of its own. So does a failed call without a count, unless
+    the endpoint may charge for it (``reserved``). For other calls, a missing count or a total of zero is unknown.
     """
     if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):
         return True
@@ -143,10 +147,10 @@ def is_counted(call: Call) -> bool:
 
 
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
-    """The cost of calls, in USD; None if tokens or a price are unknown for any of them.
+    """The cost of calls, in USD; None if the tokens (`is_counted`) or the price of one of them are unknown.
 
-    A failed call without token counts costs nothing, unless the endpoint may charge for it (``reserved``): then the
-    cost is unknown. Charges for attempts that failed before a call succeeded are not included.
+    A shared call costs nothing. So does a failed call without token counts, unless the endpoint may charge for it
+    (``reserved``); then the cost is unknown. Charges for attempts that failed before a call succeeded are not included.
 
     Args:
         calls: from the result document.
@@ -158,7 +162,7 @@ def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
 
 
 def _cost(call: Call, price: Price | None) -> float | None:
-    """A call's cost, in millionths of a USD."""
+    """A call's cost, in millionths of a USD; None if it is unknown."""
     if not is_counted(call):
         return None
     if not tokens_of([call]):
@@ -169,7 +173,7 @@ def _cost(call: Call, price: Price | None) -> float | None:
 
 
 def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
-    """The cost of a prompt and its reply, in USD."""
+    """The cost of a prompt and the cost of its reply, in USD."""
     prompt, reply = _costs_in_millionths(prompt_tokens, completion_tokens, price)
     return prompt / MILLION, reply / MILLION
 

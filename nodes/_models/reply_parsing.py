@@ -17,14 +17,16 @@ from pydantic_core import PydanticSerializationError
 R = TypeVar("R", bound=Reply)
 
 OBJECT = re.compile(r"\{\s*\"")
+"""The beginning of an object that is not empty."""
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
+"""A model's thoughts before its answer; without an end tag, they are the whole text."""
 DECODER = json.JSONDecoder()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
-"""Maximum depth of lists and objects at which texts are cleaned; no valid reply is deeper."""
-MOST_OBJECTS = 10_000
-"""Maximum number of places in a reply at which an object may begin and is tried."""
-MOST_REPLIES = 100
+"""Maximum depth of lists and objects to which the texts of a reply are cleaned; no valid reply is deeper."""
+MOST_PLACES = 10_000
+"""Maximum number of places in a reply that are searched for the beginning of an object."""
+MOST_OBJECTS = 100
 """Maximum number of objects that are read from a reply."""
 
 
@@ -38,7 +40,7 @@ FROM_ENDPOINT = ("content", "tool_calls", "invalid_tool_calls", "additional_kwar
 
 
 def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
-    """A model's reply with the API keys of the environment hidden, because some endpoints repeat them.
+    """A model's reply in which the API keys of the environment are hidden, because some endpoints repeat them.
 
     Args:
         message: the reply.
@@ -48,8 +50,8 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
     if not keys:
         return reply
     fields = {name: getattr(reply, name) for name in FROM_ENDPOINT}
-    clean = hide_environment_keys(fields, keys)
-    return reply if clean == fields else reply.model_copy(update=clean)
+    hidden = hide_environment_keys(fields, keys)
+    return reply if hidden == fields else reply.model_copy(update=hidden)
 
 
 REFUSAL_REASONS = {
@@ -60,12 +62,13 @@ REFUSAL_REASONS = {
     "prohibited_content",
     "guardrail_intervened",
 }
+"""The providers' finish reasons for a reply that was refused."""
 CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
 """The providers' finish reasons for a reply that was cut off."""
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """The fault of a message: ``refused``, ``cut`` or ``empty``, and its description; both empty if there is none."""
+    """The fault of a message (``refused``, ``cut`` or ``empty``) and its description; both empty without a fault."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
@@ -79,8 +82,12 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
 def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     """Parses a message as a reply of the expected schema.
 
+    Objects that do not have this schema are ignored if one object has it. Different replies in one message are a
+    problem; equal ones are not.
+
     Returns:
-        The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); the problem in words.
+        The reply, or None if there is a problem. The outcome: ``ok``, ``refused``, ``cut``, ``empty`` or ``unparsed``.
+        The problem in words; empty if the outcome is ``ok``.
     """
     outcome, problem = fault_of(message)
     if outcome:
@@ -106,7 +113,9 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
 
 
 def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """A reply's value without invisible and control characters. Texts with a lone surrogate stay and are refused later.
+    """A reply's value without invisible and control characters.
+
+    A text with a lone surrogate is not changed, so that `read_reply` refuses it.
 
     Args:
         value: a value of a reply.
@@ -126,15 +135,17 @@ def _problem_in_words(error: Any) -> str:
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """The outermost valid JSON objects of a text that are not empty, in order, also if prose or a fence surrounds them.
+    """The JSON objects in a text, in order, without empty objects and objects inside other objects.
 
-    Nothing is repaired: of an invalid object, the text up to the error is ignored, with the objects in it. Thoughts
-    before an answer (between ``<think>`` tags) are not read. The time is bounded for any text.
+    Prose or a code fence may surround the objects. Invalid objects are not repaired: the text of such an object up to
+    the error is ignored, and with it the objects inside. Thoughts before an answer (between ``<think>`` tags) are not
+    read. The time is bounded for any text: the search ends early at a text without an end quote, at objects that are
+    nested too deeply, and at numbers that are too long. At most `MOST_OBJECTS` objects are returned.
     """
     found: list[dict[str, Any]] = []
     thought = THOUGHT.match(text)
     end = thought.end() if thought else 0
-    for begin in islice(OBJECT.finditer(text), MOST_OBJECTS):
+    for begin in islice(OBJECT.finditer(text), MOST_PLACES):
         if begin.start() < end:
             continue
         try:
@@ -147,4 +158,4 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         except (RecursionError, ValueError):
             break  # too deep, or a number is too long: further attempts would take as long
         found.append(value)
-    return found[:MOST_REPLIES]
+    return found[:MOST_OBJECTS]

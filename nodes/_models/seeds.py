@@ -1,4 +1,4 @@
-"""Sampling seeds: each call of a debate has its own, derived from the debate's seed and the call's content."""
+"""Sampling seeds. Each call of a debate has its own seed, derived from the debate's seed and the call's content."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from moot.nodes._models.ledger_messages import key_messages
 def derived_seed(seed: int, *parts: Any) -> int:
     """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list.
 
-    It is in the range that endpoints accept: 0 to 2**31 - 1.
+    The derived seed is in the range that endpoints accept, 0 to 2**31 - 1.
 
         derived_seed(1, "agent-1", 1, 1) == 111733665
         derived_seed(2, "agent-1", 1, 1) == 1778158472
 
-    Seeds of different parts are equal only by chance: among n of them with a probability of about n**2 / 2**32.
+    Seeds of different parts are equal only by chance. Among n such seeds, two are equal with a probability of about
+    n**2 / 2**32.
 
     Args:
-        seed: the run's seed.
+        seed: the other seed, such as the run's seed.
         parts: the values that identify the call, as plain JSON values.
 
     Raises:
@@ -37,13 +38,13 @@ def derived_seed(seed: int, *parts: Any) -> int:
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds for one request of a speaker. Its second try and its shortened prompts have other seeds.
+    """The seeds for one request of a speaker. The second try and shortened messages of the request have other seeds.
 
     Args:
         seed: the run's seed.
         question: the values that identify the request in the debate: role, round, sample and so on.
         messages: the messages of the first try, not shortened.
-        earlier: how often the same request was made before (`Session.count_earlier_steps`).
+        earlier: how often the same request was made before (`Session.count_earlier_places`).
     """
 
     seed: int
@@ -57,7 +58,7 @@ class CallSeeds:
         return self._derive(self.messages)
 
     def seed_of(self, messages: Sequence[BaseMessage]) -> int:
-        """The seed for these messages."""
+        """The seed of a try with these messages."""
         return self.first_seed if messages is self.messages else self._derive(messages)
 
     def _derive(self, messages: Sequence[BaseMessage]) -> int:
@@ -65,6 +66,6 @@ class CallSeeds:
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:
-    """A copy of one of moot's chat models with a seed; the model itself if its client accepts no seed."""
+    """A copy of a chat model, with a seed. If the model's class has no field for a seed, the model itself."""
     name = "call_seed" if isinstance(chat, FakeChatModel) else "seed"
     return chat.model_copy(update={name: seed}) if name in type(chat).model_fields else chat

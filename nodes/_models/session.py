@@ -29,29 +29,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
-"""The session's key in LangGraph's ``configurable``; keys with this prefix are not in traces or checkpoints."""
+"""The session's key in LangGraph's ``configurable``. Keys that begin with ``__`` are not in traces or checkpoints."""
 CEILINGS = "__moot_ceilings"
-"""The key of the ceilings of a debate within a debate."""
+"""The key in ``configurable`` for the ceilings of a debate within a debate."""
 
 
 @dataclass
 class Session:
-    """One run of a debate, from its first node or from its resumption; shared with the graphs that its nodes run.
+    """One run of a debate, from its first node or from its resumption. Graphs that its nodes run share the session.
 
     Args:
         before: the state of the debate after an earlier run; empty for a new debate.
-        use: how its calls use the ledger; by default it is off.
+        id: the debate's id; by default that in ``before``. It is empty until a new debate begins.
+        use: how the debate's calls use the ledger; by default the ledger is off.
     """
 
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     use: LedgerUse = field(default_factory=LedgerUse)
     debate_ledger: DebateLedger | None = None
-    """The ledger for this debate's calls; set when it starts."""
+    """The ledger for this debate's calls; None before the debate begins, and if the ledger is off."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
-    """The status of a run that ends without a document."""
+    """The status of a run that had nothing to do, because the document is already recorded; see `skip`."""
     recorder: Recorder | None = None
     """The recorder that is called when the debate begins and ends."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
@@ -68,7 +69,8 @@ class Session:
     watch: DebateWatch | None = None
     """Telemetry's recorder of the run; None if telemetry is off."""
 
-    _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
+    _places: dict[int, dict[Any, int]] = field(default_factory=dict)
+    """The places of requests with their counts, by seed; see `count_earlier_places`."""
     _graph: str = ""
     _started: float = field(default_factory=time.perf_counter)
 
@@ -78,27 +80,34 @@ class Session:
             self.ceilings.resume(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """Records that a debate starts, before its first call; returns its id. An inner debate gets the outer debate's
-        id.
+        """Records that a debate starts, before its first call; returns the debate's id.
+
+        An inner debate is not recorded, and gets the outer debate's id.
 
         Args:
             graph: the system.
             given: the debate's input.
             settings: the debate's settings.
+
+        Raises:
+            UserError, WorldError: see `open_debate_ledger`.
         """
         if self.debate_ledger is None:
             self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
-        self.id = self.debate_ledger.id if self.debate_ledger and self.is_written else self.id or uuid4().hex
+        self.id = self.debate_ledger.id if self.debate_ledger and self.has_row else self.id or uuid4().hex
         if not self._graph:  # otherwise this is an inner debate
             self._announce(graph, resumed=False)
             await self._notify_recorder()
         return self.id
 
     async def resume(self, *, replied: bool) -> None:
-        """Resumes the debate from its saved state.
+        """Records that the debate is resumed from its saved state; does nothing if this state has no id.
 
         Args:
-            replied: whether it is resumed with a person's reply.
+            replied: whether the debate is resumed with a person's reply.
+
+        Raises:
+            UserError, WorldError: see `open_debate_ledger`.
         """
         if self.id and self.debate_ledger is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
@@ -112,18 +121,18 @@ class Session:
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
         """The cost of earlier runs' calls whose replies were lost; zero without a ledger.
 
-        For the ceilings of an inner debate it is zero, too, because the outer ceilings count these calls.
+        The cost is also zero for the ceilings of an inner debate, because the outer ceilings count these calls.
         """
         return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
-    def skip(self, document: dict[str, Any], *, by_another: bool) -> None:
+    def skip(self, document: dict[str, Any], *, is_recorded: bool) -> None:
         """Ends a run that has nothing to do, because an earlier run finished the debate.
 
         Args:
             document: the debate's document.
-            by_another: whether that run has recorded the document already; if not, this run records it.
+            is_recorded: whether the earlier run has recorded the document; if not, this run records it.
         """
-        if by_another:
+        if is_recorded:
             self.finished = "done" if document.get("status") == "done" else "failed"
             self.recorder = None
         else:
@@ -137,7 +146,8 @@ class Session:
             self.watch.begun(self.id)
 
     async def _notify_recorder(self) -> None:
-        if self.is_written and self.recorder:
+        """Tells the recorder that the debate begins or is resumed, if the ledger has a row for the debate."""
+        if self.has_row and self.recorder:
             await self.recorder.begun(self)
 
     @cached_property
@@ -146,15 +156,15 @@ class Session:
         return environment_keys()
 
     @property
-    def is_written(self) -> bool:
+    def has_row(self) -> bool:
         """Whether the ledger has a row for this debate."""
         return self.debate_ledger is not None and self.debate_ledger.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
-        """Ends the run: the debate is finished, has failed, waits for a person, or was interrupted.
+        """Ends the run, and records whether the debate is finished, has failed, waits for a person or was interrupted.
 
         Args:
-            error: the error or cancellation that ended the run early.
+            error: the error or cancellation that ended the run early; None if the run was not ended early.
         """
         self.ceilings.end()
         status = self._status(error)
@@ -166,13 +176,14 @@ class Session:
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
-        await asyncio.shield(ending)  # a cancellation of the run does not stop this
+        await asyncio.shield(ending)  # a cancellation of the run does not cancel the task
 
     async def _end(self, error: BaseException | None) -> None:
+        """Calls the recorder, and writes the status to the ledger unless the caller does that (`LedgerUse.ends`)."""
         path = note = None
         if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
-        if self.debate_ledger is None or not self.is_written:
+        if self.debate_ledger is None or not self.has_row:
             return
         if self.document is not None and not self.use.ends:
             return
@@ -191,51 +202,62 @@ class Session:
             return "waiting" if self.id else "done"
         return "failed" if isinstance(error, Exception) else "interrupted"
 
-    def count_earlier_steps(self, seed: int, place: Any) -> int:
-        """Counts how often the request that has this seed was made before, at other places of the run.
+    def count_earlier_places(self, seed: int, place: Any) -> int:
+        """The number of places of the run at which the request with this seed was made before the given place.
 
-        A place is the request, the step that makes it, and its repetition in this step. The count of a place stays the
-        same, so that equal calls at one place get the same seed.
+        A place is the request, the step that makes the request, and the repetition in this step. The number for a place
+        does not change, so that equal calls at one place get the same seed.
         """
-        places = self._seeded.setdefault(seed, {})
+        places = self._places.setdefault(seed, {})
         return places.setdefault(place, len(places))
 
     def note_writes(self, update: Mapping[str, Any]) -> None:
-        """Notes a node's writes for the recorder: they are not in the debate's state until the superstep ends."""
+        """Keeps a node's writes for the recorder, because the debate's state has them only after the superstep."""
         if self.recorder and update:
             self.written.append(update)
 
 
 class Recorder(Protocol):
-    """The interface of a recorder, which is called when a debate of this process begins and ends; see `report_to`."""
+    """The interface of a recorder, which is called when a run of a debate begins and ends; see `report_to`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
 
     async def begun(self, session: Session) -> None:
-        """Called when a debate has a row in the ledger, before its first call."""
+        """Called when a debate begins or is resumed, before the run's first call.
+
+        Not called if the ledger has no row for the debate: in a replay, or without a ledger.
+        """
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Called at the end of a run. Returns the path of its document and a note for its row; each may be None."""
+        """Called at the end of a run whose debate has an id.
+
+        Returns:
+            The path of the document, and a note for the debate's row in the ledger; each may be None.
+        """
 
 
-_recorder: list[Recorder] = []
+_recorders: list[Recorder] = []
 _ending: set[asyncio.Task[None]] = set()
+"""Tasks that end a run, kept here so that they are not garbage-collected."""
 
 
 @contextmanager
 def report_to(recorder: Recorder) -> Iterator[None]:
-    """Context manager: inside it, a recorder is called for every debate of this process."""
-    _recorder.append(recorder)
+    """Context manager: inside it, a recorder is called for every debate that this process starts or resumes.
+
+    Inside another `report_to`, only the inner recorder is called.
+    """
+    _recorders.append(recorder)
     try:
         yield
     finally:
-        _recorder.remove(recorder)
+        _recorders.remove(recorder)
 
 
-def recording() -> Recorder | None:
-    """The recorder of the innermost `report_to`, or None."""
-    return _recorder[-1] if _recorder else None
+def current_recorder() -> Recorder | None:
+    """The recorder of the innermost `report_to`; None outside of `report_to`."""
+    return _recorders[-1] if _recorders else None
 
 
 def current_session() -> Session:
@@ -250,25 +272,25 @@ def current_ceilings() -> Ceilings:
 
 
 def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
-    """The ceilings in a config, if it belongs to a debate."""
+    """The ceilings in a config; None if the config does not belong to a debate."""
     found = ((config or {}).get("configurable") or {}).get(CEILINGS)
     session = session_in(config)
     return found if isinstance(found, Ceilings) else session.ceilings if session else None
 
 
 def nested_config(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
-    """The config of a debate within a debate."""
+    """The config of a debate within a debate, with the ceilings of the inner debate."""
     config = config or {}
     return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:
-    """The session in a config, if it has one; on a server, clients may put anything under this key."""
+    """The session in a config; None without a session, or if a server's client has put another value under the key."""
     found = ((config or {}).get("configurable") or {}).get(SESSION)
     return found if isinstance(found, Session) else None
 
 
 def with_session(config: RunnableConfig | None, session: Session) -> RunnableConfig:
-    """The config with a session."""
+    """A copy of the config, with a session."""
     config = config or {}
     return {**config, "configurable": {**(config.get("configurable") or {}), SESSION: session}}

@@ -1,9 +1,9 @@
-"""Sizes of widely used open models: parameters and tokens of pre-training (CortexDebate, Eq. 3: N and M).
+"""Sizes of widely used open models: parameters and tokens of pre-training, N and M in Eq. 3 of CortexDebate.
 
 The table is ``model_sizes.jsonl``, with one model per line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null if unpublished), ``source`` (the report or model card) and
-sometimes ``note``. A tuned model has the values of its base model. ``context``, the maximum number of tokens in a
-prompt and its reply, is there if it is known and the same for all of these names.
+sometimes ``note``. A tuned model has the values of its base model. A line also has ``context``, the maximum number of
+tokens in a prompt and its reply, if the context is known and the same for all of these names.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SUFFIX = re.compile(
     r"|gguf|gptq|awq|mlx|exl2|qat|bnb|quantized|dynamic|fp8|fp16|bf16|f16|int4|int8|w\da\d+|[48]bits?"
     r"|i?q\d(?:_(?:\d|k|nl|[smlx]{1,3}))*)$"
 )
-"""A suffix that changes neither N nor M: the kind and release of tuning, a file format, a quantisation."""
+"""A suffix of a name that changes neither N nor M: the kind or release of tuning, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag that Ollama adds to a name without a tag; the table has names with this tag, such as ``llama3.1:latest``."""
+"""The tag that Ollama adds to a name without a tag. The table has names with this tag, such as ``llama3.1:latest``."""
 UNINFORMATIVE_TAG = "free"
 """A tag of models that a server offers at no charge; it says nothing about their size."""
 
 
 class Size(NamedTuple):
-    """N, the parameters of a model, and M, its tokens of pre-training; None if unpublished."""
+    """The parameters of a model (N) and its tokens of pre-training (M); the tokens are None if unpublished."""
 
     parameters: float
     tokens: float | None
@@ -54,7 +54,7 @@ ENTRIES: tuple[Entry, ...] = tuple(map(json.loads, _TABLE.read_text(encoding="ut
 
 
 def size_of(model: str) -> Size | None:
-    """N and M of a model; None if the table does not list it.
+    """The size of a model; None if the table does not list the model.
 
     Args:
         model: a setting such as ``openai:Qwen/Qwen2.5-7B-Instruct`` or ``ollama:llama3.1:8b-instruct-q4_0``.
@@ -74,13 +74,13 @@ def fold_name(name: str) -> str:
 
 
 BY_NAME = {fold_name(name): entry for entry in ENTRIES for name in entry["names"]}
-"""The table by normalised name."""
+"""The lines of the table, by normalised name (`fold_name`)."""
 
 
 def spellings(model: str) -> Iterator[str]:
-    """The normalised names that a model setting may have in the table, the most exact first.
+    """The normalised names under which the table may have the model of a setting, the most exact name first.
 
-    A size in a name or a tag is never dropped, so that no model is confused with another of its family.
+    A size in a name or a tag is never dropped, so that no model is confused with another model of its family.
     """
     provider, _, rest = model.strip().partition(":")
     if provider not in (*PROVIDERS, "embedded", "fake"):

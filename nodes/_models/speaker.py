@@ -1,4 +1,4 @@
-"""A role's calls to its model: one call, its parsed reply, and a record of both."""
+"""A role's requests to its model: their calls, parsed replies and records, and the use of the ledger."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Speaker(Caller):
         role: the name of the role.
         model: its chat model.
         ledger: the record of calls and warnings.
-        structured_output: how structured output is requested.
+        structured_output: how a reply with a schema is requested.
         limits: the limits for calls to the endpoint.
-        tokens_left: once the node's calls have used these tokens, unusable replies are final; None for no bound.
+        tokens_left: once the node's calls have used these tokens, there is no second try; None for no bound.
         remarks: a person's remarks, at the start of each prompt's data.
         prompts: texts that replace shipped prompts, by the prompts' names.
         context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
@@ -65,7 +65,7 @@ class Speaker(Caller):
     """
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
-        """A prompt's instructions and data, from the speaker's own text of the prompt (``prompts``) if it has one.
+        """The instructions and the data of a prompt, from the text in ``prompts`` or, by default, the shipped text.
 
         Args:
             prompt: the prompt's name.
@@ -84,20 +84,20 @@ class Speaker(Caller):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Requests a structured reply. If it is unusable, requests it once more and states the reason.
+        """Requests a structured reply. If the reply is unusable, a second request states the reason.
 
-        If a prompt is too long for the model, evidence is left out, then the oldest rounds (`shorten`).
+        There is no second request once ``tokens_left`` are used. If a prompt is too long, it is shortened (`shorten`).
 
         Args:
             prompt: the prompt's name.
             values: the values of its placeholders.
             reply: the schema of the reply.
             evidence_ids: ids that the reply may cite; used only if each call has its own schema (`ChatModel.tight`).
-            check: returns the fault of a reply's quotes, else an empty text; a reply with a fault is not usable.
+            check: returns the fault of a reply's quotes, or an empty text; a reply with a fault is not usable.
 
         Raises:
-            UserError, WorldError: the call failed for good, or the ledger has a reply that cannot be used.
-            ReplyError: no reply could be used.
+            UserError, WorldError: the call failed for good, a setting is invalid, or the ledger cannot be used.
+            ReplyError: no reply was usable.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
         instructions, data = self.filled(prompt, values)
@@ -113,7 +113,6 @@ class Speaker(Caller):
             return chat.ainvoke(messages, **request)
 
         ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
-
         last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
 
         def read(message: AIMessage) -> tuple[R | None, str, str]:
@@ -133,7 +132,7 @@ class Speaker(Caller):
                     self._request_options(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
                 )
 
-            return await speaker._until_usable(messages, current_options, read, ranks, prompt)
+            return await speaker._ask_until_usable(messages, current_options, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
         shared = self.structured_output == "json_schema" and not self.model.tight
@@ -149,7 +148,7 @@ class Speaker(Caller):
             )
         return found
 
-    async def _until_usable(
+    async def _ask_until_usable(
         self,
         messages: Sequence[BaseMessage],
         request: Callable[[], Mapping[str, Any]],
@@ -157,7 +156,7 @@ class Speaker(Caller):
         ranks: Mapping[str, int],
         prompt: str,
     ) -> AIMessage:
-        """The first usable message of at most two; the second request states why the first message was unusable."""
+        """The first usable message of at most two. The second request states why the first message was unusable."""
         sent = list(messages)
 
         def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
@@ -167,7 +166,7 @@ class Speaker(Caller):
         for last in (False, True):
             earlier = None if last else self._unusable
             try:
-                message, call = earlier or await self._fitting_call(sent, send, ranks, prompt, request())
+                message, call = earlier or await self._shorten_and_call(sent, send, ranks, prompt, request())
             except BudgetExhausted as error:
                 if unusable:
                     raise unusable from error
@@ -227,27 +226,26 @@ class Speaker(Caller):
         messages: Sequence[BaseMessage] = (),
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> AIMessage | None:
-        """One reply in a conversation that the caller keeps, such as an agent's; it may contain tool calls.
+        """Requests the next reply of a conversation that the caller keeps. The reply may contain tool calls.
 
         Args:
             send: sends the conversation to a chat model; each retry calls this function again.
-            messages: the conversation. ``send`` receives it, too, shortened to the model's context. If it is empty,
-                ``send`` receives only the chat model, and the ledger is not used.
+            messages: the conversation; ``send`` receives it after the chat model, shortened to the context. If it is
+                empty, ``send`` receives only the chat model, and the ledger is not used.
             tools: the tools that the model may call, as JSON values.
 
         Returns:
-            The reply. None, with a warning, if it was refused, cut, or empty without a tool call.
+            The reply; None, with a warning, if the reply was refused, was cut, or was empty without a tool call.
 
         Raises:
-            UserError, WorldError: the call failed for good.
+            UserError, WorldError: the call failed for good, or the ledger cannot be used.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
-
         messages = self._with_marks(messages)
 
         async def make_call(speaker: Speaker) -> AIMessage:
             if messages:
-                message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
+                message, call = await speaker._shorten_and_call(messages, cast(SendingMessages, send), more=tools)
             else:
                 message, call = await speaker._call_within_ceilings(
                     lambda chat: cast(Sending, send)(speaker._seeded_chat(chat, messages)), speaker._planned_call("", 0)
@@ -285,14 +283,16 @@ class Speaker(Caller):
         prompt: str = "",
         parts_hashes: Mapping[str, str] | None = None,
     ) -> AIMessage:
-        """The message from the ledger, or the message of a new call, which is then stored there.
+        """The message from the ledger, or the message of a new call, which is then stored in the ledger.
+
+        Without a ledger, the call is always made.
 
         Args:
             messages: the messages to send.
-            parts: further parts of the ledger key, besides the seed.
+            parts: further parts of the ledger key, besides the model, the messages, the sample and the seed.
             make_call: makes the call as the given speaker.
             send: sends the messages to a chat model.
-            usable: returns whether a message is stored as a reply; otherwise it is stored as a failure.
+            usable: returns whether a message is stored as a reply; any other message is stored as a failure.
             prompt: the prompt's name; empty for a conversation.
             parts_hashes: the hashes of ``parts``, if they are known.
         """
@@ -342,7 +342,7 @@ class Speaker(Caller):
         usable: Callable[[AIMessage], bool],
         prompt: str,
     ) -> RequestResult:
-        """The result in the ledger for a key, or the result of a new call, which is then stored there."""
+        """The result in the ledger for a key, or the result of a new call, which is then stored in the ledger."""
         debate_ledger = self.session.debate_ledger
         assert debate_ledger is not None
         entry = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")
@@ -366,11 +366,11 @@ class Speaker(Caller):
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
         unusable_key, unusable = partial(key_of, "chat", {"unusable": True}, key.parts), None
-        if debate_ledger.has_stored_results and (entry := debate_ledger.stored(unusable_key())) is not None:
+        if debate_ledger.has_stored_entries and (entry := debate_ledger.find_own(unusable_key())) is not None:
             call = cast(Call, {**entry.value["call"], "from_ledger": True})
             unusable = message_of(entry.value["message"]), call
-            if any(lost):  # ``lost`` includes the cost of this call; at its start this run counted ``lost`` as spent
-                lost = debate_ledger.without_found_call(lost, spent_by([call], prices))
+            if any(lost):  # ``lost`` includes the cost of this call, and this run has already counted it as spent
+                lost = debate_ledger.subtract_found_call(lost, spent_by([call], prices))
             else:
                 self._apply_stored_calls(messages, parts, [call], prompt, skipped=False)
 
@@ -422,7 +422,7 @@ class Speaker(Caller):
         *,
         skipped: bool,
     ) -> None:
-        """Counts stored calls in the ceilings and in the bytes per token, as the run did that made these calls."""
+        """Counts stored calls in the ceilings and in the bytes per token, as if this run had made the calls."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
@@ -433,7 +433,7 @@ class Speaker(Caller):
 
 @dataclass
 class RequestResult:
-    """The result of a request: a message or an error, its calls and warnings (kind, detail), and its chain's length."""
+    """The result of a request: a message or an error, calls, warnings (kind, detail), and the length of its chain."""
 
     message: AIMessage
     calls: list[Call]
@@ -443,7 +443,7 @@ class RequestResult:
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:
-    """The same as `fault_of`, but a message with tool calls may have no text."""
+    """The same as `fault_of`, but a message with tool calls may be without text."""
     outcome, problem = fault_of(message)
     calls = message.tool_calls or message.invalid_tool_calls
     return ("", "") if outcome == "empty" and calls else (outcome, problem)
@@ -456,22 +456,22 @@ def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any
 
 @lru_cache(maxsize=256)
 def own_response_format(reply: type[Reply]) -> dict[str, Any]:
-    """The response format with the reply's own schema. All calls share this object, so it must not be changed."""
+    """The response format with the unchanged schema of a reply. All calls share it, so callers must not change it."""
     return response_format(reply, reply_schema(reply))
 
 
 @lru_cache(maxsize=256)
 def own_request_hashes(reply: type[Reply], structure: Structure) -> dict[str, str]:
-    """The hashes of the parts of a ledger key for requests with the reply's own schema."""
+    """The hashes of the parts of a ledger key for requests with the unchanged schema of a reply."""
     request = reply_options(structure, own_response_format(reply))
     return hashes_of({"schema": request, "structured_output": "json_schema"})
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
-    """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's).
+    """A speaker for a role, from any LangChain chat model. A speaker is returned itself and keeps its own role.
 
     Raises:
-        UserError: ``model`` is neither.
+        UserError: ``model`` is neither a speaker nor a `Runnable`.
     """
     if isinstance(model, Speaker):
         return model
@@ -490,7 +490,7 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
 
 
 def affects_only_call(error: MootError) -> bool:
-    """Whether an error affects only this call, unlike a user's mistake (such as a wrong key) that affects all calls."""
+    """Whether an error affects only one call. A user's mistake, such as a wrong key, usually affects all calls."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
 
 

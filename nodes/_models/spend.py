@@ -1,4 +1,4 @@
-"""Amounts of tokens, USD and calls that ceilings bound."""
+"""Amounts of tokens, USD and calls. Ceilings bound these amounts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, bytes_per_token
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import Price, calls_at_most, cost_of, costs_of, price_of
+from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, costs_of, price_of
 from moot.nodes._records.entries import Call
 
 
@@ -22,15 +22,15 @@ class Spend(NamedTuple):
 
     def plus(self, other: Spend, times: int = 1) -> Spend:
         """This amount plus ``times`` times another amount."""
-        return Spend(*(one + times * more for one, more in zip(self, other, strict=True)))
+        return Spend(*(own + times * added for own, added in zip(self, other, strict=True)))
 
     def minus(self, other: Spend) -> Spend:
         """This amount minus another amount."""
         return self.plus(other, -1)
 
     def fits(self, room: Spend) -> bool:
-        """Whether no quantity of this amount exceeds that of ``room``, apart from rounding errors."""
-        return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
+        """Whether the tokens, USD and calls are at most those of ``room``, apart from rounding errors."""
+        return all(own <= most + 1e-9 for own, most in zip(self, room, strict=True))
 
 
 REPLY_TOKENS = 512
@@ -42,29 +42,30 @@ NOTHING, UNBOUNDED = Spend(), Spend(math.inf, math.inf, math.inf)
 def reservation(
     prompt_bytes: int, reply_tokens: int, bytes_per_token: float = BYTES_PER_TOKEN, price: Price | None = None
 ) -> Spend:
-    """The amount to reserve for a call: the estimated tokens of its prompt, those of its longest reply, and their cost.
+    """The amount to reserve for a call: estimated tokens of its prompt, tokens of its longest reply, and their cost.
 
     Args:
         prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
         reply_tokens: maximum number of tokens in the reply.
         bytes_per_token: the model's bytes per token.
-        price: the model's price, if cost is bounded.
+        price: the model's price; None if cost is not bounded, and then USD are 0.
     """
     tokens = math.ceil(prompt_bytes / bytes_per_token)
     return Spend(tokens + reply_tokens, sum(costs_of(tokens, reply_tokens, price)) if price else 0, 1)
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """Tokens, USD and number of the calls, without shared calls. USD are 0 without prices, or if the cost is unknown.
+    """The tokens and USD of calls, and how many calls there are. Shared calls are left out.
 
-    Tokens that were reserved for lost replies and for replies that were not awaited are included.
+    USD are 0 if there are no prices, or if the cost of any call is unknown. Tokens that were reserved for lost replies
+    and for replies that were not awaited are included.
     """
-    sent = calls_at_most(calls)
+    sent = calls_with_reserved_tokens(calls)
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
 def in_words(name: str, amount: float) -> str:
-    """An amount with its unit, in words.
+    """An amount with its unit as text, such as ``1,024 tokens``.
 
     Args:
         name: tokens, usd, calls or seconds.
@@ -76,14 +77,14 @@ def in_words(name: str, amount: float) -> str:
     return f"{number} {name.removesuffix('s') if number == '1' else name}"
 
 
-def lost_in_words(name: str, lost: float, ceiling: str, least: float) -> str:
-    """Tells how to continue a stopped debate if its lost calls left too little of a ceiling.
+def resume_hint(name: str, lost: float, ceiling: str, least: float) -> str:
+    """The text that tells how to continue a stopped debate if its lost calls left too little of a ceiling.
 
     Args:
         name: tokens, usd or calls.
         lost: the amount that calls without a stored reply may have taken.
         ceiling: the ceiling in words.
-        least: the lowest ceiling that suffices to continue; it is rounded up.
+        least: the lowest ceiling that suffices to continue. The text rounds it up.
     """
     enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
     return (
@@ -111,15 +112,15 @@ class PlannedCall:
     reply: int = REPLY_TOKENS
 
     def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
-        """The cost that is reserved for the call.
+        """The amount to reserve for the call. USD are 0 if the model has no price in ``prices``.
 
         Args:
-            prices: by model; empty if cost is not bounded.
-            share: until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin.
-            reserved: bytes estimated without this margin, because a reservation already covers them.
+            prices: prices by model; empty if cost is not bounded.
+            share: a margin. Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this share.
+            reserved: bytes without this margin, because a reservation already covers them.
         """
         price = price_of(self.model, prices) if prices else None
-        per, size = bytes_per_token(self.model), self.bytes
-        if per == BYTES_PER_TOKEN and size > reserved:
+        ratio, size = bytes_per_token(self.model), self.bytes
+        if ratio == BYTES_PER_TOKEN and size > reserved:
             size = reserved + math.ceil((size - reserved) / share)
-        return reservation(size, self.reply, per, price)
+        return reservation(size, self.reply, ratio, price)

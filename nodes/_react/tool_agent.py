@@ -35,8 +35,8 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._react.tool_calls import (
     ACT,
     as_tool,
-    calls_tools,
-    malformed_call,
+    has_tool_calls,
+    malformed_call_message,
     number_of,
     parse_tool_calls,
     sources_by_tool,
@@ -78,12 +78,12 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
     """A subgraph with an agent whose tools are the sources of the settings. Route to it with `to_tool_agent`.
 
     Every tool call up to ``max_tool_calls``, also an invalid one, is a turn of the step ``act`` with ``thought``,
-    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called again after
-    this number of calls, or if the budget is spent (stop reason ``budget_exhausted``).
+    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called after this
+    number of tool calls, or if there are no sources, or if the budget is spent (stop reason ``budget_exhausted``).
 
     A reply without tool calls ends the loop with a turn of the step ``respond``. This turn has the reply's answer, or
-    the reply's text as ``thought`` if there is no usable answer. An error ends the loop, too; the evidence so far stays
-    in the debate.
+    the reply's text as ``thought`` if there is no usable answer. An empty, refused or truncated reply and an error also
+    end the loop, without such a turn. The evidence found before stays in the debate.
 
     Args:
         settings: the class of settings with ``max_tool_calls`` and ``sources``.
@@ -100,13 +100,13 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
 
 
 def to_tool_agent(state: DebateState) -> Send:
-    """Builds the `Send` that starts the agent, with the texts given with the claim as its only evidence."""
+    """Builds the `Send` that starts the agent with the claim, the task, the depth, the budget and the given texts."""
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
-    """Routes to ``conclude`` if the agent has a usable answer, else to ``answer``, with the agent's steps so far."""
+    """Routes to ``conclude`` if the agent gave a usable answer, else to ``answer`` with the agent's steps so far."""
     answers = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if answers and answers[0].get("answer") is not None:
         return "conclude"
@@ -118,9 +118,10 @@ def to_answer(state: DebateState) -> Send | str:
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The placeholder ``steps``: the agent's thoughts, searches and results, and its last text.
+    """The value of the placeholder ``steps``; empty if the agent took no step and left no text.
 
-    If the last text has an unusable answer, the reason follows.
+    The value has the agent's thoughts and queries, the ids of the evidence found, and the agent's last text. If the
+    last text has an unusable answer, the reason follows.
     """
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
@@ -138,14 +139,14 @@ def _step_text(turn: Turn) -> str:
 
 
 class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
-    """Calls the model of the role `agent-1`, and the sources of the settings as tools; records all calls.
+    """Calls the model of the role `agent-1`, runs the searches that the model requests, and records all calls.
 
     Args:
         defaults: the settings to use if the graph's context is not an instance of moot's settings.
         prompt: the prompt's name.
     """
 
-    state_schema = ToolAgentState  # with the default schema, the debate would get the conversation
+    state_schema = ToolAgentState  # with LangChain's schema, the agent's messages would enter the debate's state
 
     def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
         super().__init__()
@@ -157,7 +158,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     ) -> ExtendedModelResponse[Any]:
         """Requests one reply from the model; returns it as messages and turns.
 
-        The loop ends if no further call is allowed, or if the reply is unusable or has no tool calls.
+        The loop ends after an error, if no further call is allowed, or if the reply is unusable or has no tool calls.
         """
         state = cast(ToolAgentState, request.state)
 
@@ -183,10 +184,10 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
                 message = await speaker.converse(send, sent, offers)
             except BudgetExhausted:
                 return {"stop_reason": "budget_exhausted"}
-            if message is not None and calls_tools(message):
+            if message is not None and has_tool_calls(message):
                 return parse_tool_calls(message, tools, made, max_calls, run.ledger)
             if not made:
-                run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
+                run.ledger.warn("no_search", "The agent called none of its tools, so there was no search.")
             if message is None:
                 return {}
             return {"turns": [_last_turn(message, state, speaker, run)]}
@@ -197,7 +198,10 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
-        """Runs one search; its results are shown to the model and become evidence of the debate."""
+        """Runs one search. Its results are shown to the model and become evidence of the debate.
+
+        If the search fails, the message to the model says so.
+        """
         state, call = cast(ToolAgentState, request.state), request.tool_call
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
@@ -223,7 +227,7 @@ def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]
 def _model_request(
     request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], max_calls: int
 ) -> ModelRequest[Any]:
-    """The request with the prompt, the conversation so far and the tools; results of searches have their number."""
+    """The request with the prompt, the tools and the conversation so far. Each result of a search gets a number."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
@@ -240,13 +244,17 @@ async def _send_request(
     try:
         return (await handler(request.override(model=chat))).result[0]
     except ValidationError as error:
-        if (message := malformed_call(error)) is None:
+        if (message := malformed_call_message(error)) is None:
             raise
         return message
 
 
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
-    """The turn made of a message without tool calls: with its answer, or else with its text as ``thought``."""
+    """The turn made of a message without tool calls.
+
+    The turn has the message's answer or, if there is no usable answer, the message's text as ``thought``. If the text
+    contains a JSON object that is no usable answer, the turn's ``reason`` and a warning say why.
+    """
     evidence = state["evidence"]
     never_shown = speaker.not_shown.intersection(
         *(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"])
@@ -268,7 +276,7 @@ def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run:
 
 
 def _result_text(update: Mapping[str, Any]) -> str:
-    """The text of a search's results for the model."""
+    """The text that tells the model a search's results, or that the search failed."""
     if update["turns"][0]["retrieval"] == "failed":
         return "The source could not be searched."
     return show_evidence(update["evidence"])

@@ -27,7 +27,7 @@ LONGEST_NAME = 60
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
-    """The sources by the names of their tools. If two sources would have the same name, the later one gets a number."""
+    """The sources by the names of their tools. If two tools would have the same name, the later one gets a number."""
     tools: dict[str, str] = {}
     for source in sources:
         base = safe_name(f"search_{source}")
@@ -37,12 +37,12 @@ def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
 
 
 def safe_name(name: str | None) -> str:
-    """A name that endpoints accept for a function."""
+    """A name that endpoints accept for a function, made from any name; ``unknown`` if the name is empty or None."""
     return UNSAFE.sub("_", name or "")[:LONGEST_NAME] or "unknown"
 
 
 def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]:
-    """A source as a tool: a function with a query, in OpenAI's format."""
+    """A source as a tool in OpenAI's format: a function with the parameter ``query``."""
     query = {"type": "string", "description": "What to search for, in a few words."}
     parameters = {
         "type": "object",
@@ -54,7 +54,7 @@ def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
 
 
-def calls_tools(message: AIMessage) -> bool:
+def has_tool_calls(message: AIMessage) -> bool:
     """Whether a message has tool calls, valid or not."""
     return bool(message.tool_calls or message.invalid_tool_calls)
 
@@ -64,9 +64,9 @@ def parse_tool_calls(
 ) -> dict[str, Any]:
     """Parses a message with tool calls into messages for the conversation, and a turn for each call within the limit.
 
-    Invalid calls and calls above the limit are not run: they get an error message as their result. Calls are renamed if
-    an endpoint would refuse their name. All calls get numbered ids, because endpoints may return no ids or the same id
-    twice.
+    Invalid calls and calls above the limit are not run. Their result is an error message. A tool's name in a call is
+    changed if an endpoint would refuse it, and only the argument ``query`` is kept. All calls get numbered ids, because
+    endpoints may return no ids or the same id twice.
 
     Args:
         message: the model's message.
@@ -80,7 +80,7 @@ def parse_tool_calls(
     """
     thought = text_of(message).strip()
     turns: list[Turn] = []
-    answers: list[BaseMessage] = []
+    errors: list[BaseMessage] = []
     calls = []
     for number, asked in enumerate([*message.tool_calls, *message.invalid_tool_calls], calls_made + 1):
         name, query = safe_name(asked["name"]), query_of(asked["args"])
@@ -91,7 +91,7 @@ def parse_tool_calls(
             else _call_fault(name, query, tools)
         )
         if fault:
-            answers.append(ToolMessage(fault, name=name, tool_call_id=call_id(number), status="error"))
+            errors.append(ToolMessage(fault, name=name, tool_call_id=call_id(number), status="error"))
         if number > max_calls:
             continue
         turn = new_turn(1, AGENT, ACT, number=number) | {"thought": thought, "tool": name}
@@ -100,7 +100,7 @@ def parse_tool_calls(
             ledger.warn("unusable_tool_call", f"{name}: {fault}")
     if dropped := len(calls) - len(turns):
         ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls exceeded the limit of {max_calls}.")
-    return {"messages": [AIMessage(thought, tool_calls=calls), *answers], "turns": turns}
+    return {"messages": [AIMessage(thought, tool_calls=calls), *errors], "turns": turns}
 
 
 def _call_fault(name: str, query: str, tools: Mapping[str, str]) -> str:
@@ -120,27 +120,31 @@ def call_id(number: int) -> str:
     return f"call{number:05d}"
 
 
-def with_search_number(message: M, most: int) -> M:
-    """A tool's result with the number of its search added, so that the model knows how many searches are left.
+def with_search_number(message: M, max_calls: int) -> M:
+    """A tool's result with the number of its call, so that the model knows how many searches are left.
 
-    Other messages are returned unchanged.
+    Invalid calls are counted as searches. Messages that are not a tool's result are returned unchanged.
     """
     if not isinstance(message, ToolMessage):
         return message
-    text = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
+    text = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {max_calls}.)"
     return message.model_copy(update={"content": text})
 
 
 def number_of(id: str | None) -> int:
-    """The number of the call with this id, from `call_id`."""
+    """The number of the call with this id.
+
+    Raises:
+        ValueError: the id was not made by `call_id`.
+    """
     return int((id or "").removeprefix("call"))
 
 
-def malformed_call(error: ValidationError) -> AIMessage | None:
+def malformed_call_message(error: ValidationError) -> AIMessage | None:
     """A message with an invalid tool call, if LangChain could not parse a reply's tool calls; else None.
 
     Args:
-        error: the error that LangChain raised.
+        error: the error that LangChain raised when it read the reply.
     """
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None

@@ -24,7 +24,10 @@ StopReason = Literal[
 GATE = "gate"
 """The phase of the answers that decide whether a debate is needed."""
 PHASES = (GATE, "negotiation", "primary", "switched", "panel")
-"""All phases, in order: of the gate before a debate, then of a trial. Turns of other debates are in ``primary``."""
+"""All phases in order: the gate before a debate, then the phases of a trial.
+
+In a debate that is not a trial, all turns after the gate are in ``primary``.
+"""
 PERSON = "person"
 """The agent of turns in which a person reviewed something."""
 
@@ -32,17 +35,18 @@ PERSON = "person"
 class Turn(TurnKey, TurnFields, TrialFields, total=False):
     """A speaker's contribution to a round, made in one step. ``moot schema`` lists the fields of each step's turns.
 
-    ``answer`` is null if there is no valid answer; ``outcome`` says why.
+    ``answer`` is null if there is no usable reply; ``outcome`` says why.
     """
 
 
 class LeftOut(TypedDict):
-    """The data that a prompt left out to fit into its model's context.
+    """The data that a prompt left out to fit into its model's context or under a ceiling.
 
-    ``context`` is the model's context in tokens. ``evidence`` is the number of pieces of evidence left out, among
-    ``of_evidence`` pieces; ``ids`` are their ids, except ids that the prompt still cites. ``in_part`` is the number of
-    pieces shown in part. ``rounds`` are the numbers of the rounds left out, among ``of_rounds`` rounds. ``said`` is the
-    number of reasons and arguments shown in part or left out.
+    ``context`` is the number of tokens that the prompt and its reply may have: the model's context or, if fewer tokens
+    are left under a ceiling, their number. ``evidence`` is the number of pieces of evidence left out, among
+    ``of_evidence`` pieces. ``ids`` are the ids of these pieces, except ids that the prompt still cites. ``in_part`` is
+    the number of pieces shown in part. ``rounds`` are the numbers of the rounds left out, among ``of_rounds`` rounds.
+    ``said`` is the number of reasons and arguments shown in part or left out.
     """
 
     context: int
@@ -56,10 +60,10 @@ class LeftOut(TypedDict):
 
 
 class Reserved(TypedDict):
-    """Tokens that ceilings count for those requests of a call whose replies were lost or not awaited.
+    """Tokens that ceilings count for the requests of a call whose replies were lost or not awaited.
 
-    A request without a limit of its reply may have used more tokens. Requests have no limit if neither `max_tokens` nor
-    a ceiling in tokens or USD is set.
+    The requests may have used more tokens if their replies had no maximum length. Replies have none if neither
+    `max_tokens` nor a ceiling in tokens or USD is set.
     """
 
     prompt_tokens: int
@@ -69,12 +73,13 @@ class Reserved(TypedDict):
 class Call(TypedDict):
     """One exchange with a model, successful or not.
 
-    Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
-    the number of requests; ``model`` is the setting, and ``reported_model`` the name that the endpoint gave.
-    ``from_ledger``: an earlier run made the call and paid for it. ``shared``: an equal call was sent at the same time,
-    and its entry has the tokens. ``reserved``: further tokens that ceilings count, because replies were lost (the
-    request timed out, or its connection broke) or not awaited (`max_seconds` was used up), and the endpoint may charge
-    for them; only calls under a ceiling have this field.
+    Tokens are null if the endpoint does not count them. ``seconds`` includes waiting and retries. ``attempts`` is the
+    number of requests. ``model`` is the setting, and ``reported_model`` the name that the endpoint gave.
+
+    ``from_ledger`` is true if an earlier run made the call and paid for it. ``shared`` is true if an equal call was
+    sent at the same time; the entry of that call has the tokens. ``reserved`` has further tokens that ceilings count,
+    because the endpoint may charge for replies that were lost or not awaited. A reply is lost if the request timed out
+    or its connection broke. It is not awaited if `max_seconds` is used up. Only calls under a ceiling have this field.
     """
 
     node: str
@@ -108,8 +113,8 @@ class Warned(TypedDict):
 class Vote(TypedDict):
     """An agent's answer as a vote.
 
-    Votes with the same answer have the same number as ``group``; it is null without an answer. ``weight`` is the weight
-    of the vote, if votes are weighted.
+    Votes with the same answer have the same number as ``group``. ``group`` is null if there is no answer. ``weight`` is
+    the weight of the vote, if votes are weighted.
     """
 
     agent: str
@@ -123,9 +128,10 @@ class Vote(TypedDict):
 class Task(TypedDict):
     """The form of an answer.
 
-    If ``kind`` is labels, an answer is one of ``labels``; ``meanings`` explain them, and ``spellings`` are other ways
-    to write the labels. The other kinds have no labels; an answer is a phrase, a number, or an expression in LaTeX.
-    ``subject`` is claim or question. ``claim_date`` and ``speaker`` say when and by whom the claim was made, if known.
+    If ``kind`` is labels, an answer is one of ``labels``. ``meanings`` explain the labels, and ``spellings`` are other
+    ways to write them. The other kinds have no labels: an answer is a phrase, a number, or an expression in LaTeX.
+    ``subject`` says whether the input is a claim or a question. ``claim_date`` and ``speaker`` say when and by whom the
+    claim was made, if this is known.
     """
 
     name: str
@@ -139,9 +145,10 @@ class Task(TypedDict):
 
 
 class Reading(TypedDict):
-    """A source that a debater searched: its name in the settings (``requested``) and its own name (``retriever``).
+    """A source that a debater searched.
 
-    ``failed`` is true if the source failed.
+    ``requested`` is the source's name in the settings, and ``retriever`` its own name. ``failed`` is true if the source
+    failed.
     """
 
     agent: str
@@ -156,8 +163,8 @@ class CourtDebate(TypedDict):
     """One debate of a trial, with lists of values by round.
 
     ``reflection`` contains each side's score of its own case (0 to 1). ``reflection_total`` contains the sums of both
-    scores, null if one is unknown. ``novelty`` is the mean novelty of both sides' search results, null without results.
-    ``retrieval_ended`` is the reason, by side, if a side's search ended before the debate did.
+    scores, null if one is unknown. ``novelty`` is the mean novelty of both sides' search results, null if there are no
+    results. ``retrieval_ended`` has, for each side whose search ended before the debate, the reason.
     """
 
     phase: str
@@ -191,18 +198,22 @@ class RoundRecord(TypedDict):
 
     ``reason`` is the finding:
 
-    - ``agreed``, ``disputed``: all answers are the same, or they are not.
+    - ``agreed``: all answers are the same, or a judge finds that they agree.
+    - ``disputed``: the answers are not all the same.
     - ``first_answers``: all answers are the same, but first answers do not end the debate.
-    - ``unverified``: all answers of a gate are the same, but without verified quotes they do not end the debate.
-    - ``stable``, ``unstable``: all answers are the same; their scores all reach their thresholds, or some do not.
-    - ``no_agreement``: the judge finds no agreement.
+    - ``unverified``: all answers of a gate are the same, but their verified quotes have too few origins.
+    - ``stable``: all answers are the same, and all their scores reach the thresholds.
+    - ``unstable``: all answers are the same, but some scores do not reach the thresholds.
+    - ``no_agreement``: the answers differ, in a debate with a judge who compares them.
     - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
-    - ``every_round``, ``single_pass``: nothing is checked, because there are always all rounds, or only one pass.
-    - ``min_rounds``, ``unresolved``: it is too early to stop a trial, or there is no reason to stop it. In the last
-      round of a trial's debate, ``reason`` is the debate's ``stop_reason`` in ``debates``.
+    - ``every_round``: nothing is checked, because there are always all rounds.
+    - ``single_pass``: nothing is checked, because there is only one pass.
+    - ``min_rounds``: it is too early to stop a trial.
+    - ``unresolved``: there is no reason to stop a trial.
 
-    The document's ``stop_reason`` is the reason for the end of the whole debate. ``votes`` are the answers by agent;
-    ``scores`` are the scores that were compared with the thresholds, by debater.
+    In the last round of a trial's debate, ``reason`` is the debate's ``stop_reason`` in ``debates``. The document's
+    ``stop_reason`` is the reason for the end of the whole debate. ``votes`` are the answers by agent. ``scores`` are
+    the scores by debater that were compared with the thresholds.
     """
 
     round: int

@@ -1,4 +1,4 @@
-"""Reducers: how parallel writes of several nodes are merged."""
+"""Reducers, which merge the parallel writes of several nodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from moot.core.errors import ErrorRecord
 from moot.nodes._records.entries import PHASES, Reading, RoundRecord, Turn, Warned
 
 OPENING = "open"
-"""The node that opens a debate. Errors with this ``where`` occurred before the debate started."""
+"""The node that opens a debate. It is the ``where`` of errors that occurred before the debate started."""
 OVERWRITE = "__overwrite__"
 
 
 def overwrite(value: Any) -> dict[str, Any]:
-    """A write that replaces a key's value instead of being merged with it: LangGraph's `Overwrite`, as plain JSON."""
+    """A write that replaces a key's value without the key's reducer: LangGraph's `Overwrite`, as plain JSON."""
     return {OVERWRITE: value}
 
 
@@ -32,7 +32,7 @@ def turn_key(turn: Turn) -> tuple[Any, ...]:
 
 
 def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Turns in the order of their phases and rounds; several writes to one turn are merged, and so are their scores.
+    """Merges turns with the same key, and their scores; returns the turns in the order of phases and rounds.
 
     Args:
         old: the turns so far.
@@ -60,7 +60,7 @@ def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str
 
 
 def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
-    """Records in the order of their phases and rounds; several writes to one record are merged."""
+    """Merges records of the same round; returns the records in the order of phases and rounds."""
     merged: dict[tuple[str, int], Any] = {}
     for record in [*old, *new]:
         key = (record["phase"], record["round"])
@@ -69,18 +69,18 @@ def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRe
 
 
 def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
-    """Joins two logs of sources that were read; each entry is kept once."""
+    """Adds new entries to the log of the sources that were read, except entries that it already has."""
     result = list(old)
     result.extend(r for r in new if r not in result)
     return result
 
 
 REPEATED_KINDS = ("stand_in", "evidence_cut")
-"""Kinds of warnings that may recur in every round."""
+"""Kinds of warnings that may be repeated in every round."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """Joins two lists of warnings; equal warnings of the kinds in `REPEATED_KINDS` are kept once."""
+    """Adds new warnings to a list. A warning of a kind in `REPEATED_KINDS` is added only if the list lacks it."""
     result = list(old)
     result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATED_KINDS or w not in [*old, *new[:i]])
     return result
@@ -97,5 +97,9 @@ def deepest(old: int, new: int) -> int:
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The first error of a debate; the value written by its first node (None or an error) replaces earlier errors."""
+    """The first error of a debate.
+
+    None and an error of the node `OPENING` are written when a debate starts. They replace the error of an earlier
+    debate on the thread.
+    """
     return new if new is None or new["where"] == OPENING else old or new

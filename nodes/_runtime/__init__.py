@@ -1,1 +1,1 @@
-"""Shared by all graphs: settings, state, nodes, the builder of a debate, its first and last node, tracing."""
+"""What all graphs share: settings, state, nodes, the builder of debate graphs, their first and last node, tracing."""

@@ -1,9 +1,8 @@
 """Budgets: the ceilings of a debate from its settings, and whether another round may start.
 
-`moot.nodes._models.ceilings` enforces the ceilings. A debate that has reached a ceiling starts no further round: the
-roles that decide after the last round do so at once, from the turns so far, and the stop reason is
-``budget_exhausted``. The state's ``budget`` (from `open_budget`) contains the bounds, the prices and the planned calls
-of the roles that decide.
+`moot.nodes._models.ceilings` enforces the ceilings. A debate that has reached a ceiling starts no further round. The
+roles that decide the debate then do so at once, from the turns so far, and the stop reason is ``budget_exhausted``. The
+state's ``budget`` (from `open_budget`) contains the bounds, the prices and the planned calls of the roles that decide.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Decision:
     Args:
         prompt: the prompt's name.
         reply: takes the task; returns the class of the reply.
-        values: takes a state without answers and evidence, and the settings; returns values of further placeholders.
+        values: takes a state (without answers or evidence) and the settings; returns values of further placeholders.
         around: bytes reserved for headings, scores and notes, which a prompt may contain even without its history.
     """
 
@@ -47,17 +46,18 @@ class Decision:
 async def open_budget(
     settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], ceilings: Ceilings, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
-    """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
+    """Opens a debate's ceilings; returns its budget as plain JSON, or None if nothing is bounded.
 
-    ``tokens``, ``usd``, ``calls`` and ``seconds`` are the bounds, null if unbounded. ``prices`` are the prices by
-    model, if cost is bounded. ``kept`` are the planned calls of the roles that decide; their cost is reserved.
+    ``tokens``, ``usd``, ``calls`` and ``seconds`` are the bounds of the settings, null if unbounded. ``prices`` are the
+    prices by model, empty if cost is not bounded. ``kept`` are the planned calls of the roles that decide; their cost
+    is reserved.
 
     Args:
         settings: the debate's settings.
         models: all models that will be called.
         deciding: the planned calls of the smallest decision.
         ceilings: the debate's ceilings, whose bounds are set here.
-        lost: the cost of calls of earlier runs whose replies were lost.
+        lost: the cost of those calls of earlier runs whose replies were lost.
 
     Raises:
         UserError: the ceilings in the settings cannot pay even for the smallest decision; or cost is bounded, and a
@@ -77,7 +77,7 @@ async def open_budget(
             who = " and ".join(call.role for call in deciding)
             raise UserError(
                 f"`{SETTINGS[name]}` allows {in_words(name, most)}, but the smallest decision ({who} with the claim "
-                f"alone) may cost {in_words(name, least)}. Raise `{SETTINGS[name]}`.",
+                f"alone) may take {in_words(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
     await ceilings.begin(budget, lost)
@@ -85,7 +85,7 @@ async def open_budget(
 
 
 def is_bounded(settings: Any) -> bool:
-    """Whether the settings contain a ceiling."""
+    """Whether a ceiling is set in the settings."""
     return any(getattr(settings, setting, None) is not None for setting in SETTINGS.values())
 
 
@@ -94,16 +94,19 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     found = {model: price_of(model, table) for model in models}
     if unknown := sorted(model for model, price in found.items() if price is None):
         raise UserError(
-            f"No price is known for {', '.join(unknown)}, so `max_cost` cannot be enforced. Put prices into a file, "
-            'one line each: {"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens), and '
-            "set MOOT_PRICES to its path. Or unset `max_cost`; `budget` bounds tokens.",
+            f"No price is known for {', '.join(unknown)}, so `max_cost` cannot be enforced. Put prices into a file "
+            'with one line for each model, {"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million '
+            "tokens), and set MOOT_PRICES to its path. Or unset `max_cost`, and bound tokens with `budget`.",
             kind="invalid_setting",
         )
     return {model: price for model, price in found.items() if price is not None}
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """The error if tokens or USD are bounded, but the endpoint counted no tokens of a successful call; else None."""
+    """The error if tokens or USD are bounded, but the tokens of a call are not known; None if there is no error.
+
+    Failed calls need no count of tokens.
+    """
     if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
@@ -118,10 +121,10 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
 
     Args:
         awaitable: the search or the model's work, which is cancelled if it takes too long.
-        name: its name in the debate's warning and in the error.
+        name: the name of the search or the model, for the debate's warning and the error.
 
     Raises:
-        BudgetExhausted: only the time reserved for the decision is left.
+        BudgetExhausted: only the time reserved for the decision is left. Errors of ``awaitable`` are also raised.
     """
     ceilings = current_ceilings()
     if (until := ceilings.deadline()) == math.inf:
@@ -142,7 +145,7 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 
 def calls_left() -> int:
-    """How many calls like the last one the running debate can still pay for; 0 if nothing but time is bounded."""
+    """How many calls like the last one the running debate can still pay for; 0 if nothing or only time is bounded."""
     return current_ceilings().affordable_calls()
 
 
@@ -161,27 +164,27 @@ def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
 
     Args:
         state: the debate's state.
-        settings: settings; without ``max_rounds``, the rounds count as used up.
+        settings: the settings. If they have no ``max_rounds``, the stop reason is ``max_rounds``.
     """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
 
 
-def was_cut(turn: Mapping[str, Any]) -> bool:
-    """Whether a turn's speaker was not called, or its reply not awaited, because a ceiling left too little."""
+def stopped_by_ceiling(turn: Mapping[str, Any]) -> bool:
+    """Whether a ceiling prevented the call of a turn's speaker, or ended the wait for the speaker's reply."""
     return bool(turn.get("outcome") == BUDGET_EXHAUSTED)
 
 
-def spent_against(
+def ceilings_and_spending(
     budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
 ) -> dict[str, Any]:
-    """Each ceiling of a debate with the amount spent, by the name of the setting; empty without ceilings.
+    """The ceilings in a debate's settings, by setting, each with the amount spent; empty if no ceiling is set.
 
     Args:
         budget: the state's ``budget``.
         calls: the debate's calls.
         seconds: the debate's duration.
-        lost: the cost of calls of earlier runs whose replies were lost.
+        lost: the cost of those calls of earlier runs whose replies were lost.
     """
     if not budget:
         return {}
@@ -197,8 +200,8 @@ def refused_calls_warning(skipped: Counter[str], not_awaited: Counter[str]) -> s
     """The text of the warning about calls that ceilings prevented or ended early, with their roles.
 
     Args:
-        skipped: the number of these calls, by role.
-        not_awaited: the number of these calls that had been sent, by role.
+        skipped: the number of all these calls, by role.
+        not_awaited: how many of them had been sent, by role.
     """
     parts = {"Not called": skipped - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
     said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)

@@ -1,4 +1,4 @@
-"""Result documents: of new, finished and unfinished debates, and from earlier versions of moot."""
+"""Builds the result documents of new, finished and unfinished debates, and upgrades older documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._records.entries import Call, Turn, Warned
-from moot.nodes._runtime.budget import spent_against
+from moot.nodes._runtime.budget import ceilings_and_spending
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import SCHEMA_VERSION, DebateState, TrialUpdate, VerdictOutput
 from moot.nodes._texts.agreement import confidence_of
@@ -74,16 +74,18 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
 def completed_fields(state: DebateState) -> dict[str, Any]:
     """The fields that complete a result document.
 
-    The status is ``done`` if the debate has no error, else ``failed``. If the verdict abstains, the answer becomes null
-    and the metrics contain ``abstained``. The metrics also count the citations of the whole debate and of the verdict.
-    Warnings are added about the verdict (`verdict_warnings`), about prompts that were shortened to fit into a context
-    or a ceiling, and if the demonstration model or a fake model took part.
+    The status is ``done`` if the debate has no error, else ``failed``. A failed debate has no answer, raw verdict,
+    confidence or stop reason. If the verdict abstains, the answer becomes null and the metrics contain ``abstained``.
+    The metrics also count the citations of the whole debate and of the verdict. If there are turns, ``dissent`` is set.
+
+    ``warnings`` are only the new warnings: about the verdict (`verdict_warnings`), about prompts that were shortened to
+    fit into a context or under a ceiling, and about a demonstration model or fake model that took part.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):
         metrics = {**metrics, "abstained": True}
     seconds = round((datetime.now(UTC) - datetime.fromisoformat(state["started_at"])).total_seconds(), 3)
-    ceilings = spent_against(state.get("budget"), state["calls"], seconds)
+    ceilings = ceilings_and_spending(state.get("budget"), state["calls"], seconds)
     update: dict[str, Any] = {
         "status": "failed" if failed else "done",
         "usage": usage(state["calls"]) | ({"ceilings": ceilings} if ceilings else {}),
@@ -95,7 +97,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if abstained:  # the raw verdict still has its wording
+    if abstained:  # the raw verdict keeps its wording
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -110,7 +112,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
-    """Warnings that the demonstration model or a fake model took part; ``results`` is a word for their results."""
+    """Warnings that the demonstration model or a fake model took part. They call the models' output ``results``."""
     models = {call["model"] for call in calls}
     lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
     lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []
@@ -118,7 +120,7 @@ def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> lis
 
 
 def shortened_prompt_warnings(calls: Sequence[Call]) -> list[Warned]:
-    """A warning for each role and model with prompts that were shortened to fit into a context or a ceiling."""
+    """A warning for each role and model whose prompts were shortened to fit into a context or under a ceiling."""
     found: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
         if "left_out" in call:
@@ -149,7 +151,7 @@ def _shortened_prompt_warning(role: str, model: str, calls: Sequence[Call]) -> W
 
 
 def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with the updates of `completed_fields`."""
+    """The state with the updates of `completed_fields`, whose warnings are added to the state's warnings."""
     return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
 
@@ -159,10 +161,11 @@ def count_rounds(turns: Sequence[Turn]) -> int:
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in total and by role; ``uncounted`` is the number of calls whose tokens were not counted.
+    """Calls and tokens, in total and by role.
 
-    The totals include calls with replies from the ledger; ``from_ledger`` has the totals of these calls alone, if there
-    are any. If equal calls shared a request, only the call that was sent has tokens.
+    ``uncounted`` is the number of calls whose tokens were not counted. The totals include calls with replies from the
+    ledger. If there are such calls, ``from_ledger`` has their own totals. If equal calls shared a request, only the
+    call that was sent has tokens.
     """
 
     def total(counted: Sequence[Call]) -> dict[str, int]:
@@ -180,7 +183,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """For each role, the model in the settings and the names of models that the endpoint reported."""
+    """For each role, the model of its first call in the settings, and the model names that endpoints reported."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -192,7 +195,10 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def with_inner_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state, merged with the writes of a step of an inner graph to keys that have reducers."""
+    """A debate's state, into which the writes of an inner graph's step are merged by the reducers of their keys.
+
+    Writes to keys without a reducer are left out.
+    """
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
@@ -208,7 +214,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
 
     Args:
         state: the debate's state.
-        within: the writes of inner graphs that are not yet in the debate's state.
+        within: the writes of inner graphs that are not yet in the debate's state. Values of None are ignored.
     """
     for written in within:
         state = with_inner_writes(state, {key: value for key, value in written.items() if value is not None})
@@ -222,17 +228,19 @@ DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
 DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
 DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
 DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
-"""For each earlier version of the schema, the keys that its documents lack, with default values."""
+"""The keys that documents of each earlier version of the schema lack, with default values."""
 
 
 def upgrade_document(found: Any) -> Any:
-    """A result document in the current schema; other values are returned unchanged.
+    """A result document in the current schema, made from one of an earlier version.
+
+    Documents in the current schema and values that are no documents are returned unchanged.
 
     Args:
         found: plain JSON that may be a document.
 
     Raises:
-        UserError: a later version of moot wrote the document.
+        UserError: the document has an unknown version of the schema, so a later version of moot wrote it.
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
     if isinstance(version, str) and version not in (SCHEMA_VERSION, *DEFAULTS_BEFORE) and "moot_version" in found:

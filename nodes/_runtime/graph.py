@@ -28,7 +28,7 @@ CLOSE = "close"
 
 
 LANGGRAPH_PARAMETERS = {"config", "store", "writer", "previous"}
-"""Names of parameters that LangGraph fills."""
+"""Names of a router's parameters that LangGraph fills."""
 
 
 def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
@@ -39,7 +39,8 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
             ``runtime``.
 
     Returns:
-        The wrapped router; None for other routers, such as coroutine functions, which only LangGraph can call.
+        The wrapped router; None if only LangGraph can call the router, for example a coroutine function or a function
+        with the parameter ``config``.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -55,18 +56,20 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """The same as `as_router`, but raises an error for routers that only LangGraph can call.
+    """The wrapped router from `as_router`, which must not be None.
 
     Raises:
         ValueError: only LangGraph can call the router.
     """
     if (router := as_router(path)) is None:
-        raise ValueError("a router must be a plain function of the state, or of the state and the settings")
+        raise ValueError(
+            "a router must be a plain function of the state, or of the state and either the settings or the runtime"
+        )
     return router
 
 
 def _runtime() -> Runtime[Any]:
-    return get_runtime() or Runtime()  # LangGraph has none if the state is updated without a run
+    return get_runtime() or Runtime()  # there is no runtime if the state is updated without a run
 
 
 RouterFunction = Callable[[Any, Any], Any]
@@ -82,7 +85,7 @@ class RouterRunnable(Runnable[Any, Any]):
 
     Args:
         name: the router's name, which its runs have in a trace.
-        route: takes the state; returns the next node.
+        route: takes the state; returns the next node, or `Send` objects.
         traced: whether its runs appear in a trace.
     """
 
@@ -90,7 +93,7 @@ class RouterRunnable(Runnable[Any, Any]):
         self.name, self._route, self._traced = name, route, traced
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Returns the next node."""
+        """Returns the next node, or `Send` objects."""
         if self._traced and has_callbacks(config):
             return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
@@ -100,7 +103,7 @@ class RouterRunnable(Runnable[Any, Any]):
             var_child_runnable_config.reset(token)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Returns the next node."""
+        """Returns the next node, or `Send` objects."""
         if self._traced and has_callbacks(config):
             return await self._acall_with_config(self._aroute, input, config)
         return self.invoke(input, config)
@@ -110,16 +113,19 @@ class RouterRunnable(Runnable[Any, Any]):
 
 
 def has_callbacks(config: RunnableConfig | None) -> bool:
-    """Whether runs with this config may have callbacks, such as a tracer."""
+    """Whether runs with this config may have callbacks, such as a tracer.
+
+    This is false only if the config has a callback manager without handlers.
+    """
     callbacks = (config or {}).get("callbacks")
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
 class DirectNode(Runnable[Any, Any]):
-    """A node with its outgoing edges. Without callbacks, they run one after the other, without LangChain's sequence.
+    """A node with its outgoing edges. `ainvoke` runs them faster than LangChain's sequence if there are no callbacks.
 
     Args:
-        whole: LangGraph's sequence of the node and its edges, which runs if there are callbacks.
+        whole: LangGraph's sequence of the node and its edges. It runs in all other cases.
     """
 
     def __init__(self, whole: Any) -> None:
@@ -127,11 +133,11 @@ class DirectNode(Runnable[Any, Any]):
         self._node, *self._edges = whole.steps
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The same as LangGraph's method."""
+        """Runs LangGraph's sequence."""
         return self._whole.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The same as LangGraph's method."""
+        """Runs the node, then its edges one after the other. With callbacks, LangGraph's sequence runs them."""
         if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
@@ -143,16 +149,16 @@ class DirectNode(Runnable[Any, Any]):
         return written
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
-        """The same as LangGraph's method."""
+        """Streams LangGraph's sequence."""
         return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        """The same as LangGraph's method."""
+        """Streams LangGraph's sequence."""
         return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
 
 
 class Successor(NamedTuple):
-    """The successors of a node: a router, the nodes that it may return, and whether it always returns the same node."""
+    """A router that returns a node's successor, the nodes that it may return, and whether there is only one."""
 
     router: RouterFunction
     ends: list[str]
@@ -160,12 +166,12 @@ class Successor(NamedTuple):
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
-    """LangGraph's `StateGraph` whose nodes and routers receive the settings of their graph.
+    """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
-    If the graph is called without a context, LangGraph passes no settings to nodes; this graph passes the defaults. The
-    settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an
-    error, a conditional edge that may lead to the end leads there, without calling its router. Nodes that would do
-    nothing (`Node.idle`) are drawn, but not run.
+    If a `StateGraph` is called without a context, its nodes get no settings. The nodes of this graph get the default
+    settings. The settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the
+    state has an error, a conditional edge that may lead to the end leads there, and its router is not called. Nodes
+    that would do nothing (`Node.idle`) are drawn, but edges lead past them if their successor is known.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -185,7 +191,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     ) -> DebateGraph:
         """Adds a node, a subgraph or any other callable.
 
-        If a subgraph does not declare its prompts, ``prompts`` must name each of them, with the nodes that use it.
+        If a subgraph does not declare its prompts, ``prompts`` must name each prompt, with the subgraph's nodes that
+        use it.
         """
         inner = getattr(action, "builder", None)
         if isinstance(inner, DebateGraph):
@@ -209,7 +216,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         Args:
             source: its start node.
             path: a router: takes the state and, optionally, the settings; returns a node's name, or `Send` objects
-                for speakers. It runs in the event loop, so it must not block.
+                for speakers. It runs in the event loop, so it must not block. A router that only LangGraph can call
+                (`as_router`) is also accepted, but its edge ignores errors in the state and is not checked.
             path_map: the nodes that the edge may lead to. If the state has an error, the edge leads to ``close`` or
                 LangGraph's ``END``, if one of them is in ``path_map``.
 
@@ -255,10 +263,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return to
 
     def _reroute_past_idle_nodes(self) -> None:
-        """Makes edges to a node that would do nothing lead to the node's successor instead.
+        """Makes edges to a node lead to the node's successor at run time if the node would do nothing (`Node.idle`).
 
-        If a router chooses the successor, this is done only for a single edge from a node that runs once: otherwise
-        several speakers or parallel nodes would each call the router.
+        A router may choose the successor. Then only an edge that is the only one to the node is changed, and only if it
+        starts at a node that runs once. Otherwise several speakers or parallel nodes would each call the router.
         """
         plain_edges = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
@@ -298,7 +306,11 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return self._past_idle_nodes(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compiles the graph. In a trace, all its runs have the system's name as a tag."""
+        """Compiles the graph. In a trace, all its runs have the system's name as a tag.
+
+        Raises:
+            ValueError: the graph is invalid, or two of its prompts would have the same field in the settings.
+        """
         if not self._past:
             self._reroute_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
@@ -313,8 +325,9 @@ def graph_node(graph: Any) -> Node:
     """A graph of moot, such as a whole debate, as one node of your graph. The node writes the output of moot's graph.
 
     The node takes the settings of moot's graph: ``graph_node(graph).with_settings(ToolMadSettings(...))``. If a debate
-    fails, the debate's error is raised. Reads: the input keys of moot's graph; for a debate these are claim or messages
-    and, if present, task, labels, options, given, claim_date, speaker.
+    fails, the node raises the debate's error; in a `DebateGraph` the error becomes the state's ``error``. Reads: the
+    input keys of moot's graph. For a debate these are claim or messages and, if present, task, labels, options, given,
+    claim_date, speaker.
 
     Args:
         graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.

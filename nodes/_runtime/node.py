@@ -26,10 +26,10 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS
 from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
-from moot.nodes._runtime.progress import progress, step_event
+from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
-from moot.nodes._runtime.trace import is_turn, tag_turn
+from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._search import DEMO, resolve
@@ -37,7 +37,7 @@ from moot.retrievers._search import DEMO, resolve
 
 @dataclass
 class NodeContext:
-    """One run of one node: its settings, ledger and session, and access to models, sources and an encoder."""
+    """One run of one node: its settings, ledger, session and ceilings, and access to models, sources and an encoder."""
 
     settings: Any
     ledger: Ledger
@@ -93,7 +93,7 @@ class NodeContext:
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """A source by name; with ``recent``, the known state of a corpus may be up to one second old."""
+        """The source with this name. If ``recent`` is true, the known state of a corpus may be up to one second old."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         options: dict[str, Any] = {
@@ -126,30 +126,35 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
-    """The settings of a run, or the defaults if it has no settings of this class; for conditional edges.
+    """The settings of a run; the defaults of a class if the run has no settings of this class.
 
     Args:
         runtime: LangGraph's runtime.
-        kind: the settings' class.
+        kind: the class of settings.
     """
     return runtime.context if isinstance(runtime.context, kind) else kind()
 
 
 @lru_cache(maxsize=100)
 def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
-    """The default settings of a class, and their form in a document."""
+    """The default settings of a class, and these settings as a result document records them."""
     return kind(), kind().recorded()
 
 
 def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
-    """The settings for a run of a debate: the run's own or, if these are the defaults, those of the debate's start.
+    """The settings for a run of a debate.
 
-    Without this, a debate that is resumed without settings would continue with the defaults, such as another model.
+    They are the run's own settings or, if these are the defaults, the settings with which the debate started.
+    So a debate that is resumed without settings does not continue with the defaults, such as another model.
 
     Args:
         settings: the run's settings.
-        state: the debate's state, which has the settings of its start.
-        prompts: names of prompts. If the class of the settings has no fields for them, their texts at the start apply.
+        state: the debate's state, which has the settings of the debate's start.
+        prompts: names of prompts. Their texts at the debate's start are kept even if the class of the settings has no
+            fields for prompts.
+
+    Raises:
+        UserError: the settings of the debate's start are not valid in this version of moot.
     """
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
@@ -169,12 +174,14 @@ def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settin
 
 @lru_cache(maxsize=64)
 def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
-    """The settings in a document; cached, because every node of a resumed debate needs them."""
+    """The settings that a document records. They are cached, because every node of a resumed debate needs them."""
     return checked_settings(kind, json.loads(recorded))
 
 
 def seed_of(run: int | None, own: int | None) -> int | None:
-    """The seed from which the seeds of a role's calls are derived; None if neither seed is set.
+    """The seed from which the seeds of a role's calls are derived.
+
+    If only one of both seeds is set, it is that seed. If neither is set, it is None.
 
     Args:
         run: the run's seed.
@@ -192,7 +199,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
-    """The model of a role: from the setting ``models``, else ``own`` (a debater's), else from the setting ``model``."""
+    """The model of a role: from the setting ``models``, else ``own`` (a debater's model), else ``model``."""
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
@@ -210,8 +217,9 @@ class Node:
 
     The node adds the step's calls, warnings and depth to the step's writes. A `MootError` of the step is raised; in a
     `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If tokens
-    or cost are bounded, a call without token counts is also an error. If the state has an error, the node does nothing.
-    With ``stream_mode="custom"`` the node's start and end are streamed as events: see docs/reference/http.md.
+    or cost are bounded, a call that did not fail must have token counts; a call without them is also an error. If the
+    state has an error, the node does nothing, unless ``always`` is set. With ``stream_mode="custom"`` the node's start
+    and end are streamed as events: see docs/reference/http.md.
 
     Args:
         step: takes the state and the node's context; returns its writes.
@@ -221,8 +229,8 @@ class Node:
         keeps_errors: whether an error becomes the state's ``error``; the state must then have this key.
         prompts: the names of the node's prompts.
         opens: the system whose debates this node opens; empty for other nodes.
-        reads: converts a state with other keys to the step's input; by default, this is the state.
-        writes: converts the node's writes to the keys of such a state; by default, they are not changed.
+        reads: converts a state with other keys to the step's input. By default, the state is the input.
+        writes: converts the node's writes to the keys of such a state. By default, the writes are not changed.
         moment: the moment at which the node waits for a person; empty for other nodes.
         idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
             then lead past the node. By default, the step always runs.
@@ -247,9 +255,10 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: the settings are missing or of the wrong class; without ``keeps_errors`` also: the step raised
-                it, or the state lacks a key or the settings lack a field.
-            WorldError: the step raised it; only without ``keeps_errors``.
+            UserError: the settings are missing or of the wrong class, or those of a debate's start are not valid.
+                Without ``keeps_errors`` also: the step raised it, the state lacks a key, the settings lack a field, or
+                a call has no token counts although tokens or cost are bounded.
+            WorldError: the step raised it, and ``keeps_errors`` is false.
         """
         if self.reads:
             state = self.reads(state)
@@ -259,7 +268,7 @@ class Node:
         if self.keeps_errors and not self.opens:
             settings = resume_settings(settings, state, self.prompts)
         ledger = Ledger(node=self.name, **turn_location(state))
-        place = progress(ledger)
+        place = begin_event(ledger)
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
@@ -302,7 +311,8 @@ class Node:
         """Runs the step and returns its writes.
 
         Raises:
-            UserError: the settings lack a field; or, without ``keeps_errors``, the state lacks a key.
+            UserError: the settings lack a field; or, without ``keeps_errors``, the state lacks a key. Errors of the
+                step are also raised.
         """
         try:
             return await self.step(state if self.keeps_errors else StateKeys(state, self.called), run)
@@ -312,7 +322,7 @@ class Node:
             raise missing_setting_error(self.called, error.name, run.settings) from error
 
     def with_settings(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
-        """The same node with its own settings, for graphs with another context.
+        """The same node with its own settings, for graphs whose context is not moot's settings.
 
         Args:
             defaults: the settings if the graph's context is not an instance of moot's settings.
@@ -335,14 +345,14 @@ class Node:
         return replace(self, reads=reads, writes=writes)
 
     def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
-        """The old name of `with_settings`; the next release will not have it."""
+        """The old name of `with_settings`. The next release will not have this name."""
         warnings.warn("Node.having is now Node.with_settings.", DeprecationWarning, stacklevel=2)
         return self.with_settings(defaults, name, keeps_errors=keeps_errors)
 
     def mapped(
         self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
     ) -> Node:
-        """The old name of `with_keys`; the next release will not have it."""
+        """The old name of `with_keys`. The next release will not have this name."""
         warnings.warn("Node.mapped is now Node.with_keys.", DeprecationWarning, stacklevel=2)
         return self.with_keys(reads, writes)
 
@@ -350,10 +360,11 @@ class Node:
 def turn_location(state: Any) -> dict[str, Any]:
     """The position of a node in a debate, as fields of the node's `Ledger`.
 
-    If the state contains a single turn, these are fields of the turn; else the round and, in a trial, the phase.
+    If the state is that of one turn (`has_single_turn`), the fields are the turn's phase, round, agent and number.
+    Otherwise they are the debate's round and, in a trial, the phase.
     """
     turns = state.get("turns") or []
-    if is_turn(state):
+    if has_single_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
     if "phase" in state:  # in a trial, ``rounds`` counts only rounds that have ended
         return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
@@ -361,7 +372,7 @@ def turn_location(state: Any) -> dict[str, Any]:
 
 
 def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """The state update with the entries of a node's ledger; empty without calls and warnings."""
+    """The state update with the calls, warnings and depth of a node's ledger; empty if it has no calls or warnings."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

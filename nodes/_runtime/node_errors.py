@@ -1,4 +1,4 @@
-"""Errors of nodes in graphs whose state lacks a key or whose settings lack a field."""
+"""Errors of nodes in graphs without settings, or whose state lacks a key or whose settings lack a field."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from moot.core.errors import UserError
 
 
 class StateKeys(dict[str, Any]):
-    """A state whose missing keys raise an error that names the remedy.
+    """A state in which access to a missing key (``state[key]``) raises a `UserError` that names the remedy.
 
     Args:
         state: the state.
-        node: the node that reads it.
+        node: the name of the node that reads the state.
     """
 
     def __init__(self, state: Mapping[str, Any], node: str) -> None:

@@ -48,7 +48,7 @@ class Needs:
 
 
 APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""Keys that grow during a debate. A new debate on the same thread overwrites them, to start without old values."""
+"""Keys that grow during a debate. A new debate on the same thread overwrites them, so that no old values are left."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
 OTHER_SOURCE = "bm25:demo-news"
@@ -66,7 +66,8 @@ def open_node(
     """Checks the input and starts the result document.
 
     Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
-    The debate's resources are opened here, so that a missing resource is reported before any call.
+    The debate's resources are opened here, so that a missing resource is reported before any call. A `MootError`
+    becomes the document's ``error``.
 
     Args:
         graph: the graph's name.
@@ -108,14 +109,14 @@ def open_node(
             calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
-            run.ceilings.start_clock()  # the time to load an encoder does not count
+            run.ceilings.start_clock()  # so the time to open the resources does not count
             await check_web(needed, claim, run)
             await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
 
-    return Node(step, always=True, opens=graph)  # also if an earlier debate on the thread failed
+    return Node(step, always=True, opens=graph)  # it also runs if an earlier debate on the thread failed
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
@@ -138,19 +139,19 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
-    """The roles that a debate may call, each with its own model; None for the model of the settings."""
+    """The roles that a debate may call, each with its own model; None stands for the model of the settings."""
     return dict(needs.roles) | ({"equivalence": None} if task["kind"] in WORDED_KINDS else {})
 
 
 def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
-    """The models that a debate may call."""
+    """The names of the models that a debate may call."""
     return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
 
 
 def smallest_call(
     role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings
 ) -> PlannedCall:
-    """The smallest call of a role that decides: its prompt with the claim, without evidence and turns."""
+    """The smallest call of a role that decides. Its prompt has the claim, but no evidence and no answers."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
@@ -186,7 +187,7 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
     The debate is not refused if each reader of `web` has a fallback that may be used.
 
     Raises:
-        WorldError: Wikipedia cannot be searched.
+        WorldError: Wikipedia cannot be searched, or not within `max_seconds`.
     """
     settings: Settings = run.settings
     is_replaced = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
@@ -205,8 +206,8 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
 
 
 def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
-    """The fallbacks of each debater that reads `web`, and of the shared sources if they contain `web`."""
-    own = [(d.retriever, d.fallback) for d in getattr(settings, "debaters", ()) if hasattr(d, "retriever")]
+    """The fallbacks of each speaker that reads `web`, and of the shared sources if they contain `web`."""
+    own = [(speaker.retriever, speaker.fallback) for speaker in _own_readers(settings).values()]
     shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
     return [
         fallback
@@ -215,10 +216,20 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
     ]
 
 
+def _own_readers(settings: Settings) -> dict[str, Any]:
+    """The speakers with sources of their own, by their places in the settings, such as ``debaters.0``."""
+    speakers = {name: getattr(settings, name, ()) for name in ("debaters", "agents")}
+    return {
+        f"{name}.{number}": speaker
+        for name, declared in speakers.items()
+        for number, speaker in enumerate(declared if isinstance(declared, tuple) else ())
+        if hasattr(speaker, "retriever")
+    }
+
+
 def options_to_replace_web(settings: Settings) -> str:
-    """Command-line options that replace `web` with `OTHER_SOURCE`; if no setting names `web`, only `OTHER_SOURCE`."""
-    debaters = enumerate(getattr(settings, "debaters", ()))
-    named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
+    """Command-line options that replace `web` with `OTHER_SOURCE`. If no setting names `web`: `OTHER_SOURCE` alone."""
+    named = {f"{place}.retriever": speaker.retriever for place, speaker in _own_readers(settings).items()}
     options = []
     for place, names in (named | {"sources": getattr(settings, "sources", None)}).items():
         if names == "web":
@@ -232,23 +243,24 @@ def options_to_replace_web(settings: Settings) -> str:
 def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
 
-    In a conversation, the verdict with its reasons becomes the next message.
+    If a ceiling prevented or ended a call, the stop reason becomes ``budget_exhausted``, with a warning. In a
+    conversation, the verdict with its reasons becomes the next message.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        cut, not_awaited = run.ceilings.skipped, run.ceilings.not_awaited
-        if cut:
+        skipped, not_awaited = run.ceilings.skipped, run.ceilings.not_awaited
+        if skipped:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})
-        for name, sent in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
+        for name, lost in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
             if SETTINGS[name] in bounded:
-                bounded[SETTINGS[name]]["spent"] += sent
+                bounded[SETTINGS[name]]["spent"] += lost
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without the time that a person took to reply
         warned = []
-        if cut:
-            detail = refused_calls_warning(cut, not_awaited)
+        if skipped:
+            detail = refused_calls_warning(skipped, not_awaited)
             warned.append({"kind": "budget_exhausted", "where": "close", "detail": detail})
         if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})

@@ -1,4 +1,4 @@
-"""The ``custom`` stream events with which clients follow a running debate."""
+"""Events of the stream mode ``custom``, with which clients follow a running debate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from moot.nodes._models.ledger import Ledger, tokens_of
 
 
-def progress(ledger: Ledger) -> dict[str, Any]:
+def begin_event(ledger: Ledger) -> dict[str, Any]:
     """The event at a node's start: ``event`` (``"begin"``), ``node``, ``agent``, ``round``, ``phase``."""
     place = {"node": ledger.node, "agent": ledger.agent, "round": ledger.round, "phase": ledger.phase}
     return {"event": "begin", **place}
@@ -17,7 +17,7 @@ def progress(ledger: Ledger) -> dict[str, Any]:
 def step_event(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Fields of the event at a node's end: ``event`` (``"step"``), ``seconds``, ``calls``, ``tokens``, ``error``.
 
-    ``tokens`` are the endpoint's counts; ``error`` is the kind of the error, or null.
+    ``tokens`` is the sum of the endpoint's counts. ``error`` is the kind of the error, null if there is none.
     """
     error = (update.get("error") or {}).get("kind")
     spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}

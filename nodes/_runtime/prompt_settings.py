@@ -1,4 +1,4 @@
-"""Prompts as settings: a graph's settings have a field for each prompt of its nodes, which Studio can edit."""
+"""Prompts as settings. A graph's settings have a field for each prompt of its nodes; Studio can edit these fields."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from moot.prompts._files import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
 PROMPT_SUFFIX = "_prompt"
-"""The suffix of the names of these fields."""
+"""The suffix of the names of fields that hold prompts."""
 LONGEST_PROMPT = 20_000
 """Maximum number of characters of an edited prompt."""
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
-    """The class of a graph's settings with a field for each prompt: ``judge_prompt`` for ``tool_mad/judge``.
+    """The class of a graph's settings with a field for each prompt, such as ``judge_prompt`` for ``tool_mad/judge``.
 
-    The graph also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
+    A graph with this class also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
 
     Args:
-        kind: the class of the settings, without these fields.
+        kind: the class of the settings, without fields for prompts.
         used: the nodes that use each prompt, by the prompt's name.
 
     Raises:
@@ -38,7 +38,7 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
 
 
 def field_of(prompt: str) -> str:
-    """The name of the settings' field for a prompt."""
+    """The name of the field for a prompt in the settings, such as ``judge_prompt`` for ``tool_mad/judge``."""
     return prompt.rpartition("/")[2] + PROMPT_SUFFIX
 
 

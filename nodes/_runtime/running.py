@@ -27,7 +27,7 @@ class DebateRun:
 
     Args:
         graph: the debate's system.
-        settings: its settings.
+        settings: the debate's settings.
         update: called with each node's writes.
     """
 
@@ -44,7 +44,13 @@ class DebateRun:
         """Runs the debate until it ends or waits for a person; returns its document.
 
         If the debate is cancelled after its opening, the document has the results so far, including those of inner
-        graphs. A cancellation before that is raised.
+        graphs.
+
+        Args:
+            given: the debate's input, or LangGraph's `Command` with a person's reply.
+
+        Raises:
+            CancelledError: the debate was cancelled before the end of its opening.
         """
         self.waits = {}
         try:
@@ -55,7 +61,7 @@ class DebateRun:
             self.waits = {}
             return self._unfinished()
         finally:
-            with suppress(asyncio.CancelledError):  # the results are already there: a cancellation has no effect
+            with suppress(asyncio.CancelledError):  # a cancellation at this point must not discard the document
                 await close_clients()
         return self._unfinished() if self.waits else document_of(self.state)
 
@@ -71,7 +77,7 @@ class DebateRun:
                     if place and node in OPEN_AND_CLOSE:
                         continue
                     written = written_values(update or {})
-                    self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
+                    self.inner = [*without_ended_runs(self.inner, (*place, node), written), (place, written)]
                     self.update(written)
             elif mode == "updates" and not place:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
@@ -80,7 +86,7 @@ class DebateRun:
         """Stores the debate's state after a superstep.
 
         The collected writes are dropped, because the state contains them. If the debate waits for a person, the state
-        does not yet contain the writes of inner graphs; they stay.
+        does not yet contain the writes of inner graphs, so these writes are kept.
         """
         if INTERRUPT not in values and values != self.state:
             self.state = values
@@ -91,19 +97,21 @@ class DebateRun:
 
 
 Written = tuple[tuple[str, ...], dict[str, Any]]
-"""A node's writes, after the path of the inner graphs that contain the node; each part of the path is ``name:run``."""
+"""The path of the inner graphs that contain a node, and the node's writes. Each part of the path is ``name:run``."""
 
 
-def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]) -> list[Written]:
-    """Removes the writes of an inner graph's steps after the graph has ended, because the graph's own write has them.
+def without_ended_runs(
+    written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]
+) -> list[Written]:
+    """Removes the writes of an inner graph's steps after the graph has ended, because the graph wrote them again.
 
-    The graph may run several times in parallel. If the graph's own write lacks a turn or a call of one of these runs,
-    this run has not ended, and its writes stay.
+    The graph may run several times in parallel. If the graph's last write lacks a turn or a call of one of these runs,
+    this run has not ended, and the writes of its steps are kept.
 
     Args:
         written: the writes of the debate's steps.
-        graph: the path of a node that has ended and that may be an inner graph. The last part of the path is only the
-            name.
+        graph: the path of a node that has ended. The node may be an inner graph. The last part of the path is only the
+            node's name.
         written_at_end: the writes of this node.
     """
     depth = len(graph)

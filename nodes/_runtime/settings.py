@@ -1,4 +1,4 @@
-"""Settings that graphs share. Each graph has a subclass of them; Studio shows them as a form."""
+"""The settings that graphs share. Each graph has a class that inherits them; Studio shows its fields as a form."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ REPORTER = "reporter"
 """The role that writes the summary for readers (`reader_summary`)."""
 
 Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
-"""Moments at which a debate may wait for a person. Each system supports only some of them."""
+"""Moments at which a debate may wait for a person. Most systems support only some of them."""
 
 
 def ask_person() -> Any:
-    """A field of settings: the moments at which a debate waits for a person."""
+    """Makes the field ``ask_person`` of a settings class: the moments at which a debate waits for a person."""
     return Field(
         default=(),
         max_length=5,
@@ -66,7 +66,7 @@ def ask_person() -> Any:
 
 
 def waits_for_person(settings: Any, moment: Moment) -> bool:
-    """Whether a debate with these settings waits for a person at a moment."""
+    """Whether a debate with these settings waits for a person at a moment; false if they have no ``ask_person``."""
     return moment in getattr(settings, "ask_person", ())
 
 
@@ -75,20 +75,20 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     prompts: ClassVar[Mapping[str, str]] = {}
-    """The fields that are prompts, each with the prompt's name; see `with_prompts`."""
+    """The fields that contain prompts, each with the prompt's name; see `with_prompts`."""
     without: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a graph does not use. Its schema leaves them out, and only their default values are accepted."""
+    """Fields that a graph does not use. The JSON schema leaves them out, and only their default values are accepted."""
     why_without: ClassVar[str] = ""
-    """The reason why the graph does not use them, for the text of errors."""
+    """The reason why the graph does not use the fields in ``without``; error messages begin with it."""
 
     model: ModelName = Field(
         default=EMBEDDED,
-        description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, "
-        "google_genai ...).",
+        description="Model of all roles that have none of their own, as provider:name (embedded, openai, ollama, vllm, "
+        "fake, anthropic, google_genai ...).",
     )
     models: dict[str, ModelName | ModelChoice] = Field(
         default={},
-        description="Models of single roles: role to provider:name, or to an object with model, temperature, "
+        description="Models of single roles: for each role provider:name, or an object with model, temperature, "
         "max_tokens, context_tokens, structured_output, seed.",
     )
     temperature: float | None = Field(
@@ -104,8 +104,8 @@ class Settings(BaseModel):
         default=None,
         ge=256,
         le=100_000_000,
-        description="Maximum number of tokens in a prompt and its reply: from longer prompts moot leaves out "
-        "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
+        description="Maximum number of tokens of a prompt and its reply together. From longer prompts, moot leaves out "
+        "evidence, then the oldest rounds. Null: the maximum in moot's tables or in the endpoint's refusal.",
     )
     seed: int | None = Field(
         default=None,
@@ -119,8 +119,9 @@ class Settings(BaseModel):
     )
     verified_quotes: bool = Field(
         default=False,
-        description="On: an answer needs a quote from the evidence it names. Without one the model is called once "
-        "more; then the answer is recorded as unquoted. Answers without any evidence in the prompt need no quote.",
+        description="On: an answer needs a quote from the evidence that it names. If the quote is missing, the model "
+        "is called once more; if it is still missing, the answer is recorded as unquoted. If the prompt contains no "
+        "evidence, the answer needs no quote.",
     )
     embedder: str = Field(
         default=DEFAULT_ENCODER,
@@ -133,8 +134,9 @@ class Settings(BaseModel):
         default=None,
         min_length=1,
         max_length=63,
-        description="Default corpus of retrievers; null means the demo corpora (encyclopaedia for chroma, "
-        "news for bm25); with your own model, the demo corpora replace neither the web nor failed sources.",
+        description="Corpus of the sources whose names contain none. Null: the demo corpora (news for bm25, else "
+        "encyclopaedia). With your own model, a demo corpus never replaces the web; it replaces a failed source "
+        "only if `fallback` names it.",
         examples=["demo-encyclopaedia", "demo-news"],
     )
     budget: int | None = Field(
@@ -142,15 +144,16 @@ class Settings(BaseModel):
         ge=1,
         le=10_000_000,
         description="Maximum number of tokens of prompts and replies. Before each call, its prompt and its longest "
-        "reply (`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough for the roles that "
-        "decide is reserved from the start; they end the debate (budget_exhausted). Null: no bound.",
+        "reply (`max_tokens`, else 512) are reserved; calls that do not fit are not made. Tokens for the roles that "
+        "decide are reserved from the start, so that these roles can end the debate (budget_exhausted). Null: no "
+        "bound.",
     )
     max_cost: float | None = Field(
         default=None,
         gt=0,
         le=10_000,
         description="The same as `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
-        "without a price is refused. Encoders and searches are not counted.",
+        "without a price is refused. The costs of encoders and searches are not counted.",
     )
     max_calls: int | None = Field(
         default=None,
@@ -167,20 +170,24 @@ class Settings(BaseModel):
     )
     reader_summary: bool = Field(
         default=False,
-        description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
-        "sentences with citations, the answer that each quote supports, and the evidence that was not found. It takes "
-        "one more call.",
+        description="On: after the verdict, the role reporter summarises the debate for readers of the report: about "
+        "three sentences with citations, the answer that each quote supports, the evidence that was not found, and "
+        "what would change the verdict. This takes one more call.",
     )
     calibration: str | None = Field(
         default=None,
         min_length=1,
         max_length=1000,
-        description="A file of `moot calibrate`, fitted on labelled debates with the same settings; another file is "
-        "refused. The document then has a prediction set, and says whether to act on the verdict or to escalate it.",
+        description="A file of `moot calibrate`, fitted on labelled debates with the same settings; a file for other "
+        "settings is refused. The document then has a prediction set, and says whether to act on the verdict or to "
+        "escalate it.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(
-        default=3, ge=1, le=10, description="Maximum number of requests per call, refused ones (HTTP 429) not counted."
+        default=3,
+        ge=1,
+        le=10,
+        description="Maximum number of requests per call; requests refused with HTTP 429 do not count.",
     )
     max_concurrency: int = Field(
         default=16, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
@@ -199,18 +206,18 @@ class Settings(BaseModel):
     )
 
     def edited(self) -> dict[str, str]:
-        """The prompts that differ from the shipped prompts, by name."""
+        """The texts of the prompts that differ from the shipped prompts, by the prompts' names."""
         texts = {name: getattr(self, field) for field, name in self.prompts.items()}
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
     def recorded(self) -> dict[str, Any]:
-        """All settings as plain values, but only the edited prompts."""
+        """All settings as plain values. Prompts that were not edited are left out."""
         changed = self.edited()
         return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
 
     @property
     def own_model(self) -> bool:
-        """Whether a role has the user's own model: neither the embedded model nor a fake model."""
+        """Whether a role has a model of the user, which is neither the embedded model nor a fake model."""
         speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
         chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
         names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)
@@ -227,8 +234,8 @@ class Settings(BaseModel):
     def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:
         """The fallbacks that may be used.
 
-        With the user's own model, a source must not fall back to a demo corpus, as ``bm25`` would if no corpus is set.
-        A fallback that names a demo corpus (``bm25:demo-news``) may be used.
+        If a role has a model of the user (`own_model`), sources that would search a demo corpus are left out, such as
+        ``bm25`` if no corpus is set. A fallback that names a demo corpus (``bm25:demo-news``) may be used.
 
         Args:
             fallback: names of sources.
@@ -236,11 +243,11 @@ class Settings(BaseModel):
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
     def inner_settings(self) -> Settings | None:
-        """The settings of the inner debate, if a debate with these settings may run one; else None."""
+        """The settings of the inner debate; None if a debate with these settings runs no inner debate."""
         return None
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role, if `models` does not set one."""
+        """The sampling temperature of a role whose model choice sets none; None leaves it to the endpoint."""
         return self.temperature
 
     def roles(self) -> set[str] | None:
@@ -250,8 +257,8 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_roles(self) -> Settings:
         roles = self.roles()
-        others = set() if "reader_summary" in self.without else {REPORTER}
-        known = others if roles is None else roles | others
+        added = set() if "reader_summary" in self.without else {REPORTER}
+        known = added if roles is None else roles | added
         unknown = sorted(set(self.models) - known) if roles is not None else []
         if unknown:
             raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(known))}")
@@ -259,9 +266,9 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _check_unused_fields(self) -> Settings:
-        fields = type(self).model_fields  # saved settings contain these fields, too, with the defaults
-        if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
-            raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
+        fields = type(self).model_fields  # saved settings also contain these fields, with the defaults
+        if changed := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
+            raise ValueError(f"{self.why_without}: leave out {', '.join(changed)}")
         return self
 
     @classmethod
@@ -288,7 +295,7 @@ class EvidenceSettings(Settings):
         le=1,
         description="Largest share of the evidence that may come from one origin (a website, or near-duplicates), in "
         "each search and in all searches together; one piece is always allowed. If a search then has free places, "
-        "documents of a corpus above this share fill them. Given texts are never left out. 1: no bound.",
+        "documents of a corpus fill them, even beyond this share. Given texts are never left out. 1: no bound.",
     )
     datamarking: bool = Field(
         default=False,
@@ -297,10 +304,12 @@ class EvidenceSettings(Settings):
     )
     robustness: bool = Field(
         default=False,
-        description="On: after the verdict the roles that decided are called again: without each origin in turn, "
+        description="On: after the verdict, the decision is repeated without each origin in turn, "
         "without two origins that quote the same fact, with the evidence in reversed order, and without evidence.",
     )
-    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Maximum number of calls of `robustness`.")
+    robustness_calls: int = Field(
+        default=20, ge=1, le=1000, description="Maximum number of calls that `robustness` makes."
+    )
     published_before: date | None = Field(
         default=None,
         description="A date, e.g. 2020-10-25: evidence published on this day or later is left out; evidence "
@@ -310,23 +319,23 @@ class EvidenceSettings(Settings):
         default=MOST_TOKENS,
         ge=16,
         le=100_000,
-        description="Maximum number of tokens of a document's text (about). Of longer texts, the beginning and the "
-        "sentences nearest to the query are shown; quotes are checked against the whole text.",
+        description="Approximate maximum number of tokens of a document's text in a prompt. Of longer texts, the "
+        "beginning and the sentences nearest to the query are shown; quotes are checked against the whole text.",
     )
     reranker: str | None = Field(
         default=None,
         min_length=1,
         max_length=300,
-        description="CrossEncoder (sentence-transformers, by name or folder) that ranks hybrid search's results; null "
-        "for none.",
+        description="CrossEncoder (sentence-transformers, by name or folder) that ranks the results of hybrid "
+        "searches; null for none.",
         examples=["cross-encoder/ms-marco-MiniLM-L6-v2"],
     )
     source_summaries: str = Field(
         default="model",
         min_length=1,
         max_length=300,
-        description="Abstracts from OpenAlex: with `model` the role source_summariser summarises them, `none` "
-        "leaves them unchanged, any other value names a summarisation model (transformers, by name or folder).",
+        description="How abstracts from OpenAlex are summarised. model: by the role source_summariser; none: not at "
+        "all; any other value: by this summarisation model (transformers, by name or folder).",
         examples=["model", "none"],
     )
 
@@ -344,12 +353,12 @@ class SourcesSettings(EvidenceSettings):
     )
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources and the fallbacks that may be used."""
+        """The sources, and the fallbacks that `usable_fallbacks` returns."""
         return (*self.sources, *self.usable_fallbacks(self.fallback))
 
 
 class PoolSettings(SourcesSettings):
-    """Settings of systems that search their sources once for the claim, before the first answer."""
+    """Settings of systems that search their sources at most once, for the claim, before the first answer."""
 
     retrieval: Literal["once", "none"] = Field(
         default="once",
@@ -359,11 +368,11 @@ class PoolSettings(SourcesSettings):
 
     @property
     def searches(self) -> bool:
-        """Whether the sources are searched."""
+        """Whether there is a search: there are sources, and ``retrieval`` is ``once``."""
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources and the fallbacks that may be used; none without a search."""
+        """The sources, and the fallbacks that `usable_fallbacks` returns; empty if ``retrieval`` is ``none``."""
         return super().sources_to_open() if self.retrieval == "once" else ()
 
 
@@ -376,7 +385,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
         graph: the graph's name, if ``moot settings GRAPH`` lists its settings; errors then name this command.
 
     Raises:
-        UserError: a setting is unknown or has an invalid value.
+        UserError: a setting is unknown or has an invalid value; the message names at most five problems.
     """
     try:
         return kind.model_validate(values)
@@ -386,13 +395,13 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
         raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
 
 
-def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> str:
-    """One of Pydantic's errors in words, without a full stop.
+def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
+    """One of Pydantic's errors in words, without a full stop at the end.
 
     Args:
         kind: the class that was checked.
         error: one of ``ValidationError.errors()``.
-        called: the word for a field of that class.
+        noun: the word for a field of that class.
     """
     place = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
@@ -402,7 +411,7 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
     if error["type"] == "extra_forbidden":
         names = sorted(set(kind.model_fields) - getattr(kind, "without", frozenset()))
         known, meant = ", ".join(names), did_you_mean(place, names)
-        return f"There is no {called} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
+        return f"There is no {noun} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         return (
             f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "

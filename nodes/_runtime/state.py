@@ -1,9 +1,8 @@
 """The state of a debate: the keys that nodes read and write, and the result document made of them.
 
 All values are plain JSON, so that every checkpointer can store them. Nodes may run at the same time: reducers
-(`moot.nodes._records.reducers`) merge parallel writes. A key of several states is declared once, with its reducer, and
-inherited. It is declared twice only if its type differs, for example if a document always has the key and a step only
-sometimes.
+(`moot.nodes._records.reducers`) merge parallel writes. A key's reducer is declared in one class, from which states
+inherit the key. The key may be declared again without a reducer, for example for the input, where it may be missing.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LONGEST_SPEAKER = 200
 """Maximum number of characters of a speaker's name."""
 
 Equal = Literal["tokens", "usd", "calls"]
-"""The quantities of which a control may spend as much as its debate."""
+"""The quantities that can bound a control: it may spend as much of one of them as its debate spent."""
 
 Status = Literal["done", "failed", "cancelled", "interrupted"]
 
@@ -45,7 +44,7 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 def task_names() -> list[Any]:
     """The names of the tasks, for the description of the input."""
-    from moot.nodes._texts.task import TASKS  # imports this module
+    from moot.nodes._texts.task import TASKS  # here, because that module imports this one
 
     return list(TASKS)
 
@@ -69,7 +68,7 @@ class ClaimFields(TypedDict):
             str | None,
             Field(
                 description="Form of the answer: labels or choice (your own), short_answer, number, expression, or a "
-                "benchmark's name. Default: choice with options, labels with labels, else fever.",
+                "benchmark's name. Default: choice if there are options, labels if there are labels, else fever.",
                 json_schema_extra=lambda schema: schema.update(examples=task_names()),
             ),
         ]
@@ -94,11 +93,13 @@ class OpeningInput(TypedDict):
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,
-            Field(description="For `labels`: the possible answers, or an object that explains each of them."),
+            Field(description="For the task `labels`: the possible answers, or an object that explains each of them."),
         ]
     ]
     options: NotRequired[
-        Annotated[list[str] | None, Field(description="For `choice`: the options; answers are letters, from A.")]
+        Annotated[
+            list[str] | None, Field(description="For the task `choice`: the options; answers are letters, from A.")
+        ]
     ]
     given: NotRequired[
         Annotated[
@@ -113,14 +114,14 @@ class OpeningInput(TypedDict):
 
 
 class ClaimInput(ClaimFields, OpeningInput):
-    """The input of a debate: a claim, or a person's last message in ``messages``. The claim has priority."""
+    """The input of a debate: a claim, or the last message by a person in ``messages``. The claim has priority."""
 
     messages: NotRequired[
         Annotated[
             list[ChatMessage] | None,
             Field(
                 description="For chats, instead of `claim`: a conversation, whose last message by a person is the "
-                "claim. The verdict is its next message.",
+                "claim. The verdict becomes the next message.",
                 examples=[[{"role": "user", "content": "The platypus is a mammal that lays eggs."}]],
                 json_schema_extra={"langgraph_type": "messages"},
             ),
@@ -132,7 +133,7 @@ class ClaimInput(ClaimFields, OpeningInput):
 
 
 class Findings(TypedDict):
-    """The turns and evidence so far."""
+    """The turns, the evidence, the depth and the error of a debate so far."""
 
     turns: Annotated[
         list[Annotated[Turn, FieldsByStep((*KINDS, *TRIAL_KINDS))]],
@@ -145,7 +146,10 @@ class Findings(TypedDict):
     depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
     error: Annotated[
         ErrorRecord | None,
-        Field(title="Error", description="The error that ended the debate, its place and the remedy; null for none."),
+        Field(
+            title="Error",
+            description="The error that ended the debate, its place and the remedy; else null.",
+        ),
         first_error,
     ]
 
@@ -170,7 +174,7 @@ class TrialUpdate(StepUpdate):
 
 
 class CheckedClaim(TypedDict):
-    """The claim, once it is checked."""
+    """The claim after it was checked, when the debate was opened."""
 
     claim: Annotated[str, Field(description="The claim or the question that was debated.")]
 
@@ -182,7 +186,7 @@ class WithBudget(TypedDict):
 
 
 class HeardTexts(TypedDict):
-    """Turns whose texts a speaker sees besides answers, such as reviews."""
+    """Turns other than answers whose texts a speaker sees, such as reviews."""
 
     heard: NotRequired[list[Turn]]
 
@@ -198,11 +202,13 @@ class StepInput(CheckedClaim):
 
 
 class DocumentHead(TypedDict):
-    """The beginning of a document."""
+    """The first keys of a result document."""
 
     schema_version: Annotated[str, Field(description="The version of this document's schema.")]
     id: Annotated[str, Field(description="The debate's id; empty in documents with a schema before 1.2.")]
-    status: Annotated[Status, Field(description="How the debate ended; if it failed, `error` has the reason.")]
+    status: Annotated[
+        Status, Field(description="How the debate ended. `interrupted`: it has not ended. `failed`: see `error`.")
+    ]
     graph: Annotated[str, Field(description="The debate system.")]
 
 
@@ -210,12 +216,14 @@ class ControlRun(TypedDict):
     """A control that was run after a debate, with the debate's cost as a ceiling."""
 
     control: Annotated[str, Field(description="The control's system.")]
-    equal: Annotated[Equal, Field(description="The quantity of which it may spend as much as the debate.")]
+    equal: Annotated[Equal, Field(description="The quantity that bounds it: it may spend as much as the debate did.")]
     taken: Annotated[
         dict[str, dict[str, float | None]],
         Field(description="The costs of `debate` and of `control`: tokens, usd, calls, seconds; null if unknown."),
     ]
-    ratios: Annotated[dict[str, float | None], Field(description="The control's costs as multiples of the debate's.")]
+    ratios: Annotated[
+        dict[str, float | None], Field(description="The control's costs as multiples of the debate's; null if unknown.")
+    ]
     document: Annotated[
         dict[str, Any] | None, Field(description="The control's result document; null if it could not start.")
     ]
@@ -223,9 +231,9 @@ class ControlRun(TypedDict):
 
 
 class Verdict(DocumentHead, CheckedClaim):
-    """The outcome of a debate."""
+    """The outcome of a debate, with its settings and its costs."""
 
-    answer: Annotated[str | None, Field(description="The verdict; null if there is none.")]
+    answer: Annotated[str | None, Field(description="The verdict; null if there is none, or if it abstains.")]
     raw_verdict: Annotated[str | None, Field(description="The verdict as the roles that decided worded it.")]
     confidence: Annotated[
         float | None,
@@ -252,7 +260,9 @@ class Verdict(DocumentHead, CheckedClaim):
     ]
     calibration: Annotated[
         dict[str, Any] | None,
-        Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
+        Field(
+            description="The calibration: the number of cases `n`, `alpha`, `least_confidence`, and its `guarantee`."
+        ),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="The number of rounds.")]
@@ -260,15 +270,15 @@ class Verdict(DocumentHead, CheckedClaim):
     votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
     graphs: Annotated[
         list[dict[str, Any]],
-        Field(description="Which agents saw which others in each round, and the weights, if these change by round."),
+        Field(description="Which agents saw which others in each round, and the weights; only CortexDebate fills it."),
     ]
     dissent: Annotated[
         Dissent | None,
-        Field(title="Dissent", description="Answers besides the verdict, and changed answers; null without answers."),
+        Field(title="Dissent", description="Answers other than the verdict, and changed answers; null without turns."),
     ]
     robustness: Annotated[
         Robustness | None,
-        Field(title="Robustness", description="Evidence that the verdict depends on; null if the setting was off."),
+        Field(title="Robustness", description="Evidence that the verdict depends on; null if not measured."),
     ]
     metrics: Annotated[dict[str, Any], Field(description="The system's own measures.")]
     usage: Annotated[
@@ -325,7 +335,11 @@ class SummaryStance(CheckedQuote):
 
 
 class ReaderSummary(TypedDict):
-    """A summary of a finished debate for readers. ``dropped`` is the number of the model's sentences left out."""
+    """A summary of a finished debate for readers. ``dropped`` counts the sentences of the model that were left out.
+
+    ``not_found`` is what the debate looked for in vain. ``would_change`` is what would change the verdict if it were
+    found.
+    """
 
     sentences: list[SummarySentence]
     stances: list[SummaryStance]
@@ -343,7 +357,7 @@ class VerdictOutput(Verdict, TrialUpdate):
 
 
 class ResultDocument(VerdictOutput):
-    """The result document, with parts that were added after the debate."""
+    """The result document, with the summary for readers if one was written after the debate."""
 
     __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
 
@@ -370,9 +384,9 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
 
     ``own`` is the speaker's last answer. ``opponents`` are the other answers that the speaker sees. ``cited`` is the
     evidence that these answers cite; it is not shown and serves only to check quotes. ``pool`` is the shared evidence
-    from which the speaker may select, and ``retrieval`` the outcome of its search. ``found`` is the evidence found
-    before the speaker's own search. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` are
-    the numbers of the agents' groups of equal answers. ``why`` is the reason for another round.
+    from which the speaker may select, and ``retrieval`` the outcome of the search for the pool. ``found`` is the
+    evidence found before the speaker's own search. ``heard`` are turns with other texts, such as summaries and reviews.
+    ``groups`` has, for each agent, the number of its group of equal answers. ``why`` is the reason for another round.
     """
 
     debater: dict[str, Any]
@@ -388,7 +402,7 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
 
 
 class ScoreState(StepInput, StepUpdate):
-    """The input of a scoring step: one turn and its evidence."""
+    """The input of a scoring step: one turn, its evidence, and the debate's ``metrics`` so far."""
 
     metrics: dict[str, Any]
 
@@ -397,8 +411,8 @@ class TrialState(StepInput, TrialUpdate, WithBudget, HeardTexts):
     """The keys that the steps of one phase of a trial may read: the negotiation, a debate in court, the panel.
 
     ``evidence`` was given to the phase or found in it. ``premises`` are the premises of the claim. ``budget`` are the
-    trial's ceilings. If a step has several speakers (sides, arbiters of one piece each, judges), each speaker has its
-    own state: the speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
+    trial's ceilings. If a step has several speakers (sides, judges, or arbiters that each rule on one piece), each
+    speaker has its own state: the speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
     """
 
     phase: str

@@ -1,4 +1,4 @@
-"""The builder of a debate system. It adds the parts that all systems have; a graph's file adds the others."""
+"""The builder of a debate system. It adds the parts that all systems have; a graph's file adds the other parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moot.nodes._steps.person import human_review_node, question_or, remark_firs
 from moot.nodes._steps.robustness import robustness_node
 
 Next = Sequence[Send | str] | Send | str
-"""The next step of a debate: a node's name, or `Send` objects, one for each speaker."""
+"""The next step of a debate: a node's name, a `Send` to one speaker, or a list of these."""
 Router = Callable[..., Next]
 """Takes the state, or the state and the settings; returns the next step of a debate."""
 REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
@@ -27,10 +27,9 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It checks the input first and ends with a result document, even after an error. With the setting
-    ``ask_person``, a person may make a remark before each round except the first, and may question the draft of the
-    verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles again after the
-    verdict.
+    It checks the input first and ends with a result document, even after a `MootError`. The setting ``ask_person`` lets
+    a person make a remark before each round except the first (see `rounds`), and question the draft of the verdict
+    (see `verdict_from`). With `EvidenceSettings`, the setting ``robustness`` repeats the decision after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
         builder.add_node("answer", agent_node())
@@ -75,14 +74,17 @@ class Debate(DebateGraph):
             self.add_edge(ROBUSTNESS, CLOSE)
 
     def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
-        """The same as `DebateGraph.add_node`; it also remembers the node's deciding calls for `deciders`."""
+        """Adds a node like `DebateGraph.add_node`, and remembers the node's deciding calls for `deciders`."""
         if decides := getattr(action, "decides", None):
             self._decisions[name] = decides
         super().add_node(name, action, **options)
         return self
 
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
-        """The smallest call of each role that decides: in the nodes of `verdict_from`, else of the first agent.
+        """The smallest call of each role that decides, by role.
+
+        The roles are those of the nodes in `verdict_from`. If these nodes have none, the first agent decides. The dict
+        is empty if no node declares a deciding call.
 
         Args:
             settings: a debate's settings.
@@ -97,14 +99,17 @@ class Debate(DebateGraph):
         return {next(iter(needs.roles)): decision} if decision else {}
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
-        """Adds the edge into the first round; no person is asked for a remark before it.
+        """Adds the edge into the first round; no person is asked for a remark before this round.
 
         Args:
             route: the router.
             to: the nodes that the router may return.
             after: the node from which the edge leads.
-            reviewed: a node after ``after``, at which a person may review the results of ``after``; then ``after`` must
-                run only once. Empty for none.
+            reviewed: a node between ``after`` and the router, at which a person may review the results of ``after``;
+                then ``after`` must run only once. Empty for no review.
+
+        Raises:
+            ValueError: only LangGraph can call the router.
         """
         if reviewed:
             self._run_once.add(after)
@@ -122,7 +127,8 @@ class Debate(DebateGraph):
             to: the first nodes of a round.
 
         Raises:
-            ValueError: a conditional edge to one of the nodes was added earlier; it would skip the remark.
+            ValueError: a conditional edge to one of the nodes was added earlier, and would skip the remark; or this
+                method was called before; or only LangGraph can call the router.
         """
         if passed := self._targets & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
@@ -133,11 +139,16 @@ class Debate(DebateGraph):
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
         """Adds the edge from a node that decides the verdict to the end of the debate. There may be several such nodes.
 
+        At most one of them may be ``reviewed``.
+
         Args:
             node: the node.
             reviewed: whether a person may question the draft of the verdict, which is then decided again.
             again: the node that decides again; by default, ``node``.
             phase: the phase in which a trial decides.
+
+        Raises:
+            ValueError: another node is reviewed already.
         """
         self._deciding.append(node)
         if not reviewed:

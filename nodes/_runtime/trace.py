@@ -1,6 +1,7 @@
 """Tags and metadata of the runs of a trace in LangSmith: the speaker, the round and the phase.
 
-Without a trace, only calls have them, for clients that stream tokens (``stream_mode="messages"``).
+Without a trace, only calls to models have tags and metadata, for clients that stream tokens
+(``stream_mode="messages"``). `traced_retriever` adds searches to the trace.
 """
 
 from __future__ import annotations
@@ -33,19 +34,22 @@ class Place(Protocol):
         ...
 
 
-def is_turn(state: Mapping[str, Any]) -> bool:
-    """Whether a state contains only one turn, not counting a person's reviews, and counts no rounds."""
+def has_single_turn(state: Mapping[str, Any]) -> bool:
+    """Whether a state has exactly one turn, besides a person's reviews, and no key ``rounds``."""
     return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
 
 
 def tags_of(place: Place) -> list[str]:
-    """The round, the agent, and the phase unless it is ``primary``, as tags: ``round:2``, ``agent:rag``."""
+    """The round, the agent, and the phase unless it is ``primary``, as tags: ``round:2``, ``agent:rag``.
+
+    Empty values and round 0 have no tag.
+    """
     tags = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
     return [f"{name}:{value}" for name, value in tags.items() if value]
 
 
 def metadata_of(place: Place) -> dict[str, Any]:
-    """Agent, round, phase and number as metadata, named as in the records of calls."""
+    """Agent, round, phase and number as metadata, named as in the records of calls; without missing values."""
     facts = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -67,13 +71,13 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the run of a node whose state has a single turn, and to the runs of that turn's graphs.
+    """Adds tags and metadata to the run of a node with a single turn, and to the enclosing runs with this turn.
 
-    In a trial's phase, each node's run gets them. The runs of other nodes get none, because some of these nodes count
-    their round only at the end; but the runs of their calls have tags.
+    Each node in a phase of a trial also gets tags and metadata. Other nodes get none, because some of them count their
+    round only at the end. The calls in these nodes still have tags.
     """
     for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
-        if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
+        if not has_single_turn(run.inputs) and (depth or "phase" not in run.inputs):
             return
         run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
         add_metadata(run, metadata_of(place))
@@ -90,7 +94,7 @@ def graph_run() -> RunTree | None:
 
 
 def enclosing_runs(run: RunTree | None) -> Iterator[RunTree]:
-    """A run and all runs that enclose it, from the inside to the outside."""
+    """A run and all runs that enclose it, from the inside to the outside; nothing for None."""
     if run is None:
         return
     tracers = [handler for handler in inherited_config("handlers") if isinstance(handler, LangChainTracer)]
@@ -109,7 +113,7 @@ def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[
 
 
 def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are recorded in the trace and by telemetry, if they are on."""
+    """A source whose searches are recorded in the trace, if there is one, and by telemetry, if it is on."""
     node = get_current_run_tree()
     if (seen := telemetry()) is not None:
         source = imported("moot.nodes._telemetry.observed").WatchedRetriever(seen, source)
@@ -127,7 +131,7 @@ class TracedRetriever:
         self._facts = metadata_of(place) if place else {}
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`."""
+        """Searches the source, and records the search as a run."""
         run = trace(
             self.name,
             "retriever",
@@ -138,11 +142,11 @@ class TracedRetriever:
         )
         async with run as search:
             found = await self._source.search(query, k)
-            search.end(outputs={"documents": [document_of(piece) for piece in found]})
+            search.end(outputs={"documents": [langsmith_document(piece) for piece in found]})
             return found
 
 
-def document_of(piece: Evidence) -> dict[str, Any]:
+def langsmith_document(piece: Evidence) -> dict[str, Any]:
     """A piece of evidence as a document for LangSmith."""
     rest = {key: value for key, value in piece.items() if key != "text"}
     return {"page_content": piece["text"], "type": "Document", "metadata": rest}

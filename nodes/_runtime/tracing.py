@@ -1,4 +1,4 @@
-"""Traces of debates in LangSmith: a client that removes API keys, and the metadata and the scores of a debate.
+"""Traces of debates in LangSmith: a client that removes API keys, and the metadata and scores of debates.
 
 LangSmith's own environment variables turn tracing on (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
 ``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that was set before (`langsmith.configure`) is not replaced.
@@ -33,7 +33,7 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
-from moot.nodes._models.session import Session, ceilings_in, nested_config, recording, session_in, with_session
+from moot.nodes._models.session import Session, ceilings_in, current_recorder, nested_config, session_in, with_session
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.trace import add_metadata, graph_run
 from moot.nodes._telemetry.start import watch
@@ -41,7 +41,7 @@ from moot.nodes._telemetry.start import watch
 log = logging.getLogger(__name__)
 
 NOT_ANONYMISED = ("name", "tags", "events", "extra", "serialized")
-"""Parts of a run that LangSmith's anonymiser leaves out, or does not change completely."""
+"""Parts of a run that LangSmith does not pass to the anonymiser, or not completely."""
 SCALES = {"consistency": 10}
 """Parts of a confidence that become scores of the debate, each with its maximum."""
 
@@ -66,7 +66,7 @@ FREE: Price = {"input": 0.0, "output": 0.0}
 
 
 class Client(langsmith.Client):
-    """A LangSmith client that removes API keys from runs and adds the costs of calls by `prices`."""
+    """A LangSmith client that removes API keys from runs and adds the costs of calls, by its ``prices``."""
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
@@ -99,7 +99,7 @@ class Client(langsmith.Client):
 
 
 def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
-    """A call's tokens with their cost, in USD, under the names that LangSmith sums; unchanged without a price."""
+    """A call's token counts with their costs in USD, under the names that LangSmith sums; no costs without a price."""
     if price is None:
         return usage
     read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price)
@@ -117,18 +117,18 @@ def guard_traces() -> None:
 
 
 TASK_KEY = "__pregel_task_id"
-"""A key in LangGraph's ``configurable`` that marks a graph that runs as a node."""
+"""A key in LangGraph's ``configurable`` that marks the run of a graph as a node of another graph."""
 RESUMING_KEY = "__pregel_resuming"
 """If this key in ``configurable`` is false, a graph with an input starts from its first node. Otherwise LangGraph
 resumes the graph if the thread's state is from the same run.
 
-A server restarts a run after the loss of its worker. Without the key, the node that opens the debate would not run, and
-nothing would store its document.
+A server restarts a run after the loss of its worker. If the run were resumed, the node that opens the debate would not
+run, and nothing would store the debate's document.
 """
 
 
 class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph whose traces contain no API keys (`guard_traces`) and whose runs have a `Session`."""
+    """A compiled graph whose traces contain no API keys (`guard_traces`); asynchronous runs also have a `Session`."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
         """The same as LangGraph's method."""
@@ -136,7 +136,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's method, in a new `Session` or, inside a debate, in the session of this debate.
+        """The same as LangGraph's method, in a `Session`: a new one, or inside a debate the session of this debate.
 
         An inner debate has its own ceilings, within the ceilings of the outer debate.
         """
@@ -168,17 +168,17 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
         found = await self.aget_state(config) if is_resumed else None
-        before, is_restart = (found.values, is_of_run(found, run_config)) if found else ({}, False)
-        recorder = recording()
+        before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
+        recorder = current_recorder()
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
         if is_resumed:
             await session.resume(replied=input is not None and not is_restart)
             current = await self.aget_state(config)
-            if is_restart := is_of_run(current, run_config):  # the worker was lost after this state was written
+            if is_restart := is_written_by_run(current, run_config):  # the worker was lost after this state was written
                 input = None
             if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                session.skip(document_of(current.values), by_another=not is_restart)
+                session.skip(document_of(current.values), is_recorded=not is_restart)
         elif TASK_KEY not in (place := run_config.get("configurable") or {}):
             run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
         added = add_values_mode(options) if recorder else False
@@ -200,14 +200,14 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await session.end(ended)
 
 
-def is_of_run(found: StateSnapshot, run: RunnableConfig) -> bool:
-    """Whether the same server run, before a restart, wrote a state, which then contains the run's input or reply."""
+def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:
+    """Whether a server run wrote a state before its restart. Such a state already contains the run's input or reply."""
     id = (run.get("configurable") or {}).get("run_id")
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
 
 def add_values_mode(options: dict[str, Any]) -> bool:
-    """Adds ``values`` to the list of stream modes, if there is a list without it; returns whether it was added."""
+    """Adds ``values`` to ``stream_mode`` if this option is a list without it; returns whether it was added."""
     modes = options.get("stream_mode")
     if not isinstance(modes, list) or "values" in modes:
         return False
@@ -216,13 +216,13 @@ def add_values_mode(options: dict[str, Any]) -> bool:
 
 
 def values_in(chunk: Any) -> dict[str, Any] | None:
-    """The debate's state in a chunk of a stream with several modes; None if the chunk does not contain it."""
+    """The debate's state in a chunk of a stream with several modes; None if the chunk is anything else."""
     *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
     return values if mode == "values" and not any(place) and isinstance(values, dict) else None
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
-    """The graph as a `TracedGraph` whose runs all have a tag."""
+    """The graph as a `TracedGraph` whose runs all have the tag; without a tag if it is empty."""
     parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
     return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
 
@@ -245,6 +245,8 @@ def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
 async def add_debate_metadata(document: Mapping[str, Any]) -> None:
     """Adds a debate's metadata to the trace of its first run, and sets the prices of calls (see `set_prices`).
 
+    Does nothing without a trace.
+
     Raises:
         UserError: the file of prices cannot be read.
     """
@@ -257,7 +259,8 @@ async def add_debate_metadata(document: Mapping[str, Any]) -> None:
 async def set_prices(run: RunTree | None) -> None:
     """Sets the prices by which the LangSmith client of a run computes the costs of calls.
 
-    Resumed debates call this again, because another process may resume them.
+    Does nothing without a run, or if its client is not moot's `Client`. Resumed debates call this again, because
+    another process may resume them.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -270,6 +273,7 @@ def add_outcome(document: Mapping[str, Any]) -> None:
     """Adds the outcome and the sources that were read to the trace of a debate's last run, and sends its scores.
 
     The debate's metadata is also added again, because the last run of a resumed debate is not its first run.
+    Does nothing without a trace.
     """
     if (run := graph_run()) is None or not tracing_is_enabled():
         return
@@ -286,7 +290,10 @@ SENDING_THREAD = "moot-scores"
 
 
 def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
-    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), comment; without missing scores."""
+    """A debate's scores as feedback, each as its key, its value and a comment. Missing scores are left out.
+
+    Values are between 0 and 1, but a cosine may be as low as -1.
+    """
     for agent, scores in document["scores"].items():
         yield from ((key, score, agent) for key, score in scores.items() if score is not None)
     for key, most in SCALES.items():
@@ -297,7 +304,7 @@ def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | N
 
 
 def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
-    """Sends scores as feedback on a run. Blocking."""
+    """Sends scores as feedback on a run; if this fails, logs a warning. Blocking."""
     try:
         run.client.flush()  # the project exists once its first run has arrived
         project = project_of(run)
@@ -316,7 +323,7 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None if the server does not return it, for example to a write-only key. Blocking.
+    """The id of a run's project; None if the server does not return it, for example for a write-only key. Blocking.
 
     If it is None, LangSmith's warning about feedback without a project is silenced for the whole process.
     """
@@ -329,8 +336,8 @@ def project_of(run: RunTree) -> UUID | None:
         return None
 
 
-def finish(seconds: float) -> bool:
-    """Waits at most ``seconds`` until scores and runs are sent; returns whether all runs were sent."""
+def wait_until_sent(seconds: float) -> bool:
+    """Waits until scores and runs are sent, at most ``seconds``; returns whether all runs were sent."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
         if thread.name == SENDING_THREAD:
@@ -343,6 +350,6 @@ def finish(seconds: float) -> bool:
 
 
 def finish_at_exit() -> None:
-    """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` seconds."""
-    if not finish(LONGEST_WAIT):
+    """Sends the rest of the trace at the end of a process; logs an error if `LONGEST_WAIT` seconds were not enough."""
+    if not wait_until_sent(LONGEST_WAIT):
         log.error("moot: parts of the trace have not reached LangSmith.")

@@ -1,7 +1,8 @@
-"""The fields of turns by their step.
+"""The fields of turns, by the turns' step.
 
-Fields form groups that several steps share. A `TurnKind` lists the groups that the turns of a step have. The kinds
-check the turns of result documents and make their JSON schema. The kinds of a trial are in `moot.nodes._trial.turns`.
+Fields form groups that several steps share. A `TurnKind` lists the groups of one kind of turn. Pydantic uses the kinds
+to check the turns of result documents and to make their JSON schema. The kinds of a trial are in
+`moot.nodes._trial.turns`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class TurnKey(TypedDict):
     """The fields that identify a turn.
 
     If an agent takes a step several times in a round, ``number`` counts these turns from 1, for example its samples or
-    its tool calls.
+    its tool calls. In a person's review of one debater, ``number`` is the position of the debater.
     """
 
     round: int
@@ -50,7 +51,7 @@ class TurnKey(TypedDict):
 
 
 class Role(TypedDict, total=False):
-    """The role whose model was called."""
+    """The role that takes the turn."""
 
     role: str
 
@@ -65,13 +66,13 @@ class StartFields(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """The outcome of a reply: ``ok``, or the reason why it is unusable. Other fields of an unusable reply are null."""
+    """The outcome of a reply: ``ok``, or the reason why there is no usable reply."""
 
     outcome: str
 
 
 class Reason(TypedDict, total=False):
-    """The reason of a decision."""
+    """The reason for a decision or a judgement."""
 
     reason: str | None
 
@@ -102,7 +103,7 @@ class SearchOutcome(TypedDict, total=False):
 
 
 class SelectionFields(TypedDict, total=False):
-    """The selected items of a pool, by number; ``dropped`` are numbers that do not belong to an item that was shown."""
+    """The selected items of a pool, by number; ``dropped`` are numbers in the reply that no shown item has."""
 
     selected: list[int] | None
     dropped: list[int]
@@ -139,7 +140,7 @@ class SummaryField(TypedDict, total=False):
 
 
 class ComparisonField(TypedDict, total=False):
-    """Comparisons of an answer with others."""
+    """Comparisons of an answer with other answers."""
 
     comparisons: list[dict[str, Any]]
 
@@ -157,7 +158,7 @@ class ReviewedAgent(TypedDict, total=False):
 
 
 class CommentField(TypedDict, total=False):
-    """A review."""
+    """The text of a review."""
 
     comment: str | None
 
@@ -181,7 +182,7 @@ class Proposal(TypedDict, total=False):
 
 
 class ReplacedQueries(TypedDict, total=False):
-    """A person's replacements of queries."""
+    """The queries that a person wrote to replace proposed queries, by name."""
 
     queries: dict[str, str]
 
@@ -200,13 +201,13 @@ class EvidenceChanges(TypedDict, total=False):
 
 
 class RemarkField(TypedDict, total=False):
-    """A person's remark."""
+    """A person's remark; null if the person makes none."""
 
     remark: str | None
 
 
 class QuestionOnVerdict(TypedDict, total=False):
-    """A person's question about the verdict."""
+    """A person's question about the verdict; null if the person accepts it."""
 
     question: str | None
 
@@ -240,7 +241,7 @@ class TurnFields(
     QuestionOnVerdict,
     total=False,
 ):
-    """The fields of all steps except a trial's own."""
+    """All fields of turns, except the fields that only trials have."""
 
 
 class NumberField(TypedDict):
@@ -271,7 +272,7 @@ class TurnKind:
     sometimes: tuple[type, ...] = ()
 
     def typed(self) -> Any:
-        """The kind as a TypedDict that forbids other fields."""
+        """The kind as a TypedDict with the fields of its groups; other fields are forbidden."""
         fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
         for group in self.sometimes:
             fields |= {name: NotRequired[kind] for name, kind in get_type_hints(group).items()}
@@ -308,11 +309,11 @@ KINDS = (
     TurnKind(
         "ToolCall",
         "act",
-        "A tool that an agent called.",
+        "An agent's call of a tool.",
         (*START_FIELDS, NumberField, Thought, CalledTool),
         (SearchOutcome, Outcome),
     ),
-    TurnKind("Comparison", "compare", "A model's comparison of an answer with others.", (Role, ComparisonField)),
+    TurnKind("Comparison", "compare", "A model's comparison of an answer with other answers.", (Role, ComparisonField)),
     TurnKind(
         "Agreement",
         "agree",
@@ -326,19 +327,21 @@ KINDS = (
         "A moderator's preference after a round.",
         (*START_FIELDS, PreferredAnswer, Reason, Outcome),
     ),
-    TurnKind("Summary", "summarise", "A summary of a round, for the next one.", (*START_FIELDS, SummaryField, Outcome)),
+    TurnKind(
+        "Summary", "summarise", "A summary of a round, for the next round.", (*START_FIELDS, SummaryField, Outcome)
+    ),
     TurnKind("FinalAnswer", "summarise", "A summariser's final answer.", ANSWER_WITH_OUTCOME),
     TurnKind("Judgement", "judge", "A judge's answer.", (*ANSWER_WITH_OUTCOME, CitationFields)),
     TurnKind(
         "Review",
         "review",
-        "An agent's review of another's answer, and its confidence, from 1 to 10.",
+        "An agent's review of another agent's answer, with the reviewer's confidence from 1 to 10.",
         (*START_FIELDS, NumberField, ReviewedAgent, CommentField, ConfidenceField, Outcome),
     ),
     TurnKind(
         "PeerScore",
         "score",
-        "An agent's score of another's answer.",
+        "An agent's score for another agent's answer.",
         (*START_FIELDS, NumberField, ReviewedAgent, ScoreField, Outcome),
     ),
     TurnKind(
@@ -350,10 +353,13 @@ KINDS = (
     TurnKind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, EvidenceChanges)),
     TurnKind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, RemarkField)),
     TurnKind(
-        "VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposal, QuestionOnVerdict)
+        "VerdictReview",
+        "review_verdict",
+        "A person's review of a verdict.",
+        (*PERSON_ASKED, Proposal, QuestionOnVerdict),
     ),
 )
-"""The kinds of turns of all systems, except those that only trials have."""
+"""The kinds of turns of all systems, except the kinds that only trials have."""
 
 
 @dataclass(frozen=True)
@@ -389,7 +395,7 @@ class FieldsByStep:
 
 
 class AnsweringAgent(TypedDict):
-    """The agent that answered, and its model; ``number`` distinguishes samples of one agent."""
+    """The agent that answered, and its model; ``number`` distinguishes samples of one agent, else it is null."""
 
     agent: str
     model: str | None
@@ -411,10 +417,10 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the argument with the most verified quotes; of several, the first.
+    """An answer, and the argument for it with the most verified quotes; if several have as many, the first of these.
 
     ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
-    quotes of the argument.
+    quotes in the argument.
     """
 
     answer: str | None
@@ -426,9 +432,9 @@ class MinorityAnswer(TypedDict):
 class Change(AnsweringAgent):
     """An answer that differs from the same speaker's previous one.
 
-    ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the agents that had given the new
-    answer before. ``evidence_ids`` are the pieces of evidence that the speaker quotes for the first time; only verified
-    quotes count.
+    ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the other agents whose last answer
+    in an earlier round was the new answer. ``evidence_ids`` are the pieces of evidence that the speaker quotes for the
+    first time; only verified quotes count.
     """
 
     round: int

@@ -69,7 +69,7 @@ class AgentsSettings(Settings):
         default=2,
         ge=1,
         le=50,
-        description="Minimum number of agents for the debate to continue, if the models of others cannot be reached.",
+        description="Minimum number of agents for the debate to continue, if models of other agents cannot be reached.",
     )
     max_concurrency: int = Field(
         default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
@@ -121,7 +121,7 @@ def all_others(name: str, names: Sequence[str]) -> list[str]:
 
 
 def neighbours(name: str, names: Sequence[str]) -> list[str]:
-    """The two neighbours of an agent in a ring; fewer if there are only one or two agents.
+    """The two neighbours of an agent in a ring; one of two agents has one neighbour, a single agent has none.
 
     Args:
         name: the agent's name.
@@ -132,7 +132,7 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
 
 
 def no_agents(name: str, names: Sequence[str]) -> list[str]:
-    """An empty list, for agents that hear no others.
+    """An empty list, for agents that hear no other agent.
 
     Args:
         name: the agent's name.
@@ -197,7 +197,7 @@ def to_agents(
 ) -> list[Send]:
     """Builds the `Send`s of all active agents for the next round.
 
-    Each agent gets its own last answer and the last answers of the agents that it hears.
+    Each agent gets the last answers of the agents that it hears and, with ``own``, its own last answer.
 
     Args:
         to: the node.
@@ -221,7 +221,9 @@ def to_agents(
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """Makes a router that starts the next round, or routes to the node ``vote`` if no round or budget is left.
+    """Makes a router that starts the next round at the node ``answer``.
+
+    If no round or no budget is left, the router returns the node ``vote``.
 
     Args:
         kind: the class of the settings that the router takes.
@@ -235,7 +237,7 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: summaries and reviews, then the others' answers; if there is nothing, a note of it."""
+    """The placeholder ``heard``: summaries and reviews, then the others' answers; or a note that nobody is heard."""
     parts = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in parts if part) or "(nobody else is heard)"}
 
@@ -246,7 +248,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
     Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, heard, pool, retrieval, steps.
 
     Args:
-        then: the prompt of agents that see an answer, their own or others'; None if no agent sees one.
+        then: the prompt of agents that see an answer, their own or another agent's; None if no agent sees an answer.
         confidence: whether agents state a confidence.
         heard: takes the state and the settings; returns a mapping from the placeholder ``heard`` to its value.
     """

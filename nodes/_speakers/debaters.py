@@ -28,7 +28,7 @@ from moot.nodes._steps.query import query_node
 from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
 from moot.nodes._texts.show import cited_ids, show_why
-from moot.nodes._texts.task import by_reasoning
+from moot.nodes._texts.task import is_reasoning_task
 from moot.retrievers._evidence import given_evidence
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -83,8 +83,8 @@ class DebaterSettings(EvidenceSettings):
 
     keep_evidence: bool = Field(
         default=False,
-        description="On: a debater reads its new results and the evidence cited in its last answer. Off, as in "
-        "the papers: it reads only the results of this round.",
+        description="On: besides the results of this round, a debater reads the evidence that its last answer cites. "
+        "Off, as in Tool-MAD's papers: only the results.",
     )
     ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
 
@@ -112,24 +112,24 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 
 
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence: if its debater has sources to search, or had evidence.
+    """Whether an answer must follow from evidence: its debater searches sources, or was shown evidence.
 
-    There is an exception in tasks of reasoning (`by_reasoning`), because their prompts also ask for the debater's
-    knowledge: an answer without any statement from the evidence need not follow from it.
+    There is an exception in tasks of reasoning (`is_reasoning_task`), because their prompts also ask for the debater's
+    knowledge. If scoring finds no statement from the evidence in an answer, the answer need not follow from it.
 
     Args:
         answer: a turn of the step ``respond``.
         settings: the debate's settings.
         task: the form of an answer; None counts as a task without reasoning.
     """
-    if task and by_reasoning(task) and answer.get("scores", {}).get("statements") == []:
+    if task and is_reasoning_task(task) and answer.get("scores", {}).get("statements") == []:
         return False
     searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
     return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
 def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
-    """Builds the `Send`s of all debaters for the next round, each with its own and the others' last answers.
+    """Builds the `Send`s of all debaters for the next round, with the debater's own and the others' last answers.
 
     Args:
         state: the debate's state.
@@ -153,7 +153,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The arguments of `send_turn` for the evidence that a debater keeps; {} for only the texts given with the claim.
+    """The arguments of `send_turn` for the evidence that a debater keeps. If they are empty, it keeps only given texts.
 
     If debaters search only once, a debater keeps all evidence of its last answer. Otherwise, with `keep_evidence`, it
     keeps given texts and the evidence that its last answer cites.
@@ -180,7 +180,7 @@ def round_reason(state: DebateState, settings: DebaterSettings) -> str:
 
 
 def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
-    """The statements of these answers that do not follow from their evidence, each with its debater before it."""
+    """Pairs of a debater and a statement of its answer that does not follow from the answer's evidence."""
     judged = ((turn["agent"], turn.get("scores", {})) for turn in answers)
     return [
         (agent, statement)
@@ -193,7 +193,7 @@ def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
 def low_scores(
     answers: Iterable[Turn], settings: DebaterSettings, task: Task | None = None
 ) -> list[tuple[str, str, float | None, float]]:
-    """The scores that are unknown or below their threshold, so that an agreement does not end the debate.
+    """The scores that are unknown or below their threshold. They keep an agreement from ending the debate.
 
     Args:
         answers: turns of the step ``respond``.
@@ -213,7 +213,7 @@ def low_scores(
 
 
 def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
-    """Builds the `Send`s that score every answer without scores, each with the evidence of its debater.
+    """Builds the `Send`s that score every answer without scores, each with the evidence that its debater was shown.
 
     Args:
         state: the debate's state.
@@ -232,7 +232,8 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
     """Routes to the first node of a debater's round.
 
-    This is ``respond`` without a search, ``retrieve`` if the claim itself is the query, and else ``formulate_query``.
+    If the debater does not search in this round, it is ``respond``. If the claim itself is the query, it is
+    ``retrieve``. Otherwise it is ``formulate_query``.
     """
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
@@ -244,7 +245,7 @@ def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query",
 def debater_graph(
     settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The subgraph of one debater's round: query, retrieval, answer.
+    """The subgraph of one debater's round: query, retrieval and answer, with a person's reviews before the last two.
 
     Args:
         settings: the settings class of the parent graph.

@@ -66,28 +66,34 @@ class GateSettings(EvidenceSettings):
     query_formulation: bool = Field(default=True, description="Off: the claim itself is the agents' query.")
     retrieval: Literal["once", "none"] = Field(default="once", description="none: the agents do not search.")
     min_verified: int = Field(
-        default=1, ge=0, le=8, description="Minimum number of origins with a verified quote for the agreed answer."
+        default=1,
+        ge=0,
+        le=8,
+        description="Minimum number of origins with a verified quote in answers that agree. If there are fewer, the "
+        "gate does not settle the claim.",
     )
     when: Literal["disputed", "never", "always"] = Field(
         default="disputed",
-        description="When the debate follows: if the gate does not settle the claim (disputed), never (then the answer "
-        "of most agents is the verdict), or always.",
+        description="When the debate follows. disputed: if the gate does not settle the claim; never: not at all, and "
+        "the answer of most agents is the verdict; always: after every gate.",
     )
     debate: DebateAfterGate = Field(default="tool_mad", description="The system of the debate that follows.")
     debate_settings: dict[str, Any] = Field(
         default={},
-        description="Settings of that debate. If it has a setting that you change for the gate, the changed value is "
-        "its default.",
+        description="Settings of the debate that follows. Most settings that you change for the gate also apply to "
+        "that debate, unless they are set here.",
     )
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
         """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`.
 
-        The gate passes a setting only if the debate has it, too, and its value differs from the gate's default.
+        The gate passes a setting only if the debate also has it and the value differs from the gate's default. The
+        settings in `OWN_SETTINGS` are not passed.
 
         The debate's first round uses the gate's evidence. So debaters that search in every round start to search in the
-        second round, and a pool that is filled once contains only the gate's evidence.
+        second round, and a pool that is filled once contains only the gate's evidence. The setting ``retrieval`` in
+        `debate_settings` can change this.
 
         Args:
             kind: the class of the debate's settings.
@@ -111,7 +117,7 @@ def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
     """The roles that may have a model of their own, in the gate and in the debate.
 
     Raises:
-        ValueError: an agent of the gate has the name of a role in the debate.
+        ValueError: an agent of the gate has the same name as a role in the debate.
     """
     own, others = {agent.name for agent in settings.agents}, debate.roles() or set()
     if twice := sorted(own & others):
@@ -120,7 +126,7 @@ def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
 
 
 def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
-    """The resources that the gate needs, with those of the debate unless the setting `when` is never.
+    """The resources of the gate and, unless the setting ``when`` is ``never``, of the debate.
 
     Args:
         settings: the gate's settings.

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, Field
 POOL = "pool"
 """The role that searches for the shared evidence. Its model is called only if a source needs keywords."""
 POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
-"""Roles whose names a debater over a shared pool may not have."""
+"""Names that a debater over a shared pool may not have, because they belong to other roles."""
 
 
 def _check_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -58,6 +58,8 @@ class PoolDebateSettings(PoolSettings):
 def pool_needs(settings: PoolDebateSettings) -> Needs:
     """The resources that a debate over shared evidence needs.
 
+    The role `POOL` needs a model only if a source that may be searched is scholarly.
+
     Args:
         settings: the debate's settings.
     """
@@ -80,23 +82,26 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
 
 
 def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest answer, in the order of the names; speakers that have not answered yet are left out."""
+    """Each speaker's latest answer, in the order of the names. Speakers without a turn to answer are left out."""
     last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
     return [last[name] for name in names if name in last]
 
 
-def visible_turns(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
-    """The latest answer of each speaker; with ``also_before``, all their answers since the previous round, in order."""
-    if not also_before:
+def visible_answers(state: DebateState, names: Sequence[str], round: int, two_rounds: bool) -> list[Turn]:
+    """The latest answer of each speaker; with ``two_rounds``, all their answers of this round and the previous one."""
+    if not two_rounds:
         return latest_answers(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
     return [t for t in given if t["round"] >= round - 1]
 
 
-def next_round_speakers(
+def next_round_and_speakers(
     turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
 ) -> tuple[int, list[str]]:
-    """The number of the current or next round, and the names of the speakers who speak next, in parallel.
+    """The round in which the next speakers speak, and their names.
+
+    This is the last round if a speaker has not spoken in it, else a new round. There is only one next speaker if the
+    speakers of the round speak one after the other. Otherwise there may be several, who speak in parallel.
 
     Args:
         turns: the debate's turns.
@@ -106,38 +111,38 @@ def next_round_speakers(
     last = answers_of(turns)
     spoken = {turn["agent"] for turn in last}
     round = last[0]["round"] if last else 0
-    left = [name for name in names if name not in spoken]
-    if round == 0 or not left:
-        round, left = round + 1, list(names)
-    return round, left[:1] if in_turn(round) else left
+    waiting = [name for name in names if name not in spoken]
+    if round == 0 or not waiting:
+        round, waiting = round + 1, list(names)
+    return round, waiting[:1] if in_turn(round) else waiting
 
 
-def next_speakers(
+def to_next_speakers(
     to: str,
     state: DebateState,
     debaters: Sequence[Agent],
     in_turn: Callable[[int], bool],
-    also_before: bool = False,
+    two_rounds: bool = False,
     **shown: Any,
 ) -> list[Send]:
     """Builds the `Send`s of the debaters who speak next, each with its own and the others' latest answers.
 
     Args:
-        to: the node.
+        to: the node that runs their turns.
         state: the debate's state.
         debaters: all debaters, in their order.
         in_turn: takes a round's number; returns whether its debaters speak one after the other. Then a debater also
             hears the answers that others gave earlier in the same round.
-        also_before: whether a debater hears all of the others' answers since the previous round, instead of only the
-            latest answer of each.
-        shown: ``evidence``, which the debaters are shown, or ``pool``, from which they select.
+        two_rounds: whether a debater hears all of the others' answers of this round and the previous one. By default
+            it hears only the latest answer of each.
+        shown: ``evidence`` (the pieces that the debaters are shown) or ``pool`` (the pieces from which they select).
     """
     names = [d.name for d in debaters]
-    round, speakers = next_round_speakers(state["turns"], names, in_turn)
+    round, speakers = next_round_and_speakers(state["turns"], names, in_turn)
     sends = []
     for debater in debaters:
         if debater.name in speakers:
-            others = visible_turns(state, [name for name in names if name != debater.name], round, also_before)
+            others = visible_answers(state, [name for name in names if name != debater.name], round, two_rounds)
             own = next(iter(latest_answers(state, [debater.name])), None)
             turn = new_turn(round, debater.name)
             sends.append(send_turn(to, state, speaker_declaration(debater), turn, opponents=others, own=own, **shown))
@@ -145,7 +150,7 @@ def next_speakers(
 
 
 def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether all debaters have answered in the current round.
+    """Whether all debaters have spoken in the current round. A turn without a usable answer also counts.
 
     Args:
         state: the debate's state.

@@ -42,12 +42,12 @@ def single_needs(settings: Settings) -> Needs:
     Args:
         settings: the system's settings.
     """
-    shared = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
-    return needs_for(settings, {AGENT: None}, shared)
+    sources = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
+    return needs_for(settings, {AGENT: None}, sources)
 
 
 def to_agent(state: DebateState) -> Send:
-    """Builds the `Send` that makes the single agent answer, with all evidence.
+    """Builds the `Send` that makes the single agent answer, with all active evidence (see `active_evidence`).
 
     Args:
         state: the debate's state.

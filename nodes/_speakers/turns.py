@@ -11,7 +11,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Settings
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._texts.show import cited_ids, show_person
+from moot.nodes._texts.show import cited_ids, show_remarks
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._search import SCHOLARLY, resolve
@@ -55,9 +55,10 @@ class Agent(BaseModel):
 
 
 def number_speakers(prefix: str) -> Any:
-    """A validator that gives names to the unnamed speakers of a list: ``prefix-1``, ``prefix-2`` and so on.
+    """A validator for a list of speakers, which names the unnamed ones ``prefix-1``, ``prefix-2`` and so on.
 
-    The value may also be the number of speakers. A text in the list becomes a speaker with the model of that name.
+    The number in a name is the speaker's position in the list. A text in the list becomes a speaker with the model of
+    that name. The value may also be the number of speakers.
     """
 
     def add_names(given: Any) -> Any:
@@ -71,29 +72,34 @@ def number_speakers(prefix: str) -> Any:
     return BeforeValidator(add_names)
 
 
-def as_mappings(given: Any, or_else: str = "") -> list[Any]:
-    """The given speakers as a list, with names of models and declarations as mappings.
+def as_mappings(given: Any, other_form: str = "") -> list[Any]:
+    """The given speakers as a list of mappings, made from declarations of speakers and from models' names.
+
+    Elements of other types stay as they are; the field's type refuses them later.
 
     Args:
         given: the speakers.
-        or_else: the end of the error message: another form that the caller accepts.
+        other_form: the end of the error message, about another form that the caller accepts.
 
     Raises:
-        ValueError: ``given`` is not a list.
+        ValueError: ``given`` is not a list or another sequence.
     """
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise ValueError(f"expected a list of objects or of models' names{or_else}")
+        raise ValueError(f"expected a list of objects or of models' names{other_form}")
     plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
     return [{"model": one} if isinstance(one, str) else one for one in plain]
 
 
 def fixed_speakers(*names: str) -> Any:
-    """A validator for speakers that must have these names, in this order; it adds names that are missing."""
+    """A validator for speakers that must have these names, in this order.
+
+    It adds missing names. It changes no speaker after the last fixed name: the field must limit their number.
+    """
 
     def add_names(given: Any) -> Any:
         plain = as_mappings(given)
         if any(isinstance(o, Mapping) and o.get("name", n) != n for o, n in zip(plain, names, strict=False)):
-            raise ValueError(f"their names are {' and '.join(names)}, in this order")
+            raise ValueError(f"the names must be {' and '.join(names)}, in this order")
         return tuple({**o, "name": n} if isinstance(o, Mapping) else o for o, n in zip(plain, names, strict=False)) + (
             tuple(plain[len(names) :])
         )
@@ -109,7 +115,10 @@ def check_unique_names(names: Iterable[str], reserved: Iterable[str]) -> None:
     """
     names = list(names)
     if set(reserved) & set(names) or len(set(names)) < len(names):
-        raise ValueError(f"each speaker needs its own name, other than {', '.join(sorted(reserved))}: {names}")
+        raise ValueError(
+            f"each speaker needs its own name, and these names are reserved: {', '.join(sorted(reserved))}; "
+            f"given are {names}"
+        )
 
 
 def needs_for(
@@ -123,7 +132,7 @@ def needs_for(
 
     Args:
         settings: the debate's settings.
-        speakers: the model of each speaker, by its name; None for the model in the settings.
+        speakers: the model of each speaker, by the speaker's name; None for the model in the settings.
         sources: the names of the sources to open.
         encoder: whether a text encoder is needed.
     """
@@ -150,9 +159,9 @@ def new_turn(
         round: the round's number, from 1; 0 before the first round.
         agent: the agent whose turn it is.
         step: the name of the step.
-        number: the number of the turn, from 1, if an agent takes the step several times in a round.
-        phase: the phase of a trial or of a gate; else ``primary``.
-        side: in a trial, the side for which the agent speaks.
+        number: the number of the turn, from 1, if an agent takes the step several times in a round; else None.
+        phase: the phase, if the debate has several, as a trial or a debate behind a gate; else ``primary``.
+        side: in a trial, the side for which the agent speaks; else None.
     """
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
     turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
@@ -180,9 +189,9 @@ def send_turn(
         turn: the speaker's new turn.
         opponents: the others' answers that the speaker sees.
         own: the speaker's own last answer.
-        evidence: the evidence that the speaker is shown; by default the texts given with the claim.
+        evidence: the evidence that the speaker is shown; by default the texts given with the claim or by a person.
         pool: the evidence from which the speaker may select, without pieces that are in ``evidence``.
-        more: further keys of the node's input.
+        more: further keys of the node's input; they also replace keys of the same name.
     """
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
@@ -205,13 +214,13 @@ def send_turn(
 
 
 def person_instructions(state: DebateState) -> dict[str, Any]:
-    """The keys ``told`` and ``struck`` of a speaker, from a person's reviews.
+    """The keys ``told`` and ``struck`` of a speaker's declaration, from a person's reviews.
 
     ``told`` has the person's remarks and questions, ``struck`` the ids of the evidence that the person excluded. A key
     without a value is left out.
     """
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
-    remarks = show_person(state["turns"])
+    remarks = show_remarks(state["turns"])
     return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})
 
 

@@ -1,1 +1,1 @@
-"""The steps of a debate, one per file; most are both a plain function and a node."""
+"""The steps of a debate as nodes. Some steps can also be called as plain functions."""

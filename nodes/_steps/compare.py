@@ -1,4 +1,4 @@
-"""Consensus: groups of equal answers, the stop conditions of debates, and the record of a round."""
+"""Compares the answers of a round: groups those that mean the same, and records whether all agents agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moot.nodes._models.caller import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import RoundReason, StopReason, Task, Turn, Vote
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import was_cut
+from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.score import average
@@ -22,18 +22,18 @@ from moot.nodes._texts.show import show_claim
 from moot.prompts import as_data
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
-"""Scores of answers that are averaged over a debate, if answers have them."""
+"""The scores of answers that are averaged over a debate. An answer may lack some of them."""
 EQUIVALENCE = "tasks/equivalence"
-"""The prompt that compares answers."""
+"""The name of the prompt that compares two answers."""
 WORDED_KINDS = ("short_answer", "expression")
-"""Kinds of tasks whose answers may be the same in different words."""
+"""Kinds of tasks in which answers in different words may mean the same."""
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
-    """The debaters' answers of a round, by default of the last one, in the order of the debaters.
+    """The turns with the answers of a round, by default of the last round, in their order.
 
     Args:
-        turns: the debate's turns; answers are the turns of the step ``respond``.
+        turns: the debate's turns. Those of the step ``respond`` count as answers, even without a usable answer.
         round: the round's number; None for the last round.
     """
     given = [t for t in turns if t["step"] == "respond"]
@@ -42,9 +42,9 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
-    """The answers of the last round; agents that a ceiling kept from answering have their previous answers instead.
+    """The turns with the last round's answers; a previous answer replaces an answer that a ceiling prevented.
 
-    Each sample of an agent counts as an agent of its own.
+    The turn stays if its agent has no previous answer. Each sample of an agent counts as a separate agent.
 
     Args:
         turns: the debate's turns.
@@ -53,18 +53,23 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
     def speaker_of(turn: Turn) -> tuple[Any, ...]:
         return turn["agent"], turn.get("number")
 
-    given = {speaker_of(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
-    return [given.get(speaker_of(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
+    given = {speaker_of(turn): turn for turn in turns if turn["step"] == "respond" and not stopped_by_ceiling(turn)}
+    return [given.get(speaker_of(turn), turn) if stopped_by_ceiling(turn) else turn for turn in answers_of(turns)]
 
 
 def common_outcome(turns: Sequence[Turn]) -> Outcome:
-    """The outcome of unusable replies, if all have the same, else ``unparsed``."""
+    """The outcome that all unusable replies have in common; ``unparsed`` if they differ or if there are none.
+
+    Failed calls, and calls that a ceiling prevented, do not count as unusable replies.
+    """
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer of all voters, in the first voter's words; None without votes, or if they differ or lack an answer.
+    """The answer on which all voters agree, in the first voter's words; None if they do not agree.
+
+    Without votes, or if a voter has no answer, there is no agreement.
 
     Args:
         votes: one for each agent.
@@ -75,7 +80,10 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether two answers mean the same, according to a model; ``same`` is None without a usable reply."""
+    """Whether two answers mean the same, according to a model, and its reason.
+
+    If the model gave no usable reply, or a ceiling prevented the call, ``same`` is None, and ``reason`` is the error.
+    """
 
     first: str
     second: str
@@ -84,7 +92,7 @@ class Comparison:
 
 
 async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
-    """Whether two answers mean the same (Tool-MAD, first version, C.2): one call.
+    """Asks a model, in one call, whether two answers mean the same (Tool-MAD, first version, section C.2).
 
     Args:
         claim: the claim of the debate.
@@ -94,7 +102,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
         model: the model that compares them.
 
     Raises:
-        UserError, WorldError: the call failed.
+        UserError, WorldError: the call failed. An unusable reply is not an error, see `Comparison`.
     """
     speaker = as_speaker(model, "equivalence")
     shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
@@ -109,20 +117,21 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Groups equal answers: by their texts and, if answers are in words, also by the model.
+    """Groups answers that mean the same: by their texts and, if answers are in words, also by a model.
 
-    Answers are processed in order. Each is compared with the first answer of every group, by parallel calls. No answer
-    joins a group with a member that certainly differs from it: "212 km" and "212 miles" stay in two groups, even if
-    "212" is in one of them.
+    Answers are processed in order, and each is compared with the first answer of every group. An answer joins the first
+    group whose text is the same (`same_answer`). If there is none, the model makes these comparisons, in parallel
+    calls. No answer joins a group with a member that certainly differs from it: "212 km" and "212 miles" stay in two
+    groups, even if "212" is in one of them.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        answers: one for each agent, None if the agent gave none.
+        answers: the answer of each agent; None for an agent without an answer.
         model: the model that compares free-text answers; without a model only texts are compared.
 
     Returns:
-        For each answer its group's number, from 0, or None if there is no answer; and the comparisons made for each
+        The number of each answer's group, from 0 (None without an answer), and the model's comparisons for each
         answer.
 
     Raises:
@@ -135,11 +144,13 @@ async def group_answers(
         made: list[Comparison] = []
         group = None
         if answer is not None:
-            fit = [i for i, members in enumerate(groups) if not any(surely_differ(one, answer) for one in members)]
-            group = next((i for i in fit if same_answer(task, groups[i][0], answer)), None)
+            possible = [
+                i for i, members in enumerate(groups) if not any(surely_differ(member, answer) for member in members)
+            ]
+            group = next((i for i in possible if same_answer(task, groups[i][0], answer)), None)
             if group is None and model is not None and task["kind"] in WORDED_KINDS:
-                made = await all_at_once(same_meaning(claim, task, groups[i][0], answer, model) for i in fit)
-                group = next((i for i, check in zip(fit, made, strict=True) if check.same), None)
+                made = await all_at_once(same_meaning(claim, task, groups[i][0], answer, model) for i in possible)
+                group = next((i for i, check in zip(possible, made, strict=True) if check.same), None)
             if group is None:
                 group = len(groups)
                 groups.append([])
@@ -150,7 +161,9 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """Each debater's mean of each score over its rounds so far; None if none of the values is known.
+    """The mean of each score of each debater, over its rounds so far; None if no value of the score is known.
+
+    A score that no answer has is left out.
 
     Args:
         turns: the debate's turns; turns of the step ``respond`` have scores.
@@ -165,7 +178,10 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """A round's reason in ``round_log`` if the debate ends when all agree; first answers (round 0) never end it."""
+    """The ``reason`` of a round's record, for debates that end when all agree.
+
+    An agreement of the first answers (round 0) does not end them.
+    """
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"
@@ -177,16 +193,17 @@ def compare_node(
     finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
     until_agreed: bool | None = None,
 ) -> Node:
-    """Closes a round: writes its number, its votes with the groups of equal answers, and its record in ``round_log``.
+    """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
-    Reads: claim, task, turns. The role ``equivalence`` compares different free-text answers; its replies are
-    recorded in a turn of the agent whose answer was compared.
+    Reads: claim, task, turns. The votes have the groups of answers that mean the same. The role ``equivalence``
+    compares different free-text answers; its replies are recorded in a turn of the agent whose answer was compared. If
+    the settings have ``min_agents``, the debate fails after a round in which fewer agents could be reached.
 
     Args:
         by_text: whether only texts are compared, without a model.
-        finds: the ``reason`` of the round's record, or a function of the settings that returns it; a later step may
-            replace it. None stands for the result of `agreed_or_disputed` if an agreement ends the debate, else for
-            ``every_round``.
+        finds: the ``reason`` of the round's record, or a function of the settings that returns the reason or None. A
+            later step may replace the reason. None stands for the result of `agreed_or_disputed` if an agreement ends
+            the debate, else for ``every_round``.
         until_agreed: whether an agreement ends the debate; by default only if ``by_text`` is false.
     """
 
@@ -202,27 +219,29 @@ def compare_node(
 
 
 async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
-    """Compares a round's answers; returns the writes of `compare_node` without the round's record.
+    """Compares a round's answers; returns the writes of `compare_node` without the record in ``round_log``.
 
     Raises:
-        UserError, WorldError: a comparison failed, or fewer than ``min_agents`` agents could be reached.
+        UserError, WorldError: a comparison failed, or fewer than ``min_agents`` agents could be reached. In a round of
+            fewer agents, all must be reached.
     """
     spoken = last_answers(state["turns"])
-    last = [t for t in spoken if t.get("outcome") != "failed"]
-    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # some rounds have fewer agents
-    if len(last) < least:
+    reached = [t for t in spoken if t.get("outcome") != "failed"]
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))
+    if len(reached) < least:
         raise WorldError(
-            f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
-            f"{least}. See the warnings for the reasons.",
+            f"Only {len(reached)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` "
+            f"is {least}. See the warnings for the reasons.",
             kind="too_few_agents",
             retryable=True,
         )
-    answers = [t.get("answer") for t in last]
+    answers = [t.get("answer") for t in reached]
     in_words = state["task"]["kind"] in WORDED_KINDS and not by_text
     speaker = await run.speaker("equivalence") if in_words else None
     groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
-    turns = [_comparison_turn(turn, made) for turn, made in zip(last, checks, strict=True) if made]
-    return {"rounds": max((turn["round"] for turn in last), default=0), "votes": votes_of(last, groups), "turns": turns}
+    turns = [_comparison_turn(turn, made) for turn, made in zip(reached, checks, strict=True) if made]
+    rounds = max((turn["round"] for turn in reached), default=0)
+    return {"rounds": rounds, "votes": votes_of(reached, groups), "turns": turns}
 
 
 def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
@@ -245,12 +264,14 @@ def _comparison_turn(turn: Turn, made: Sequence[Comparison]) -> Turn:
 
 
 def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None) -> Node:
-    """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
+    """Averages each debater's scores over its rounds.
+
+    Reads: turns, and with the argument ``stable`` also votes and rounds.
 
     Args:
         stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
-            thresholds. It is called only if the answers agree; its result is written to the round's record in
-            ``round_log``. None if scores decide nothing.
+            thresholds. It is called only if the answers agree. Its result becomes the ``reason`` of the round's record:
+            ``stable`` or ``unstable``. None if scores decide nothing.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -266,7 +287,7 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
 
 
 def end_agreed_node(reason: Callable[[Any], StopReason]) -> Node:
-    """Ends the debate with the agreed answer of the last round. Reads: votes.
+    """Ends the debate with the agreed answer of the last round. Reads: votes. Without an agreement, the answer is null.
 
     Args:
         reason: takes the settings; returns the stop reason.

@@ -1,4 +1,7 @@
-"""A gate before a debate: agents answer independently, and a debate follows only if they leave the claim open."""
+"""A gate before a debate: agents answer independently.
+
+By default, a debate follows only if their answers do not settle the claim.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,18 @@ SAME_MODEL_AND_EVIDENCE = (
     "one model at temperature 0 read the same evidence, so their agreement says little. Use different sources or "
     "models, or a temperature above 0."
 )
-"""The warning of readers (the gate's agents) that are hardly independent."""
+"""The end of the warning about readers (the gate's agents) whose answers are hardly independent."""
 PASSED_KEYS = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
 VERDICT_KEYS = ("answer", "raw_verdict", "stop_reason", "error")
 CONFIDENCE_KEYS = ("confidence", "confidence_parts", "confidence_from")
-"""The three groups of keys whose values the outer debate takes from the inner debate's document."""
+"""These three groups of keys are taken from the inner debate's document into the outer debate's state.
+
+`debate_node` takes `CONFIDENCE_KEYS` only if the inner debate's confidence is based on more than counted answers.
+"""
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
-    """Sends all agents to answer independently before any debate, each from its own retrieval.
+    """Builds the `Send`s that make the gate's agents answer independently, before any debate.
 
     Args:
         state: the debate's state.
@@ -51,7 +57,7 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
-    """The origins of the evidence that answers quote; only verified quotes count, and no origin is repeated. Blocking.
+    """The origins of the evidence with verified quotes in the answers, each origin once. Blocking.
 
     Args:
         answers: turns with citations.
@@ -64,6 +70,8 @@ def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> l
 
 def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
     """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
+
+    A group has two or more readers.
 
     Args:
         answers: the readers' turns.
@@ -90,7 +98,7 @@ def gate_node() -> Node:
 
     Reads: claim, task, turns, evidence, calls, metrics. The step writes the gate's record as ``gate`` of the debate's
     ``metrics``: the ``answers``, the common answer (``agreed``), the ``origins`` of verified quotes for it, whether the
-    gate was ``passed``, and its cost (``spent``).
+    gate was ``passed``, and its cost (``spent``). The entry ``debate`` is null until a debate has followed.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -115,13 +123,13 @@ def gate_node() -> Node:
     return Node(step, prompts=(EQUIVALENCE,))
 
 
-def gate_alone(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason if the gate's answers did not pass, but decide because no debate follows."""
+def stop_reason_without_debate(state: DebateState, settings: Any) -> StopReason:
+    """The stop reason if the gate's answers decide by vote, because they did not pass and no debate follows."""
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 
 def inner_input(state: DebateState) -> dict[str, Any]:
-    """The input for an inner debate, made from the outer debate's state."""
+    """The input for an inner debate, made from the outer debate's state. It contains no evidence."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -132,13 +140,13 @@ def inner_input(state: DebateState) -> dict[str, Any]:
 
 
 def with_inner_settings(decision: Decision, own: Any) -> Decision:
-    """The decision with its prompt filled from the settings of the inner debate (``own``) instead of the gate's."""
+    """The same decision, but with the inner debate's settings (``own``) as the source of its placeholders' values."""
     fill = decision.values
     return replace(decision, values=lambda state, settings: fill(state, own)) if fill else decision
 
 
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
-    """Runs another system's debate on all evidence so far, and uses its verdict.
+    """Runs another system's debate on all evidence so far, and takes its verdict or its error.
 
     Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` has the debate's system and cost.
 

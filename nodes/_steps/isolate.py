@@ -1,4 +1,4 @@
-"""An answer from each origin of evidence alone, and a vote of the answers (after ReliabilityRAG, arXiv:2509.23519)."""
+"""Answers from one origin of evidence each, and a vote among them (after ReliabilityRAG, arXiv:2509.23519)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEWEST_ORIGINS = 2
 """An answer that another origin contradicts can win only if at least this many origins give it."""
 
 
-class OriginRead(TypedDict):
+class OriginGroup(TypedDict):
     """An origin of evidence: its name, the best rank of its pieces (from 1), and their ids."""
 
     origin: str
@@ -34,15 +34,15 @@ class OriginRead(TypedDict):
     evidence_ids: list[str]
 
 
-def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
-    """Groups evidence by its origin, best rank first. Blocking.
+def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginGroup]:
+    """Groups the active evidence by its origin, the origin with the best rank first. Blocking.
 
     Args:
-        evidence: the evidence, in order; the rank of a piece that no search found is its position, from 1.
+        evidence: the evidence, in order. If no search ranked a piece, its rank is its position among the active pieces.
     """
     pieces = active_evidence(evidence)
     named = origins(pieces)
-    found: dict[str, OriginRead] = {}
+    found: dict[str, OriginGroup] = {}
     for place, piece in enumerate(pieces, 1):
         name, rank = named[piece["id"]], best_rank(piece, place)
         origin = found.setdefault(name, {"origin": name, "rank": rank, "evidence_ids": []})
@@ -52,16 +52,16 @@ def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin, keeps the ``max_origins`` origins with the best ranks, and warns of the others.
+    """Groups the evidence by origin, keeps the ``max_origins`` origins with the best ranks, and warns about the others.
 
     Reads: evidence, metrics. The groups are written to ``origins`` of the debate's ``metrics``.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         found = await asyncio.to_thread(group_by_origin, state["evidence"])
-        read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
-        if left:
-            names = ", ".join(origin["origin"] for origin in left)
+        read, others = found[: run.settings.max_origins], found[run.settings.max_origins :]
+        if others:
+            names = ", ".join(origin["origin"] for origin in others)
             run.ledger.warn(
                 "origins_left_out",
                 f"`max_origins` is {run.settings.max_origins}, so these origins were not read: {names}.",
@@ -72,7 +72,10 @@ def group_origins_node() -> Node:
 
 
 def to_origins(state: DebateState) -> list[Send] | Send:
-    """Sends each origin to an agent of its own, in parallel; if there is no evidence, one agent answers without it."""
+    """Builds one `Send` for each origin, so that the agent answers from each origin's evidence alone, in parallel.
+
+    If there are no origins, the agent answers once, without them.
+    """
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         send_turn(
@@ -87,7 +90,10 @@ def to_origins(state: DebateState) -> list[Send] | Send:
 
 
 def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The prompt's lines that tell the agent of an origin not to go beyond the origin's evidence."""
+    """Values of the prompt's placeholders, which ask the agent not to go beyond the origin's evidence.
+
+    Without evidence, the prompt has no such request.
+    """
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
@@ -100,22 +106,22 @@ def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]
 
 
 def is_decisive(task: Task, vote: Vote) -> bool:
-    """Whether an origin's answer settles the claim."""
+    """Whether an origin gave an answer that settles the claim."""
     return vote["answer"] not in (None, ABSTENTION, unsettled_label(task))
 
 
-def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
-    """Answers of origins as votes; the weight is the reciprocal of the origin's best rank.
+def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGroup]) -> list[Vote]:
+    """The votes of origins with their weights: the reciprocal of the best rank of each origin.
 
-    An origin whose evidence leaves the claim open contradicts no other origin, and its vote does not count. If all
-    origins leave the claim open, their votes count.
+    If an origin's evidence leaves the claim open, it contradicts no other origin, and its vote gets no group and no
+    weight. But if all origins leave the claim open, their votes count. A vote without an origin has the weight 1.
 
     Args:
         task: the form of an answer.
-        votes: one for each origin; ``number`` is the origin's position in ``read``, from 1.
-        read: the origins that were read.
+        votes: one for each origin; ``number`` is the origin's position in ``groups``, from 1.
+        groups: the origins that were read.
     """
-    ranks = {number: origin["rank"] for number, origin in enumerate(read, 1)}
+    ranks = {number: origin["rank"] for number, origin in enumerate(groups, 1)}
     some_decisive = any(is_decisive(task, vote) for vote in votes)
     return [
         {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
@@ -128,10 +134,10 @@ def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]
 def decide_by_origins_node() -> Node:
     """Ends the debate with the answer of the largest consistent set of origins, by weight.
 
-    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict after a
-    tie, or if the leading answer has only one origin and another origin contradicts it. Without a verdict, the debate's
-    ``metrics`` have the reason as ``undecided``: ``tie`` or ``contradicted``. If no origin gives a usable answer, the
-    debate fails.
+    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict if
+    there is a tie, or if the leading answer has only one origin and another origin contradicts it. Without a verdict,
+    the debate's ``metrics`` have the reason as ``undecided``: ``tie`` or ``contradicted``. If no origin gives a usable
+    answer, the debate fails.
     """
     vote = vote_node(
         "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS

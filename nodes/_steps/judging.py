@@ -1,4 +1,4 @@
-"""Judging: a final answer from the whole debate."""
+"""Judging: a judge gives the final answer, based on the whole debate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
+from moot.nodes._runtime.budget import Decision, rounds_or_budget, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import common_outcome
@@ -24,7 +24,7 @@ from moot.nodes._texts.show import (
     show_evidence,
     show_given,
     show_history,
-    show_person,
+    show_remarks,
     show_scores,
     shown_ids,
 )
@@ -47,7 +47,7 @@ async def judge(
     known: bool = False,
     prompt: str = PROMPT,
 ) -> AnswerReply:
-    """The judge's answer (Tool-MAD III-D): one call.
+    """Asks a judge, in one call, for the final answer (Tool-MAD, section III-D).
 
     Args:
         claim: the claim of the debate.
@@ -83,9 +83,10 @@ async def judge(
 def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever gave an answer, the debate
-    fails. But if a ceiling kept one of them from answering, the judge answers from the claim and the evidence. The
-    debate also fails if the judge gives no answer.
+    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever gave a usable answer,
+    the debate fails. But if a ceiling prevented a debater's answer, the judge answers from the claim and the evidence.
+    The debate also fails if the judge gives no usable answer. Evidence beyond an origin's share (``max_origin_share``)
+    is not shown to the judge, with a warning.
 
     Args:
         prompt: the prompt's name.
@@ -93,13 +94,13 @@ def judge_node(prompt: str = PROMPT) -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         history = [t for t in state["turns"] if t["step"] == "respond"]
-        if all(t.get("answer") is None for t in history) and not any(map(was_cut, history)):
+        if all(t.get("answer") is None for t in history) and not any(map(stopped_by_ceiling, history)):
             raise ReplyError(
                 "No debater gave a usable answer in any round, so there is nothing to judge. "
                 "Try another model, or another value of `structured_output`.",
                 common_outcome(history),
             )
-        speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
+        speaker = await run.speaker_of({"name": "judge", "told": show_remarks(state["turns"])})
         evidence = await limit_to_share(active_evidence(state["evidence"]), run)
         reply = await judge(
             state["claim"],

@@ -39,7 +39,7 @@ async def moderate(
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        answers: the round's answers, in their order.
+        answers: the round's answers, in the debaters' order.
         model: the moderator's model.
         evidence: all evidence; the moderator is shown only the texts that were given with the claim.
         prompt: the prompt's name.
@@ -59,8 +59,8 @@ async def moderate(
 def moderate_node(prompt: str = PROMPT) -> Node:
     """Adds the moderator's turn, and the answer if the moderator prefers one.
 
-    Reads: claim, task, turns, rounds, evidence. If the call fails or has no usable reply, no answer is
-    preferred, and the debate goes on.
+    Reads: claim, task, turns, rounds, evidence. If the moderator's model cannot be reached or gives no
+    usable reply, or if a ceiling prevents the call, no answer is preferred, and the debate goes on.
 
     Args:
         prompt: the prompt's name.
@@ -79,7 +79,7 @@ def moderate_node(prompt: str = PROMPT) -> Node:
         preferred = reply.preferred
         given = [t["answer"] for t in answers if t.get("answer") is not None]
         if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
-            run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, which neither debater answered.")
+            run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, an answer that no debater gave.")
         update: dict[str, Any] = {
             "turns": [{**turn, "preferred": preferred, "reason": reply.reason, "outcome": "ok"}],
             **recorded_round(state["rounds"], reason="no_preference" if preferred is None else "preferred"),

@@ -1,6 +1,6 @@
 """A person in the loop: the moments at which a debate waits, shows its next step, and takes a person's reply.
 
-The setting ``ask_person`` names the moments; the debate skips the others. Each moment has its own node, which calls no
+The setting ``ask_person`` names the moments at which a debate waits. Each moment has its own node. These nodes call no
 model, because LangGraph runs a node again from its start when the debate is resumed.
 """
 
@@ -49,18 +49,26 @@ def check_resumable(settings: Any) -> None:
 def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
-    The interrupt's value is ``{"kind", "about", "proposed"}``. If the last reply was invalid, the debate waits again,
-    and the value also has ``problem``. To accept, the reply is true, null or ``{"accept": true}``. To change something,
-    its form depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
-    ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is recorded as a
-    turn of the agent ``person``.
+    The interrupt's value is ``{"kind", "about", "proposed"}``: the moment, the question to the person, and the
+    proposal. After an invalid reply the debate waits again, and the value also has ``problem``. The replies true, null
+    and ``{"accept": true}`` accept the proposal. Any other reply changes something, in the form of its moment:
+
+    - ``queries``: ``{"queries": {name: query}}``
+    - ``premises``: ``{"premises": [...]}``
+    - ``evidence``: ``{"strike": [ids], "add": [texts]}``
+    - ``remark``: ``{"remark": text}``
+    - ``verdict``: ``{"question": text}``
+
+    The review is recorded as a turn of the agent ``person``. Without a checkpointer, the debate fails. If the setting
+    does not name the moment, the node does nothing, with one exception. At the moment ``evidence``, pieces that a
+    person struck earlier are struck again if a search found them again.
 
     Reads: turns; if present debater and phase; for the moment ``evidence`` evidence; for the moment ``verdict`` task,
     answer, raw_verdict, votes and rounds.
 
     Args:
         moment: the moment of the review.
-        phase: the phase of a trial, if its state does not have it.
+        phase: the trial's phase, if the state does not have it.
     """
     propose, apply = MOMENTS[moment]
 
@@ -85,7 +93,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
 
 
 async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
-    """A person's valid reply; after an invalid one the debate waits again."""
+    """Waits for a person's reply until it is valid, and returns it."""
     value: dict[str, Any] = {"kind": moment, "about": about, "proposed": dict(proposed)}
     problem: dict[str, str] = {}
     while True:
@@ -97,9 +105,9 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """A person's turn in the last round, without the reply.
+    """A person's turn in the last round of the phase, without the reply.
 
-    ``number`` is the position of the reviewed debater. Without a debater, it counts this moment's reviews in the round.
+    ``number`` is the position of the reviewed debater. Without a debater, it counts the moment's reviews in the round.
     """
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
@@ -111,7 +119,7 @@ def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
 
 
 def question_to_person(state: State, moment: Moment, turn: Turn) -> str:
-    """The question to a person, with the round, a trial's debate and the debater, if there are any."""
+    """The question to a person, followed by the round, the phase of a trial and the debater, if there are any."""
     who = state.get("debater", {}).get("name")  # type: ignore[attr-defined]
     phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
     parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)
@@ -154,7 +162,7 @@ def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any
 def strike_again_update(state: State) -> dict[str, Any]:
     """A state update that marks pieces as struck if a person struck them earlier and a search found them again.
 
-    It is empty if there are none.
+    The update is empty if there are no such pieces.
     """
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
@@ -248,15 +256,18 @@ MOMENTS: dict[Moment, tuple[Propose, Apply]] = {
 def remark_first(
     edge: Callable[..., Any], to: str = "human_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """Wraps a router: before another round, the debate goes to the node ``to`` if a person may make a remark.
+    """Wraps a router, so that a person may make a remark before another round.
+
+    If the setting ``ask_person`` names the moment ``remark``, the new router returns ``to`` before another round. In
+    all other cases it returns the same as ``edge``.
 
     Args:
-        edge: a router: takes the state and the settings; returns `Send`s for the next speakers, or a node's name.
-        to: the node, a `human_review_node` of the moment ``remark``.
+        edge: a router, which returns `Send`s for the next speakers, or a node's name.
+        to: the name of a `human_review_node` of the moment ``remark``.
         rounds: the nodes that begin a round, if the router may return a node's name instead of `Send`s.
 
     Raises:
-        ValueError: the router takes other arguments.
+        ValueError: ``edge`` is not a plain function of the state, or of the state and the settings.
     """
     ask = plain_router(edge)
 
@@ -269,8 +280,10 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether a route starts a new round: its `Send`s are for a round without turns, or it names one of the nodes
-    ``rounds``."""
+    """Whether a route starts a new round.
+
+    It does if it has a `Send` for a round later than all turns, or if it names one of the nodes in ``rounds``.
+    """
     last = max((turn["round"] for turn in turns), default=0)
     return any(
         to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
@@ -279,11 +292,11 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A router after a verdict's review: returns the node that decides if the person asked a question, else ``end``.
+    """A router after a person's review of the verdict: a question leads to ``to``, an accepted verdict to ``end``.
 
     Args:
-        to: the node that decides.
-        end: the node after an accepted verdict.
+        to: the node that decides again.
+        end: the node after an accepted verdict; also the node after an error.
     """
 
     def after_review(state: DebateState) -> str:

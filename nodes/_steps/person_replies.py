@@ -1,4 +1,4 @@
-"""Schemas of a person's replies at each moment, which validate the JSON that a client sends."""
+"""Schemas of a person's replies, one for each moment. They validate the JSON that a client sends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from moot.retrievers._evidence import clean
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 
-def _not_empty(text: str) -> str:
+def _visible_text(text: str) -> str:
     if not (visible := clean(text)):
         raise ValueError("it has no visible text")
     return visible
 
 
-Line = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_not_empty)]
-LongText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_not_empty)]
+Line = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_visible_text)]
+LongText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_visible_text)]
 
 
 class PersonReply(BaseModel):
@@ -40,7 +40,7 @@ class PersonReply(BaseModel):
 
 
 class PersonQueries(PersonReply):
-    """Queries that replace proposed ones, by the name of the debater or the side."""
+    """Queries that replace proposed queries, by the name of the debater or the side."""
 
     queries: dict[str, Line] = {}
 
@@ -58,7 +58,11 @@ class PersonEvidence(PersonReply):
     add: list[GivenText] = Field(default=[], max_length=MOST_GIVEN)
 
     def pieces(self, round: int) -> list[Evidence]:
-        """The added texts as evidence that a person gave in this round. Blocking."""
+        """The added texts as evidence that a person gave in this round. Blocking.
+
+        Raises:
+            UserError: as `check_given`.
+        """
         given = check_given(list(self.add))
         return [
             {**piece, "retrievals": [{**piece["retrievals"][0], "round": round, "agent": PERSON}]} for piece in given
@@ -92,7 +96,7 @@ def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) 
 
     Args:
         moment: the moment of the review.
-        given: the value that the debate was resumed with; true and null accept.
+        given: the value that the debate was resumed with; true and null accept the proposal.
         proposed: the proposal.
 
     Raises:

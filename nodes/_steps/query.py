@@ -37,7 +37,7 @@ async def formulate_query(
     previous_query: str | None = None,
     prompt: str = PROMPT,
 ) -> str:
-    """One search query for a claim.
+    """Asks a model for one search query for a claim.
 
     Args:
         claim: the claim of the debate.
@@ -45,8 +45,8 @@ async def formulate_query(
         task: the form of an answer; by default FEVER's labels.
         tool: the source, in a few words.
         opponents: the other debaters' last answers.
-        why: the reason for another round, from `show_why`.
-        previous_query: the last query of the same debater.
+        why: the reason for another round, from `show_why`; empty in the first round.
+        previous_query: the last query of the same debater; None if there is none.
         prompt: the prompt's name.
 
     Raises:
@@ -70,7 +70,7 @@ def query_node(prompt: str = PROMPT) -> Node:
     """Writes the debater's query into its turn.
 
     Reads: claim, task, debater, opponents, previous_query, turns, and if present why. If the model returns no usable
-    query, the claim itself is searched, with a warning.
+    query, or if a ceiling prevents the call, the query is the claim itself, with a warning.
 
     Args:
         prompt: the prompt's name.
@@ -80,7 +80,7 @@ def query_node(prompt: str = PROMPT) -> Node:
         debater, turn = state["debater"], state["turns"][0]
         speaker = await run.speaker_of(debater)
 
-        def about(source: str) -> str:
+        def description(source: str) -> str:
             return about_source(source, run.settings.keyless_web)
 
         try:
@@ -88,7 +88,7 @@ def query_node(prompt: str = PROMPT) -> Node:
                 state["claim"],
                 speaker,
                 task=state["task"],
-                tool=" and ".join(dict.fromkeys(map(about, sources_of(debater)))),
+                tool=" and ".join(dict.fromkeys(map(description, sources_of(debater)))),
                 opponents=state["opponents"],
                 why=state.get("why", ""),
                 previous_query=state["previous_query"],

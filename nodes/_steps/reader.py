@@ -1,4 +1,4 @@
-"""A summary of a finished debate for readers: sentences based on checked quotes, and a stance for each quote."""
+"""A summary of a finished debate for readers: sentences based on checked quotes, and the stances of quotes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from moot.retrievers._evidence import clean
 from typing_extensions import TypedDict
 
 SUMMARY = "reader/summary"
-"""The name of the prompt."""
+"""The name of the prompt for the summary."""
 MOST_QUOTES = 40
 """Maximum number of quotes in the prompt; the verdict's quotes come first."""
 MOST_ITEMS = 6
-"""Maximum number of sentences, and of phrases of each list, that are used from a reply."""
+"""Maximum number of entries used of each of a reply's lists, except for the stances."""
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+"""A number in digits."""
 GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
-"""Separators of thousands."""
+"""A separator of thousands."""
 
 
 class Sentence(Reply):
@@ -64,7 +65,7 @@ class ReaderInput(TypedDict):
 
 
 class ReaderState(ReaderInput):
-    """The state of the steps: ``reply`` is the model's reply, ``quotes`` the quotes that it was shown, in order."""
+    """The state of the steps: ``reply`` is the model's reply, ``quotes`` the quotes in its prompt, in order."""
 
     quotes: NotRequired[list[CheckedQuote]]
     reply: NotRequired[dict[str, Any] | None]
@@ -98,7 +99,7 @@ def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
 async def summarise_debate(
     document: Mapping[str, Any], quotes: Sequence[CheckedQuote], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> ReaderReply:
-    """A summary of a finished debate for readers, by a model: one call.
+    """Asks a model, in one call, to summarise a finished debate for readers.
 
     Args:
         document: a debate with a verdict.
@@ -163,7 +164,8 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
     """A reply's summary without unsupported sentences, and without stances of quotes that were not shown.
 
     A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its figures
-    is in the quoted evidence, in the claim or in the claim's date. If a quote has several stances, the first counts.
+    is in the quoted evidence, in the claim or in the claim's date. At most `MOST_ITEMS` entries of each list are used,
+    but all stances. ``dropped`` counts all sentences left out. If a quote has several stances, the first counts.
 
     Args:
         document: the debate.
@@ -195,14 +197,14 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
 
 
 def figures(*texts: str) -> set[str]:
-    """The figures in texts, normalised for comparison: ``1,200`` and ``1 200`` are ``1200``."""
+    """The numbers in digits in these texts, normalised for comparison: ``1,200`` and ``1 200`` are ``1200``."""
     return {found for text in texts for found in FIGURE.findall(GROUPED.sub("", text))}
 
 
 def read_debate_node() -> Node:
     """Requests a summary of the debate from the role ``reporter``, if there is a verdict and a checked quote.
 
-    Reads: document.
+    Reads: document. A debate that is not done gets no summary. Without a summary, ``reply`` is null.
     """
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
@@ -218,7 +220,10 @@ def read_debate_node() -> Node:
 
 
 def keep_supported_node() -> Node:
-    """Drops unsupported sentences (see `supported_summary`), and counts them. Reads: document, quotes, reply."""
+    """Writes the reply's summary without its unsupported sentences, and their number (see `supported_summary`).
+
+    Reads: document, quotes, reply. If the reply is null, the summary is empty.
+    """
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}

@@ -15,7 +15,7 @@ from moot.nodes._runtime.budget import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.answers import ABSTENTION
-from moot.nodes._texts.quotes import check_citations, faults_of, missing_quote_fault
+from moot.nodes._texts.quotes import check_citations, citation_warnings, missing_quote_fault
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
     NOT_LOOKED_FOR,
@@ -24,7 +24,7 @@ from moot.nodes._texts.show import (
     show_evidence,
     show_given,
     show_opponents,
-    show_own,
+    show_own_answer,
     show_persona,
     shown_ids,
 )
@@ -55,7 +55,7 @@ async def respond(
     more: Mapping[str, str] | None = None,
     prompt: str = PROMPT,
 ) -> AnswerReply:
-    """An answer to a claim, with reasons and citations.
+    """Asks a model for an answer to a claim, with reasons and citations.
 
     Args:
         claim: the claim of the debate.
@@ -65,14 +65,13 @@ async def respond(
         model: the debater's model.
         opponents: the other debaters' last answers.
         own: the debater's own last answer.
-        cited: the evidence that these answers cite; the prompt does not show it, but the reply may quote it.
-        verified_quotes: whether an answer without a quote from the evidence is refused. Without evidence every answer
-            is accepted.
+        cited: the evidence that ``opponents`` and ``own`` cite. The prompt does not show it, but a reply may quote it.
+        verified_quotes: whether an answer without a verified quote is refused. Without evidence, no quote is needed.
         known: whether the debater answers from its own knowledge, because nothing was searched for or given.
         direct: whether the answer is written before its reasons.
         persona: the debater's persona.
         confidence: whether the reply has a confidence, from 0 to 1.
-        nothing: the text in the prompt if there is no evidence.
+        nothing: the text in the prompt if there is no evidence; not used if ``known``.
         more: values of further placeholders of the prompt.
         prompt: the prompt's name.
 
@@ -90,7 +89,7 @@ async def respond(
         "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),
         "given": show_given(evidence),
         "opponents": show_opponents(opponents),
-        "own": show_own(own),
+        "own": show_own_answer(own),
         "persona": show_persona(persona),
         "confidence": CONFIDENCE_LINE if confidence else "",
         **(more or {}),
@@ -107,7 +106,7 @@ CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right,
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
-    """A function that returns the fault of an answer without a quote from the evidence, else an empty text.
+    """A check of replies: returns the fault of a reply without a verified quote, else an empty text.
 
     Evidence that the prompt left out cannot be quoted. If the prompt shows no evidence, no quote is needed.
     """
@@ -131,15 +130,15 @@ def respond_node(
     """Writes the debater's answer into its turn.
 
     Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. After an
-    unusable reply the answer is null, and ``outcome`` says why.
+    unusable reply, or if a ceiling prevented the call, the answer is null, and ``outcome`` says why.
 
     Args:
         prompt: the prompt's name.
         then: the prompt of agents that see an answer, their own or others'; by default ``prompt``.
         direct: whether the answer is written before its reasons.
         confidence: whether the reply has a confidence, from 0 to 1.
-        may_leave: whether the debate continues without a debater whose model cannot be reached (``outcome`` is then
-            ``failed``, and a warning says why).
+        may_leave: whether the debate continues without a debater whose model cannot be reached. If so, ``outcome`` is
+            ``failed``, and a warning says why. Otherwise the debate fails.
         more: takes the state and the settings; returns values of further placeholders of the prompts.
     """
 
@@ -183,13 +182,13 @@ def respond_node(
 
 
 def has_searched(state: DebaterState) -> bool:
-    """Whether there was a search for evidence, by the speaker or for all."""
+    """Whether there was a search for evidence, by the speaker or for all speakers."""
     turn = state["turns"][0]
     return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
 
 
 def no_evidence_reason(state: DebaterState) -> str:
-    """The text that a prompt has in place of missing evidence."""
+    """The text that a prompt shows if there is no evidence."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):
         return "(none of what was found was selected)"
@@ -199,14 +198,17 @@ def no_evidence_reason(state: DebaterState) -> str:
 
 
 def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
-    """The turn without the evidence that its prompt left out."""
+    """The turn without the ids of the evidence that its prompt left out."""
     return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with an answer. Warns of each citation of evidence that was not shown or does not contain the quote."""
+    """The turn with the reply's answer, reasons and checked citations.
+
+    It adds a warning for each citation whose evidence was not shown, or does not contain the quote.
+    """
     citations = check_citations(reply.citations, evidence, shown)
-    for kind, fault in faults_of(citations):
+    for kind, fault in citation_warnings(citations):
         ledger.warn(kind, fault)
     answered: Turn = {
         **turn,

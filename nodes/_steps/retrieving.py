@@ -36,25 +36,27 @@ from moot.retrievers._summariser import open_summariser
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """The names of the prompts."""
 MOST_SUMMARISED_TOKENS = 16_000
-"""A model summarises the whole of a text with at most this many tokens; of a longer text, only the part to be shown."""
-MOST_CHARACTERS_MERGED_HERE = 10_000
+"""A model summarises the whole of a text with at most this many tokens; of a longer text, only the shown parts."""
+MOST_MERGED_WITHOUT_THREAD = 10_000
 """Maximum number of characters of results that are merged without a thread, because starting one would take longer."""
 
 
 async def retrieve(
     query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
 ) -> list[Evidence]:
-    """The best ``k`` pieces of evidence for a query from each source, marked with the agent and the round.
+    """Searches sources for a query, and returns at most ``k`` pieces of evidence from each.
+
+    The pieces are marked with the agent and the round. If only some sources fail, the others' pieces are returned.
 
     Args:
         query: the search query.
-        retriever: the source, or several, which are searched in parallel.
+        retriever: the source, or several sources, which are searched in parallel.
         k: maximum number of pieces from each source.
         agent: the searching agent.
         round: the current round.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or a source failed and no other source found anything.
+        UserError, WorldError: a source is misconfigured, or a source failed and no source found anything.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
     finding = await search_all([(traced_retriever(source), query) for source in sources], Rules(k))
@@ -64,13 +66,13 @@ async def retrieve(
 
 
 def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
-    """Pieces marked with the agent, the round and the phase of the search; the phase ``primary`` is not marked."""
+    """The pieces, marked with the agent, the round and the phase of the search; ``primary`` is not marked."""
     marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
     return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
 
 
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
-    """A query as keywords for a scholarly source (Tool-MAD, first version, C.2): one call.
+    """Asks a model, in one call, for a query's keywords, for scholarly sources (Tool-MAD, first version, section C.2).
 
     Args:
         claim: the claim of the debate.
@@ -88,7 +90,9 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """A piece of evidence with a summary as its text (Tool-MAD, first version, C.2) and a new id: one call.
+    """Asks a model, in one call, for a summary of a piece of evidence (Tool-MAD, first version, section C.2).
+
+    Returns the piece with the summary as its text and with a new id.
 
     Args:
         claim: the claim of the debate.
@@ -97,7 +101,7 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
         model: the model that summarises.
 
     Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+        UserError, WorldError, ReplyError: the call failed, no reply could be used, or the summary has no visible text.
     """
     speaker = as_speaker(model, "source_summariser")
     values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
@@ -111,15 +115,17 @@ def retrieve_node(*, required: bool = False) -> Node:
     Reads: claim, task, debater, turns, and if present found and evidence.
 
     All of the speaker's sources are searched in parallel. The next unused fallback replaces each failed source, with a
-    warning. The turn's ``retrieval`` says whether evidence was found (``ok``, ``empty`` or ``failed``).
+    warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
+    (even if its fallback did not fail), else ``empty``.
 
-    No origin may have more than its share (``max_origin_share``) of the evidence: ``found``, ``evidence`` and the new
-    pieces. Excess pieces are marked as left out, with a warning. Of a text that is too long, only the beginning and the
-    sentences nearest to the query are shown, with a warning.
+    An origin may have at most its share (``max_origin_share``) of all evidence, which is ``found``, ``evidence`` and
+    the new pieces; for exceptions see `within_share`. Excess pieces are marked as left out, with a warning. Of a text
+    that is too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
+    ``published_before`` is set, there is also a warning about pieces without a date.
 
     A scholarly source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries``
-    says. A model reads the whole abstract if it has at most `MOST_SUMMARISED_TOKENS` tokens. Without keywords from the
-    model, the query itself is searched; without a summary, the abstract is used; both with a warning.
+    says. A model reads the whole abstract if it has at most `MOST_SUMMARISED_TOKENS` tokens. If the model gives no
+    keywords, the query itself is searched. If there is no summary, the abstract is used. Both add a warning.
 
     Args:
         required: whether the debate fails if a source failed and nothing was found.
@@ -129,17 +135,17 @@ def retrieve_node(*, required: bool = False) -> Node:
         debater, turn = state["debater"], state["turns"][0]
         query = turn.get("query") or state["claim"]
         retrieved = datetime.now(UTC)
-        answers, readings = await ask_with_fallbacks(state, query, run)
-        lists = [answer for answer in answers if not isinstance(answer, MootError)]
+        results, readings = await ask_with_fallbacks(state, query, run)
+        lists = [result for result in results if not isinstance(result, MootError)]
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
         pool = active_evidence(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
         pool_lists = partial(pool_results, lists, rules, retrieved, run.settings.max_origin_share, pool)
-        pieces, excess = pool_lists() if size <= MOST_CHARACTERS_MERGED_HERE else await asyncio.to_thread(pool_lists)
+        pieces, excess = pool_lists() if size <= MOST_MERGED_WITHOUT_THREAD else await asyncio.to_thread(pool_lists)
         if excess:
             run.ledger.warn("origin_share", share_warning(excess, pool, run.settings))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and outcome == "failed":
-            if any(isinstance(answer, BudgetExhausted) for answer in answers):
+            if any(isinstance(result, BudgetExhausted) for result in results):
                 raise WorldError("A ceiling was reached before a source answered. Raise it.", kind=BUDGET_EXHAUSTED)
             failed = dict.fromkeys(f"`{reading['retriever']}`" for reading in readings if reading.get("failed"))
             raise WorldError(
@@ -196,12 +202,12 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
     if "shown" not in piece:
         return piece
 
-    async def compared() -> list[list[int]]:
+    async def nearest_parts() -> list[list[int]]:
         encoder = await run.encoder()  # a debate that compares no other texts has not loaded it yet
         return await excerpt(piece["text"], query, run.settings.max_evidence_tokens, encoder)
 
     try:
-        parts = await in_time(compared(), "text encoder")
+        parts = await in_time(nearest_parts(), "text encoder")
     except MootError as error:
         run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
         return piece
@@ -209,10 +215,10 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
 
 
 async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
-    """Leaves out pieces so that no origin has more than its share of a pool, with a warning.
+    """Leaves out pieces so that no origin has more than its share of a pool (`within_share`), with a warning.
 
-    Texts given with the claim always stay. After parallel searches this is necessary, because each search limited only
-    its own pieces.
+    Texts given with the claim always stay. This function is necessary after parallel searches, because each of them
+    limited only its own pieces.
 
     Args:
         pieces: the candidates, in order.
@@ -224,11 +230,11 @@ async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Seq
         return list(pieces)
     given = given_evidence(pieces)
     ids = {piece["id"] for piece in given}
-    others, beside = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
-    kept = await asyncio.to_thread(within_share, others, share, beside)
+    others, staying = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
+    kept = await asyncio.to_thread(within_share, others, share, staying)
     ids |= {piece["id"] for piece in kept}
     if excess := [piece for piece in pieces if piece["id"] not in ids]:
-        run.ledger.warn("origin_share", share_warning(excess, [*beside, *kept], run.settings))
+        run.ledger.warn("origin_share", share_warning(excess, [*staying, *kept], run.settings))
     return [piece for piece in pieces if piece["id"] in ids]
 
 
@@ -239,14 +245,20 @@ def _shortened_warning(piece: Evidence, most: int) -> str:
     )
 
 
-Answer = list[Evidence] | MootError
+SourceResult = list[Evidence] | MootError
+"""The pieces that a source found, or its error."""
 NO_DEMO = (
     " With your own model, no demo corpus replaces a failed source unless `fallback` names one, e.g. bm25:demo-news."
 )
+"""The end of the warning about a failed source if none of its fallbacks may be used."""
 
 
-async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) -> tuple[list[Answer], list[Reading]]:
-    """Searches each source of a speaker, and a fallback for each failed source; returns results and a log of readings.
+async def ask_with_fallbacks(
+    state: DebaterState, query: str, run: NodeContext
+) -> tuple[list[SourceResult], list[Reading]]:
+    """Searches a speaker's sources, and replaces each failed source by a fallback as long as fallbacks are left.
+
+    Returns the result for each source, which may be that of its fallback, and the log of all sources searched.
 
     Raises:
         UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
@@ -255,33 +267,33 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
     rules = rules_of(run.settings, debater)
     names, fallback = sources_of(debater), debater.get("fallback", ())
     asked, spare = list(names), list(run.settings.usable_fallbacks(fallback))
-    answers: list[Answer] = []
+    results: list[SourceResult] = []
     readings: list[Reading] = []
     places = list(range(len(names)))
     while names:
         queries = [(await run.retriever(name), await query_forms.for_source(name)) for name in names]
         searches = {source.name: (traced_retriever(source, run.ledger), words) for source, words in queries}
-        results = dict(zip(searches, await ask_all_in_time(list(searches.values()), rules), strict=True))
-        answers = answers or [[] for _ in names]
+        by_source = dict(zip(searches, await ask_all_in_time(list(searches.values()), rules), strict=True))
+        results = results or [[] for _ in names]
         for place, name, (source, _) in zip(places, names, queries, strict=True):
-            answers[place] = answer = results[source.name]
+            results[place] = result = by_source[source.name]
             reading = reading_of(debater["name"], name, source)
-            if isinstance(answer, MootError):
-                left_out = NO_DEMO if fallback and not spare and asked[place] == name else ""
-                run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}{left_out}")
+            if isinstance(result, MootError):
+                note = NO_DEMO if fallback and not spare and asked[place] == name else ""
+                run.ledger.warn("retrieval_failed", f"{source.name}: {result.detail}{note}")
                 reading["failed"] = True
             else:
-                results[source.name] = []  # two names may stand for one source, whose results count once
+                by_source[source.name] = []  # two names may stand for one source, whose results count once
                 for warning in fallback_warnings(asked[place], name, source.name, run.settings):
                     run.ledger.warn("stand_in", warning, "sources")
             readings.append(reading)
-        failed = [i for i in places if isinstance(answers[i], MootError)]
+        failed = [i for i in places if isinstance(results[i], MootError)]
         places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
-    return answers, readings
+    return results, readings
 
 
-async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[Answer]:
-    """The same as `ask_all`; if `max_seconds` is used up first, all sources count as failed for this reason."""
+async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[SourceResult]:
+    """The same as `ask_all`, but if `max_seconds` ends first, this error is the result of every source."""
     try:
         return await in_time(ask_all(queries, rules), "search")
     except BudgetExhausted as error:
@@ -289,7 +301,7 @@ async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules
 
 
 def fallback_warnings(requested: str, tried: str, used: str, settings: Settings) -> list[str]:
-    """Warnings about a source that was read instead of another one.
+    """Warnings about a source that was read instead of another source, or about a demo corpus that nobody named.
 
     Args:
         requested: the source that was requested.
@@ -312,7 +324,7 @@ def fallback_warnings(requested: str, tried: str, used: str, settings: Settings)
 
 
 def sources_of(debater: Mapping[str, Any]) -> list[str]:
-    """The names of a debater's sources."""
+    """The names of a debater's sources; empty for a debater without sources."""
     given = debater["retriever"]
     return [given] if isinstance(given, str) else list(given or ())
 
@@ -325,7 +337,7 @@ def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
 
 
 def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
-    """The log entry of a source that a debater read."""
+    """The log entry of a source that was searched for a debater."""
     return {
         "agent": agent,
         "requested": name,
@@ -337,7 +349,10 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
 
 @dataclass
 class QueryForms:
-    """A query in the form that each source needs. The model is asked for keywords once, when a source needs them."""
+    """A query in the form that each source needs.
+
+    The model is asked for keywords at most once: before the first search of a scholarly source.
+    """
 
     state: DebaterState
     query: str
@@ -345,7 +360,7 @@ class QueryForms:
     keywords: str | None = None
 
     async def for_source(self, name: str) -> str:
-        """The query; for a scholarly source, its keywords."""
+        """The query; for a scholarly source, the keywords of the query."""
         if resolve(name)[0] not in SCHOLARLY:
             return self.query
         if self.keywords is None:
@@ -354,7 +369,13 @@ class QueryForms:
 
 
 async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
-    """The keywords of a query; if there is no usable reply, the query itself, with a warning."""
+    """The keywords of a query, separated by spaces.
+
+    If the model gives no usable reply, or a ceiling prevents the call, this is the query itself, with a warning.
+
+    Raises:
+        UserError, WorldError: the call failed.
+    """
     speaker = await run.speaker_of(state["debater"])
     try:
         return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
@@ -364,7 +385,13 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """Summarises a scholarly source's piece as `source_summaries` says; if this fails, warns and keeps the piece."""
+    """Summarises a scholarly source's piece as `source_summaries` says; other pieces are returned unchanged.
+
+    If no summary could be made (a `WorldError`), the piece is also returned unchanged, with a warning.
+
+    Raises:
+        UserError: the model or the summariser is misconfigured.
+    """
     summariser = run.settings.source_summaries
     if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece
@@ -382,7 +409,11 @@ async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeCont
 
 
 def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
-    """The piece with a summary instead of its text, cut to ``max_evidence_tokens``."""
+    """The piece with a summary instead of its text, cut to ``max_evidence_tokens``.
+
+    Raises:
+        WorldError: the summary contains no visible text.
+    """
     return with_text(piece, beginning(clean(text), settings.max_evidence_tokens))
 
 

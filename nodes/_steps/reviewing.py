@@ -1,4 +1,4 @@
-"""An agent's review or score of another agent's answer: one call each."""
+"""Reviews and scores of an agent's answer by another agent. Each takes one call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def review(
         task: the form of an answer.
         answer: the other agent's turn, with ``answer`` and ``rationale``.
         model: the reviewer's model.
-        evidence: all evidence; the reviewer is shown only the texts that were given with the claim.
+        evidence: all evidence; the prompt shows only the texts that were given with the claim.
         persona: the reviewer's persona.
 
     Returns:
@@ -50,8 +50,8 @@ async def review(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "agent")
-    shown = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
-    return await speaker.ask(REVIEW, shown, ReviewReply)
+    values = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    return await speaker.ask(REVIEW, values, ReviewReply)
 
 
 async def score_answer(
@@ -73,12 +73,15 @@ async def score_answer(
         evidence: as for `review`.
         persona: the scorer's persona.
 
+    Returns:
+        The reply, with ``score``.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "agent")
-    shown = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
-    return await speaker.ask(SCORE, shown, ScoreReply)
+    values = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    return await speaker.ask(SCORE, values, ScoreReply)
 
 
 def _prompt_values(
@@ -89,23 +92,23 @@ def _prompt_values(
 
 
 def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
-    """Writes an agent's review of the only answer in ``opponents`` into its turn.
+    """Reviews or scores the only answer in ``opponents``, and writes the result into the reviewer's turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns. The fields are null if the call fails or has no usable
-    reply.
+    Reads: claim, task, debater, opponents, evidence, turns. The fields are null if an external cause makes the call
+    fail, or if no reply is usable. A `UserError` ends the debate.
 
     Args:
-        ask: `review` or `score_answer`.
-        fields: the fields of its reply.
-        prompt: the name of its prompt.
+        ask: the function that makes the call: `review` or `score_answer`.
+        fields: the fields of the reply that are written into the turn.
+        prompt: the name of the prompt that ``ask`` uses.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker_of(state["debater"])
-        about = (state["claim"], state["task"], state["opponents"][0])
-        shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
+        claim, task, answer = state["claim"], state["task"], state["opponents"][0]
+        persona = state["debater"].get("persona")
         try:
-            reply = await ask(*about, speaker, **shown)
+            reply = await ask(claim, task, answer, speaker, evidence=state["evidence"], persona=persona)
         except WorldError as error:
             return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": record_failed_call(error, run.ledger)}]}
         return {"turns": [{**turn, **{field: getattr(reply, field) for field in fields}, "outcome": "ok"}]}
@@ -114,11 +117,11 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:
-    """The reviews of an agent's answer in the last round.
+    """The reviews of an agent's answer in the last round, including reviews that failed.
 
     Args:
         state: the debate's state.
-        name: the agent's name.
+        name: the name of the agent whose answer was reviewed.
     """
     return [
         turn
@@ -128,15 +131,15 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Sends every active agent to review the last answer of each other agent.
+    """Builds one `Send` for each review: every active agent reviews every other active agent's last answer.
 
-    Agents without a valid answer are not reviewed.
+    An agent without a valid answer in the last round reviews others, but is not reviewed.
 
     Args:
-        to: the node that reviews.
+        to: the name of the node that reviews.
         state: the debate's state.
         settings: the debate's settings.
-        step: the step of the turns.
+        step: the step of the reviewers' turns.
     """
     last = last_round(state, settings)
     sends = []

@@ -1,4 +1,7 @@
-"""After the verdict: repeats the deciding step with less evidence, to find the evidence that the verdict depends on."""
+"""Checks of a verdict's robustness, which show the evidence that the verdict depends on.
+
+Each check repeats the deciding step after the verdict, with less or reordered evidence.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from moot.nodes._steps.judging import judge
 from moot.nodes._steps.responding import SINGLE_PROMPT, respond
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.robustness import Check, checks_of, robustness_result
-from moot.nodes._texts.show import show_person
+from moot.nodes._texts.show import show_remarks
 from moot.nodes._texts.verdict import verdict_citations
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
 
 UNUSED_STATUSES = ("seed", "disputed", "discarded")
-"""Statuses of evidence that the debates of a trial did not use."""
+"""The debates of a trial did not use evidence with one of these statuses."""
 
 
 def robustness_node() -> Node:
@@ -33,27 +36,29 @@ def robustness_node() -> Node:
 
     Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds.
 
-    If a judge decided, the checks call the judge again, else the answer step of ``rag``. If neither of these decided,
-    the first check calls the answer step with all evidence, for comparison. At most ``robustness_calls`` checks run, in
-    parallel. If a call fails, or a ceiling leaves too little for it, its check has no answer; the verdict and its
-    stop reason stay. But the debate fails if the error affects all calls, such as a wrong key.
+    If a single judge decided, each check calls the judge again. Otherwise each check calls the answer step of ``rag``.
+    If that step did not decide either, the first check calls it with all evidence, for comparison. At most
+    ``robustness_calls`` checks run, in parallel. Without evidence, no check runs.
+
+    If a call fails, or a ceiling leaves too little for it, its check has no answer. The verdict and its stop reason
+    stay. But the debate fails if the error affects all calls, such as a wrong key.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not a panel's judges
-        decided = judged[-1] if judged else None
-        evidence = decider_evidence(state, decided)
+        judge_turn = judged[-1] if judged else None
+        evidence = decider_evidence(state, judge_turn)
         names = origins(evidence)
         checks = checks_of(evidence, names, quotes_by_origin(state, names), cited_origins(state, names))
-        if checks and decided is None and state["graph"] != "rag":
+        if checks and judge_turn is None and state["graph"] != "rag":
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
-        kind: Literal["judge", "answer"] = "judge" if decided else "answer"
+        kind: Literal["judge", "answer"] = "judge" if judge_turn else "answer"
         before = Counter(run.ceilings.skipped), Counter(run.ceilings.not_awaited)
-        asked = await all_at_once(repeat_decision(state, kind, one, evidence, names, run) for one in selected)
-        # Calls refused here do not count as refused calls of the debate.
+        made = await all_at_once(repeat_decision(state, kind, check, evidence, names, run) for check in selected)
+        # Calls that a ceiling prevented in the checks do not count as skipped calls of the debate.
         run.ceilings.skipped, run.ceilings.not_awaited = before
-        return {"robustness": robustness_result(kind, asked, max(0, len(checks) - most))}
+        return {"robustness": robustness_result(kind, made, max(0, len(checks) - most))}
 
     def idle(state: DebateState, settings: Any) -> bool:
         return not (settings.robustness and state["raw_verdict"] is not None)
@@ -62,7 +67,7 @@ def robustness_node() -> Node:
 
 
 def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
-    """The evidence that the judge was shown; without a judge, all evidence that the debate used."""
+    """The active evidence that the judge was shown; without a judge's turn, all active evidence that was used."""
     ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
@@ -72,7 +77,10 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """The verified quotes from each origin of evidence, by the origin's name."""
+    """The verified quotes from each origin, by the origin's name.
+
+    ``names`` has the origin of each piece by the piece's id; quotes from other pieces are left out.
+    """
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:
@@ -85,13 +93,13 @@ def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, lis
 
 
 def cited_origins(state: DebateState, names: dict[str, str]) -> list[str]:
-    """The origins that the verdict cites."""
+    """The origins of the verdict's verified quotes, each once; ``names`` is the same as for `quotes_by_origin`."""
     ids = [one["evidence_id"] for one in verdict_citations(state) if one["verified"]]
     return list(dict.fromkeys(names[id] for id in ids if id in names))
 
 
 def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
-    """Whether a turn has verified citations, and all of them are of origins in ``without``."""
+    """Whether a turn has verified citations, and every one of them cites an origin in ``without``."""
     cited = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
     return bool(cited) and cited <= without
 
@@ -99,13 +107,16 @@ def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
-    """Repeats the deciding step for a check; returns the check with the answer, or with the reason for a missing one.
+    """Repeats the deciding step for a check.
+
+    Returns:
+        The check with the new answer; if the call failed, without an answer and with the error's kind as ``outcome``.
 
     Raises:
         UserError: the error affects all further calls, such as a wrong key.
     """
-    known = {piece["id"]: piece for piece in evidence}
-    left, without = [known[id] for id in check["evidence_ids"]], set(check["without"])
+    by_id = {piece["id"]: piece for piece in evidence}
+    left, without = [by_id[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]
     turns = [turn for turn in history if not cites_only(turn, without, names)] if without else history
     made: Check = {**check, "turns_left_out": len(history) - len(turns) if kind == "judge" else 0}
@@ -113,7 +124,7 @@ async def repeat_decision(
     claim, task = state["claim"], state["task"]
     try:
         if kind == "judge":
-            speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
+            speaker = await run.speaker_of({"name": "judge", "told": show_remarks(state["turns"])})
             scores = state.get("scores")
             reply = await judge(claim, task, turns, left, speaker, scores=scores, **options)
         else:
@@ -131,7 +142,7 @@ async def repeat_decision(
 
 
 async def answering_speaker(state: DebateState, run: NodeContext) -> Speaker:
-    """The speaker that answers again if no judge decided: the system's judge if it has one, else the first agent."""
+    """The speaker of the checks if no judge decided: the system's judge, if it has one, else the first agent."""
     roles = run.settings.roles() or set()
     first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")
     return await run.speaker("judge" if "judge" in roles else first)

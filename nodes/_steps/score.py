@@ -1,8 +1,9 @@
 """Scores of answers: faithfulness and answer relevance (Tool-MAD, section III; RAGAS), and consistency.
 
-Consistency is a score of Tool-MAD's first version; "Tool-MAD" alone means the second version.
+Consistency is a score of Tool-MAD's first version. In this module, "Tool-MAD" without a version means the second one.
 
-The formulae are pure functions; the model only lists statements, judges them and writes questions.
+For faithfulness, a chat model lists the statements of an answer and judges each of them. For answer relevance, it
+writes questions. Pure functions compute both scores. Consistency needs no chat model.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState, ScoreState
 from moot.nodes._texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes._texts.show import show_evidence, show_origin
-from moot.nodes._texts.task import by_reasoning, full_answer, is_question
+from moot.nodes._texts.task import full_answer, is_question, is_reasoning_task
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._cross_encoders import open_cross_encoder
@@ -34,32 +35,34 @@ from pydantic import Field
 
 
 def faithfulness_score(supported: Sequence[bool]) -> float | None:
-    """F = supported statements / statements (Tool-MAD III; RAGAS); None without statements: F is then undefined.
+    """The share of statements that the evidence supports (Tool-MAD III; RAGAS); None without statements.
 
     Args:
-        supported: one verdict for each statement.
+        supported: for each statement, whether the evidence supports it.
     """
     return sum(supported) / len(supported) if supported else None
 
 
 def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
-    """AR = mean over questions q_i of cos(e(c), e(q_i)) (Tool-MAD III; RAGAS without its term for evasive answers).
+    """The mean cosine of the claim's vector with the vectors of the questions (Tool-MAD III).
+
+    RAGAS has the same formula, but also a term for evasive answers, which is left out here.
 
     Args:
-        claim: the claim's vector, of any length but 0.
+        claim: the claim's vector; it need not be a unit vector.
         questions: the vectors of the questions that the answer would fit; without questions the score is None.
 
     Raises:
-        ValueError: a vector is zero or not finite.
+        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions.
     """
     return mean_cosine(claim, questions)
 
 
 def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float | None:
-    """The mean of a vector's cosines with other vectors; None if there are no others.
+    """The mean of a vector's cosines with other vectors; None without other vectors.
 
     Raises:
-        ValueError: a vector is zero or not finite.
+        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions.
     """
     np = imported("numpy")
     if not len(others):
@@ -74,16 +77,17 @@ def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> f
 def answer_is_stable(
     scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
 ) -> bool:
-    """Whether an answer is stable: F and AR at or above their thresholds (Tool-MAD III-C).
+    """Whether an answer is stable: its faithfulness and answer relevance reach their thresholds (Tool-MAD III-C).
 
-    An unknown score does not reach its threshold. If an answer need not follow from evidence, only its AR counts.
+    An unknown score does not reach its threshold. If an answer need not follow from evidence, only its answer relevance
+    counts.
 
     Args:
-        scores: the answer's scores, each in [0, 1] or None.
-        faithfulness: its threshold.
-        answer_relevance: its threshold.
-        has_evidence: whether the answer must follow from evidence. This is so if evidence was searched for or given,
-            unless the answer is based only on its writer's knowledge.
+        scores: the answer's scores by their names; an unknown score is None or missing.
+        faithfulness: the threshold of faithfulness.
+        answer_relevance: the threshold of answer relevance.
+        has_evidence: whether the answer must follow from evidence. This is so if the debater searched for evidence or
+            evidence was given, unless the answer is based only on the debater's own knowledge.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -92,7 +96,7 @@ def answer_is_stable(
 
 
 def average(values: Sequence[float | None]) -> float | None:
-    """The mean of the known values; None if there are none."""
+    """The mean of the known values; None if no value is known."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
 
@@ -108,16 +112,19 @@ EVIDENCE_STATEMENTS = (
     " and takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there is "
     "nothing else, leave `statements` empty."
 )
-"""The words of a prompt that request all statements of an answer; or, if an answer may go beyond the evidence, only the
-statements taken from the evidence."""
+"""The end of a prompt's sentence that requests statements.
+
+`OF_ALL` requests all statements of an answer. `EVIDENCE_STATEMENTS` requests only the statements taken from the
+evidence; it is used if an answer may go beyond the evidence.
+"""
 
 ORIGIN_HEADING = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
-"""The heading of the claim's origin, after the evidence."""
+"""The heading of the claim's speaker and date, which follow the evidence in the prompt."""
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """A faithfulness score and the statements that it was computed from."""
+    """A faithfulness score, the statements that it was computed from, and whether each statement is supported."""
 
     score: float | None
     statements: list[str]
@@ -128,8 +135,8 @@ class Faithfulness:
 class AnswerRelevance:
     """An answer relevance score and the questions that it was computed from.
 
-    ``noncommittal``: whether the answer is evasive (RAGAS). The score does not use it, because "not enough info" is an
-    answer.
+    ``noncommittal`` says whether the answer is evasive (RAGAS); None if the model did not say. The score does not use
+    it, because "not enough info" is an answer.
     """
 
     score: float | None
@@ -145,19 +152,19 @@ async def faithfulness(
     claim: str = "",
     task: Task | None = None,
 ) -> Faithfulness:
-    """The share of a rationale's statements that its evidence supports: at most two calls, one after the other.
+    """The share of a rationale's statements that the evidence supports: at most two calls, one after the other.
 
     Args:
         rationale: the reasons of an answer.
         evidence: the evidence on which the answer is based.
         model: the model that splits the rationale and judges its statements.
         claim: the claim, which helps to resolve pronouns.
-        task: the claim's task; its speaker and date count as evidence, too. On a task of reasoning only statements
-            taken from the evidence count.
+        task: the claim's task; the claim's speaker and date in it also count as evidence. On a task of reasoning only
+            statements taken from the evidence count.
 
     Returns:
         ``score``, from 0 to 1, or None if there is no statement; the ``statements``; and ``supported``, a bool for
-        each.
+        each statement.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -165,8 +172,8 @@ async def faithfulness(
     speaker = as_speaker(model, "scorer")
     origin = show_origin(task) if task else ""
     topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
-    drawn = EVIDENCE_STATEMENTS if task and by_reasoning(task) else OF_ALL
-    values = {"claim": topic, "answer": as_data("answer", rationale), "of": drawn}
+    requested = EVIDENCE_STATEMENTS if task and is_reasoning_task(task) else OF_ALL
+    values = {"claim": topic, "answer": as_data("answer", rationale), "of": requested}
     listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
@@ -184,11 +191,12 @@ ClaimForm = Literal["question", "as_given"]
 
 
 def claim_to_compare(claim: str, form: ClaimForm = "question") -> str:
-    """The text with which an answer's questions are compared: by default the claim as a question.
+    """The text with which an answer's questions are compared; by default, the claim as a question.
 
     Args:
         claim: the claim of the debate.
-        form: question: a claim that is not a question becomes one; as_given: the claim itself, as in Tool-MAD III.
+        form: ``question`` turns a claim that is not a question into one. ``as_given`` keeps the claim as it is, as in
+            Tool-MAD III.
     """
     return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
 
@@ -202,14 +210,16 @@ async def answer_relevance(
     *,
     claim_form: ClaimForm = "question",
 ) -> AnswerRelevance:
-    """How directly an answer addresses the claim: one call that returns n questions, whose vectors are compared.
+    """How directly an answer addresses the claim: one call that returns questions which the answer would fit.
+
+    The score is the mean cosine of the claim's vector with the questions' vectors.
 
     Args:
         claim: the claim of the debate.
         answer: the answer with its reasons.
         model: the model that writes the questions.
         encoder: the text encoder.
-        n: the number of questions.
+        n: the number of questions, at least 1.
         claim_form: ``form`` of `claim_to_compare`.
 
     Returns:
@@ -217,7 +227,7 @@ async def answer_relevance(
         model did not say.
 
     Raises:
-        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+        UserError, WorldError, ReplyError: the call or the encoder failed, or no reply could be used.
     """
     speaker = as_speaker(model, "scorer")
     values = {"answer": as_data("answer", answer), "count": str(n)}
@@ -233,10 +243,10 @@ async def closeness(
     encoder: Encoder,
     formula: Callable[[Vector, Sequence[Vector]], float | None] = answer_relevance_score,
 ) -> float | None:
-    """Embeds a text and other texts, and applies a formula to their vectors.
+    """Embeds a text and other texts, and applies a formula to the text's vector and the other vectors.
 
     Raises:
-        UserError, WorldError: the encoder failed, or one of its vectors is zero or not finite.
+        UserError, WorldError: the encoder failed, or the formula cannot compare its vectors.
     """
     vectors = await encoder.embed([text, *others])
     try:
@@ -263,12 +273,17 @@ class RelevanceSettings(Settings):
 
 
 def faithfulness_node() -> Node:
-    """Writes ``scores.faithfulness`` (and its statements) of the only turn in the state.
+    """Scores the faithfulness of the only turn in the state, and writes it to the turn's ``scores``.
 
-    Reads: claim, turns, evidence, and if present task. The score is null if the turn has no answer, no evidence or no
-    statement, or if scoring failed; a warning says which. Missing evidence causes no warning if the debater did
-    not search. On tasks of reasoning, debaters may use their own knowledge, so only statements taken from the evidence
-    are scored; if there are none, there is no warning.
+    Reads: claim, turns, evidence, and if present task. The statements and the verdict on each are also written to
+    ``scores``.
+
+    The score is null if the turn has no answer, no evidence or no statement, or if scoring failed. A warning states the
+    reason, except in two cases. Missing evidence causes no warning if the debater did not search. Missing statements
+    cause no warning on tasks of reasoning. On these tasks, debaters may use their own knowledge, so only statements
+    taken from the evidence are scored.
+
+    The debate fails if an error affects all calls, such as a wrong key.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -281,7 +296,7 @@ def faithfulness_node() -> Node:
             found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
         except MootError as error:
             return failed_score_update(turn, "faithfulness", error, run)
-        if found.score is None and not (task and by_reasoning(task)):
+        if found.score is None and not (task and is_reasoning_task(task)):
             run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
         details = {"statements": found.statements, "supported": found.supported}
         return score_update(turn, {"faithfulness": found.score, **details})
@@ -290,9 +305,11 @@ def faithfulness_node() -> Node:
 
 
 def answer_relevance_node() -> Node:
-    """Writes ``scores.answer_relevance`` (and its questions) of the only turn in the state.
+    """Scores the answer relevance of the only turn in the state, and writes it to the turn's ``scores``.
 
-    Reads: claim, task, turns. The score is null if the turn has no answer, or if scoring failed; a warning says which.
+    Reads: claim, task, turns. The questions and ``noncommittal`` are also written to ``scores``. The score is null if
+    the turn has no answer, or if scoring failed; a warning states the reason. The debate fails if an error affects all
+    calls, such as a wrong key.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -300,7 +317,7 @@ def answer_relevance_node() -> Node:
         if turn.get("answer") is None:
             return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
-        # If the subject of the task is a question, "Solve x + 1 = 2" is one, although it has no question mark.
+        # On such tasks every claim is a question, even without a question mark, such as "Solve x + 1 = 2".
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
@@ -314,14 +331,16 @@ def answer_relevance_node() -> Node:
 
 
 COSINE_PREFIX = "cosine of"
-"""The beginning of ``metrics.similarity`` if the text encoder compares; the encoder's name follows."""
+"""The beginning of ``metrics.similarity`` if the text encoder compares texts; the encoder's name follows."""
 
 
 def similarity_node() -> Node:
     """Loads the cross-encoder that compares answers with evidence, and writes its name to ``metrics.similarity``.
 
-    If it cannot be loaded, the text encoder's cosine is used (`COSINE_PREFIX`), with a warning. If no answer has
-    evidence to compare with, or loading takes longer than `max_seconds` allows, nothing is written.
+    If the cross-encoder cannot be loaded, the text encoder's cosine is used (`COSINE_PREFIX`), with a warning. If the
+    text encoder cannot be loaded either, the debate fails. If no answer has evidence to compare with, or loading takes
+    longer than `max_seconds` allows, nothing is written.
+
     Reads: metrics, turns.
     """
 
@@ -339,7 +358,7 @@ def similarity_node() -> Node:
 
 
 async def _open_similarity(name: str, run: NodeContext) -> str:
-    """Loads the cross-encoder, or else the text encoder, and returns the name of the loaded one."""
+    """Loads the cross-encoder or, if that fails, the text encoder; returns the value of ``metrics.similarity``."""
     try:
         await open_cross_encoder(name)
     except UserError as error:
@@ -350,12 +369,13 @@ async def _open_similarity(name: str, run: NodeContext) -> str:
 
 
 def consistency_node() -> Node:
-    """Writes ``scores.consistency`` of the only turn in the state: the mean similarity of its evidence and its answer.
+    """Scores the consistency of the only turn in the state, and writes it to the turn's ``scores``.
 
-    The formula is that of Tool-MAD's first version: the mean of similarity(D, a) over the documents D of the answer a.
+    Consistency is the mean similarity of the answer to each document of its evidence, as in Tool-MAD's first version.
 
     Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, if scoring
-    failed, or if `similarity_node` loaded nothing.
+    failed, or if `similarity_node` loaded nothing. A warning states the reason, but missing evidence causes no warning
+    if the debater did not search. The debate fails if an error affects all calls, such as a wrong key.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -393,9 +413,9 @@ def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
-    """The state update for a turn without an answer or evidence: the score is null, with a warning.
+    """The state update for a turn without an answer or without evidence: the score is null, with a warning.
 
-    There is no warning of missing evidence if the debater did not search.
+    Missing evidence causes no warning if the debater did not search.
     """
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")

@@ -1,4 +1,4 @@
-"""Adaptive selection (MADKE 3.1.2, Eq. 2): the items of a shared pool of evidence that a speaker wants to use."""
+"""Adaptive selection (MADKE 3.1.2, Eq. 2): a speaker selects the items of a shared evidence pool that it will use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.replies import select_reply
-from moot.nodes._texts.show import show_claim, show_given, show_own, show_pool
+from moot.nodes._texts.show import show_claim, show_given, show_own_answer, show_pool
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
 
@@ -22,10 +22,11 @@ PROMPT = "madke/select"
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection from a pool.
+    """A speaker's selection from a pool.
 
-    ``numbers`` are the numbers of the selected items, from 1. ``dropped`` are numbers without an item, and numbers of
-    items that the prompt left out. ``named_count`` counts the different numbers in the reply.
+    ``numbers`` has the numbers of the selected items, from 1. ``dropped`` has the reply's numbers without an item, and
+    its numbers of items that the prompt left out. ``reason`` is the speaker's reason. ``named_count`` counts the
+    different numbers in the reply.
     """
 
     numbers: list[int]
@@ -35,15 +36,15 @@ class Selection:
 
 
 def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
-    """The numbers in a reply that belong to items of a pool.
+    """Separates a reply's numbers that belong to items of a pool from its invalid numbers.
 
     Args:
-        given: the numbers, from 1.
+        given: the numbers in the reply; the items' numbers start at 1.
         size: the number of items in the pool.
         most: maximum number of valid numbers to keep.
 
     Returns:
-        The first ``most`` valid numbers, each once; and the invalid ones.
+        The first ``most`` valid numbers, and all invalid numbers. Both lists have each number only once.
     """
     numbers = list(dict.fromkeys(given))
     return [n for n in numbers if 1 <= n <= size][:most], [n for n in numbers if not 1 <= n <= size]
@@ -60,7 +61,7 @@ async def select_evidence(
     most: int = 3,
     prompt: str = PROMPT,
 ) -> Selection:
-    """The items of a pool that help a speaker, possibly none.
+    """Asks a speaker which items of a pool help it: one call. The speaker may select none.
 
     Args:
         claim: the claim of the debate.
@@ -69,7 +70,7 @@ async def select_evidence(
         model: the speaker's model.
         evidence: the speaker's evidence so far; the prompt shows only the texts that were given with the claim.
         own: the speaker's own last answer.
-        most: maximum number of items to select; if the reply names more, the first ones are used.
+        most: maximum number of items to select; if the reply names more, the first valid ones are used.
         prompt: the prompt's name.
 
     Raises:
@@ -81,26 +82,29 @@ async def select_evidence(
         "claim": show_claim(claim, task),
         "given": show_given(evidence),
         "pool": show_pool(pool),
-        "own": show_own(own),
+        "own": show_own_answer(own),
         "most": str(most),
     }
     reply = await speaker.ask(prompt, values, select_reply(len(pool), most))
-    shown = [number for number in reply.selected if not _is_not_shown(number, pool, speaker.not_shown)]
-    numbers, dropped = valid_numbers(shown, len(pool), most)
-    dropped += [number for number in dict.fromkeys(reply.selected) if number not in shown]
+    kept = [number for number in reply.selected if not _was_left_out(number, pool, speaker.not_shown)]
+    numbers, dropped = valid_numbers(kept, len(pool), most)
+    dropped += [number for number in dict.fromkeys(reply.selected) if number not in kept]
     return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
 
 
-def _is_not_shown(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
+def _was_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
     return 1 <= number <= len(pool) and pool[number - 1]["id"] in not_shown
 
 
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
-    """Writes the speaker's selection into its turn, and adds the selected items to its evidence.
+    """Writes a speaker's selection into the speaker's turn, and adds the selected items to the speaker's evidence.
 
-    Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers without an item, or of items that
-    the prompt left out, are dropped, with a warning. Without a usable reply the speaker continues without a selection,
-    and ``selected`` is null.
+    Reads: claim, task, debater, turns, and if present own, evidence, pool. If the pool is empty, nothing is selected
+    and no call is made.
+
+    Numbers without an item, or of items that the prompt left out, are dropped, with a warning. There is also a warning
+    if the reply names more than ``most`` items. If no reply is usable, or a ceiling leaves too little for the call,
+    the speaker continues without a selection. Then ``selected`` is null, and there is a warning.
 
     Args:
         prompt: the prompt's name.
@@ -109,13 +113,13 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         turn, pool = state["turns"][0], state.get("pool") or []
-        shown: dict[str, Any] = {"evidence": state.get("evidence") or [], "own": state.get("own")}
+        context: dict[str, Any] = {"evidence": state.get("evidence") or [], "own": state.get("own")}
         if not pool:
             return {"turns": [{**turn, "selected": [], "dropped": [], "reason": None}]}
         speaker = await run.speaker_of(state["debater"])
         try:
             chosen = await select_evidence(
-                state["claim"], state["task"], pool, speaker, **shown, most=most, prompt=prompt
+                state["claim"], state["task"], pool, speaker, **context, most=most, prompt=prompt
             )
         except ReplyError as error:
             run.ledger.warn("nothing_selected", f"{error.detail} The speaker goes on without evidence from the pool.")
@@ -125,10 +129,10 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
                 "selection_cut", f"{chosen.named_count} items were named; the first {most} valid ones are used."
             )
         if chosen.dropped:
-            unknown = ", ".join(map(str, chosen.dropped))
+            dropped = ", ".join(map(str, chosen.dropped))
             run.ledger.warn(
                 "unknown_selection",
-                f"The selection names items that were not shown: {unknown}. The pool has {len(pool)} items.",
+                f"The selection names items that were not shown: {dropped}. The pool has {len(pool)} items.",
             )
         evidence = [pool[number - 1] for number in chosen.numbers]
         ids = [piece["id"] for piece in evidence]

@@ -1,4 +1,4 @@
-"""Agreement checks, final answers made from all answers, and summaries of a round."""
+"""Agreement checks by a judge, final answers by a summariser, and summaries of a round."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
+from moot.nodes._runtime.budget import Decision, rounds_or_budget, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import WORDED_KINDS, agreed_answer, common_outcome, last_answers
 from moot.nodes._texts.answers import surely_differ
 from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
-from moot.nodes._texts.show import show_answers, show_claim, show_person
+from moot.nodes._texts.show import show_answers, show_claim, show_remarks
 from moot.nodes._texts.task import wording
 
 AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
@@ -36,7 +36,7 @@ async def all_agree(
         claim: the claim of the debate.
         task: the form of an answer.
         answers: turns with ``answer`` and ``rationale``.
-        model: the model that compares them.
+        model: the model that compares the answers.
         prompt: the prompt's name.
 
     Raises:
@@ -48,14 +48,14 @@ async def all_agree(
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The final answer, one of the debaters' last answers (MADKE 3.2.2, Eq. 6): one call.
+    """The final answer, which is one of the debaters' last answers (MADKE 3.2.2, Eq. 6): one call.
 
-    If the reply's answer is none of these answers (`same_answer`), the call is made once more.
+    If the reply's answer equals no given answer (`same_answer`), the reply is requested once more.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        answers: turns with ``answer`` and ``rationale``. If none has an answer, every answer of the task is accepted.
+        answers: turns with ``answer`` and ``rationale``. If no turn has an answer, every answer of the task is valid.
         model: the summariser's model.
         prompt: the prompt's name.
 
@@ -75,9 +75,11 @@ def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str,
 def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
-    Reads: claim, task, turns, rounds, votes. The turn has the reply (``agree``, null if it was unusable) and the result
-    (``agreed``). The reply counts only if the votes do not show whether the answers agree (`undecided`): equal
-    answers always agree, and different labels or numbers never do. A reply that contradicts the votes causes a warning.
+    Reads: claim, task, turns, rounds, votes. In the judge's turn, ``agree`` is the reply, null if no reply was usable
+    or a ceiling left too little for the call. ``agreed`` is the result.
+
+    The reply decides only if the votes do not show whether the answers agree (`undecided`). Otherwise the votes decide,
+    and a reply that contradicts them causes a warning. The debate fails if the call fails.
 
     Args:
         prompt: the prompt's name.
@@ -95,8 +97,8 @@ def agreement_node(prompt: str = AGREE) -> Node:
         if undecided(state):
             agreed = found["agree"] is True
         elif found["agree"] not in (agreed, None):
-            finding, voted = ("no agreement", "are the same") if agreed else ("an agreement", "differ")
-            run.ledger.warn("judge_contradicts_votes", f"The judge found {finding}, but the answers {voted}.")
+            finding, votes = ("no agreement", "are the same") if agreed else ("an agreement", "differ or are missing")
+            run.ledger.warn("judge_contradicts_votes", f"The judge found {finding}, but the answers {votes}.")
         record = recorded_round(state["rounds"], reason="agreed" if agreed else "no_agreement")
         return {"turns": [{**turn, **found, "agreed": agreed}], **record}
 
@@ -104,9 +106,10 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether the votes alone do not show if the answers agree: all agents gave free-text answers, in different groups.
+    """Whether the votes alone leave open if the answers agree.
 
-    The votes do show it if two answers certainly differ, such as an answer and an abstention.
+    They leave it open if all agents gave free-text answers, in different groups, and no two answers certainly differ.
+    An answer and an abstention, for example, certainly differ (`surely_differ`).
     """
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
@@ -116,27 +119,27 @@ def undecided(state: DebateState) -> bool:
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether the answers of a round agree according to the judge's turn.
+    """Whether the answers of a round agree according to the judge's turn; False if the round has no such turn.
 
     Args:
         turns: the debate's turns.
         round: the round's number.
     """
-    asked = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
-    return any(turn.get("agreed", turn.get("agree")) for turn in asked)
+    judged = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
+    return any(turn.get("agreed", turn.get("agree")) for turn in judged)
 
 
 def all_agreed(state: DebateState) -> bool:
-    """Whether the last round's answers agree according to the votes or to the judge's turn."""
+    """Whether the last round's answers agree, according to the votes or the judge's turn."""
     return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
 
 
 def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with an answer that the role ``summariser`` makes from the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails. But if a ceiling kept one
-    of them from answering, the summariser answers from the claim alone. The debate also fails if the summariser returns
-    no answer, or an answer that no debater gave.
+    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails. But if a ceiling kept at
+    least one debater from answering, the summariser answers from the claim alone. The debate also fails if the
+    summariser's call fails, or if its reply is unusable or has an answer that no debater gave.
 
     Args:
         prompt: the prompt's name.
@@ -144,13 +147,13 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         answers = last_answers(state["turns"])
-        if all(turn.get("answer") is None for turn in answers) and not any(map(was_cut, answers)):
+        if all(turn.get("answer") is None for turn in answers) and not any(map(stopped_by_ceiling, answers)):
             raise ReplyError(
                 "No debater gave a usable answer in the last round, so there is nothing to sum up. "
                 "Try another model, or another value of `structured_output`.",
                 common_outcome(answers),
             )
-        speaker = await run.speaker_of({"name": "summariser", "told": show_person(state["turns"])})
+        speaker = await run.speaker_of({"name": "summariser", "told": show_remarks(state["turns"])})
         reply = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
         turn = new_turn(state["rounds"], "summariser", "summarise")
         return {
@@ -186,12 +189,12 @@ async def sum_up_round(
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
-    """Sends answers to the summariser, in a turn of the agent ``name``.
+    """Builds the `Send` of answers to the summariser, with a new turn of the agent ``name``.
 
     Args:
         state: the debate's state.
         answers: the answers to summarise.
-        name: the agent of the turn.
+        name: the agent of the new turn.
     """
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
     return send_turn("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
@@ -200,8 +203,8 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
 def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
     """Writes a summary of the answers in ``opponents`` into the turn.
 
-    Reads: claim, task, opponents, turns. If the call fails or has no usable reply, the summary is null, and the debate
-    goes on.
+    Reads: claim, task, opponents, turns. The summary is null if an external cause makes the call fail, or if no reply
+    is usable. A `UserError` ends the debate.
 
     Args:
         prompt: the prompt's name.
@@ -219,7 +222,7 @@ def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
 
 
 def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
-    """The summaries of a round.
+    """The turns of a round that summarise answers, including turns whose summary is null.
 
     Args:
         turns: the debate's turns.

@@ -1,4 +1,4 @@
-"""Voting: the answer of most agents."""
+"""Voting: the answer with the most votes, or the largest sum of weights, becomes the verdict."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, cl
 from moot.nodes._texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
+"""The rule for a tie; see `majority`."""
 SUM_DECIMALS = 9
-"""Decimal places to which sums of weights are compared."""
+"""Decimal places to which sums of weights are rounded before they are compared."""
 
 
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote for the answer with the largest sum of weights; None if there are no answers, or no winner.
+    """The first vote for the answer with the largest sum of weights; None if no vote has an answer, or no answer wins.
 
     Args:
         votes: the votes in the agents' order; votes without an answer do not count.
-        weights: the weight of each vote; by default 1.
-        tie: the rule if several answers have the largest sum: the ``first`` of them wins, or ``none`` of them.
-        contested: minimum number of votes that an answer needs to win against another answer.
+        weights: one weight for each vote, in the same order; by default, each weight is 1.
+        tie: the rule if several answers have the largest sum. With ``first``, the answer with the earliest vote wins;
+            with ``none``, no answer wins.
+        contested: minimum number of votes that an answer needs to win, if there are several answers.
+
+    Raises:
+        ValueError: ``weights`` and ``votes`` differ in length.
     """
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
@@ -55,11 +60,11 @@ def confidence_weight(confidence: float) -> float:
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason of a debate that continues until all agree after a round; agreement in round 0 does not end it.
+    """The stop reason of a debate that ends when all agents agree; an agreement in round 0 does not end the debate.
 
     Args:
         state: the debate's state.
-        settings: settings with ``max_rounds``.
+        settings: settings; without ``max_rounds``, the rounds count as used up.
     """
     agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
     return "consensus" if agreed else rounds_or_budget(state, settings)
@@ -74,15 +79,16 @@ def vote_node(
 ) -> Node:
     """Ends the debate with the answer that won the vote of the last round (`majority`).
 
-    Reads: votes, turns, metrics. Without any answer, the debate fails. If ``tie`` is none, the debate's ``metrics``
-    also say whether no answer won (``abstained``).
+    Reads: votes, turns, metrics. If no vote has an answer, the debate fails. If no answer wins, the verdict is null.
+    With a verdict by at least two votes, the node also writes its confidence (`confidence_by_votes`). If ``tie`` is
+    ``none``, ``abstained`` in the debate's ``metrics`` says whether no answer won.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        weigh: takes a vote with an answer and the settings; returns the vote's weight; None stands for 1.
-        tie: as for `majority`; without a winner, the debate ends undecided.
+        weigh: takes a vote with an answer and the settings; returns the vote's weight, or None for a weight of 1.
+        tie: as for `majority`.
         report: takes the state; returns entries for the debate's ``metrics``.
-        contested: as for `majority`; without a winner, the debate ends undecided.
+        contested: as for `majority`.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -113,7 +119,7 @@ def conclude_node(
     reason: StopReason | Callable[[DebateState, Any], StopReason],
     by_text: Callable[[Any], bool] = lambda settings: False,
 ) -> Node:
-    """Compares the last round's answers and ends the debate with the answer of most agents.
+    """Compares the last round's answers, and ends the debate with the answer that has the most votes.
 
     Reads: claim, task, turns, metrics, and if present rounds. It replaces `compare_node` and `vote_node` in systems
     that compare answers only once, at their end.

@@ -1,1 +1,1 @@
-"""Telemetry and logs of debates, their calls and searches."""
+"""Telemetry and logs of debates, and of their calls and searches."""

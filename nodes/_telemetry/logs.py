@@ -1,6 +1,7 @@
-"""Logs: a line for the start and a line for the end of each debate. All lines are JSON if ``LOG_JSON`` is set.
+"""Logs of debates: one line for the start of each run of a debate, and one line for its end.
 
-LangGraph's server also uses ``LOG_JSON`` and ``LOG_LEVEL``, for its own lines.
+If ``LOG_JSON`` is on, all lines of the process are JSON. LangGraph's server reads ``LOG_JSON`` and ``LOG_LEVEL``
+itself.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from moot.core.telemetry.switch import missing_telemetry_package
 log = logging.getLogger("moot.debates")
 
 YES = ("1", "true", "yes", "on")
+"""The values of ``LOG_JSON`` that turn JSON logs on, in upper or lower case."""
 
 
 def log_json() -> None:
     """Makes this process log lines of JSON to its standard error stream, if ``LOG_JSON`` is one of `YES`.
 
+    The new handler replaces all handlers of the root logger. ``LOG_LEVEL`` is the root logger's level, by default INFO.
+
     Raises:
-        UserError: ``LOG_LEVEL`` is not a level, or a package is missing.
+        UserError: ``LOG_JSON`` is on, and ``LOG_LEVEL`` is not a level or a package is missing.
     """
     if os.environ.get("LOG_JSON", "").strip().lower() not in YES:
         return
@@ -35,14 +39,14 @@ def log_json() -> None:
         raise missing_telemetry_package(error) from error
     level = os.environ.get("LOG_LEVEL", "").strip().upper() or "INFO"
     if level not in logging.getLevelNamesMapping():
-        raise UserError(f"LOG_LEVEL is {level!r}; it may be DEBUG, INFO, WARNING, ERROR.", kind="invalid_environment")
+        raise UserError(f"LOG_LEVEL is {level!r}; use DEBUG, INFO, WARNING or ERROR.", kind="invalid_environment")
     before = [
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        without_keys_of_environment,
+        hide_environment_keys,
     ]
     after = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
     handler = logging.StreamHandler()
@@ -53,23 +57,23 @@ def log_json() -> None:
     root.setLevel(level)
 
 
-def without_keys_of_environment(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
-    """A log line without the values of the environment's keys."""
+def hide_environment_keys(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
+    """A structlog processor that removes the values of the environment's API keys from the texts of a log line."""
     return {name: redact(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
 class DebateIdFilter(logging.Filter):
-    """A logging filter that adds the id of the running node's debate to records; it drops no record."""
+    """A logging filter that adds the id of the running node's debate to log records; it drops no record."""
 
     @classmethod
     def add_to_handlers(cls) -> None:
-        """Adds the filter to the handlers of the root logger, such as a server's own."""
+        """Adds the filter to each handler of the root logger that lacks it, such as a server's handler."""
         for handler in logging.getLogger().handlers:
             if not any(isinstance(one, cls) for one in handler.filters):
                 handler.addFilter(cls())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Adds the debate's id if a debate runs and the record has none; returns True."""
+        """Adds the id of the running debate, if there is one, to a record without an id; always returns True."""
         if not hasattr(record, "debate"):
             from moot.nodes._models.session import session_in  # not at the top: it imports this module
 
@@ -84,7 +88,7 @@ def log_start(id: str, graph: str, *, resumed: bool) -> None:
 
     Args:
         id: the debate's id.
-        graph: the system.
+        graph: the system's name.
         resumed: whether the debate is resumed.
     """
     log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
@@ -93,17 +97,18 @@ def log_start(id: str, graph: str, *, resumed: bool) -> None:
 def log_end(
     id: str, graph: str, status: str, seconds: float, document: Mapping[str, Any] | None, error: BaseException | None
 ) -> None:
-    """Logs how a run of a debate ended, without its content.
+    """Logs how a run of a debate ended, without the debate's texts: a warning if the debate failed, else at INFO.
 
     Args:
         id: the debate's id.
-        graph: the system.
-        status: the status in the ledger.
+        graph: the system's name.
+        status: the debate's status in the ledger.
         seconds: the duration of the run.
         document: the result document, if the debate was closed.
         error: the error or cancellation that ended the run early.
     """
-    if not log.isEnabledFor(logging.INFO):
+    level = logging.WARNING if status == "failed" else logging.INFO
+    if not log.isEnabledFor(level):
         return
     fields: dict[str, Any] = {"debate": id, "graph": graph, "status": status, "seconds": round(seconds, 3)}
     if document:
@@ -113,4 +118,4 @@ def log_end(
         fields |= {"error": fault["kind"]} if fault else {}
     elif error is not None:
         fields["error"] = error.kind if isinstance(error, MootError) else type(error).__name__
-    log.log(logging.WARNING if status == "failed" else logging.INFO, "debate ended", extra=fields)
+    log.log(level, "debate ended", extra=fields)

@@ -1,6 +1,7 @@
 """Metrics and spans of a run of a debate, of its nodes, and of their calls and searches.
 
-This module is imported only if telemetry is on. It uses names of OpenTelemetry's GenAI conventions, and moot's own.
+This module is imported only if telemetry is on. It uses the names of OpenTelemetry's GenAI
+conventions, and moot's own names.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""The conventions' names for LangChain's kinds of messages, if these differ."""
+"""The conventions' role for each of LangChain's message types that has another name there."""
 
 _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
-"""The watch of the running node's debate; its span is the current span or encloses the current span."""
+"""The watch of the running node's debate. The debate's span is the current span, or encloses it."""
 
 
 @lru_cache(maxsize=1)
 def prices() -> dict[str, Price]:
-    """The prices of models, for the cost of calls; read only once. Blocking.
+    """The prices of models, for the cost of calls. The prices are read only once. Blocking.
 
     Raises:
         UserError: as `read_prices`.
@@ -47,7 +48,7 @@ def prices() -> dict[str, Price]:
 
 
 def show_endpoints(instruments: Telemetry) -> None:
-    """Adds a gauge of the running and the waiting calls at each endpoint."""
+    """Adds a gauge of the calls that run and the calls that wait, for each endpoint."""
 
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
         counts = Counter[tuple[str, str]]()
@@ -68,7 +69,7 @@ class DebateWatch:
 
     Args:
         instruments: the metrics and the tracer.
-        graph: the system.
+        graph: the system's name.
     """
 
     def __init__(self, instruments: Telemetry, graph: str) -> None:
@@ -86,7 +87,7 @@ class DebateWatch:
         """Records the end of the run.
 
         Args:
-            status: the status in the ledger.
+            status: the debate's status in the ledger.
             document: the result document, if the debate was closed.
             error: the error or cancellation that ended the run early.
         """
@@ -108,7 +109,11 @@ class DebateWatch:
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """Context manager that records a span of a node of the debate, around the spans of the node's calls."""
+        """Context manager that records the span of a node of the debate, which encloses the spans of the node's calls.
+
+        An exception marks the span as failed, but an interrupt of LangGraph (`GraphBubbleUp`) or a cancellation does
+        not.
+        """
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
@@ -131,7 +136,7 @@ class DebateWatch:
 
 
 def kind_of(error: BaseException | None) -> str:
-    """The kind of a `MootError`; for other errors the name of their class."""
+    """The kind of a `MootError`; for another error, the name of its class; for None, ``NoneType``."""
     return error.kind if isinstance(error, MootError) else type(error).__name__
 
 
@@ -142,7 +147,7 @@ def mark_failed(span: Span, kind: str) -> None:
 
 
 def place_attributes(place: Ledger) -> dict[str, Any]:
-    """The position of a node in a debate, as attributes."""
+    """The position of a node in a debate, as attributes of a span; unknown values are left out."""
     facts = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
     facts |= {"moot.phase": place.phase}
     return {name: value for name, value in facts.items() if value is not None}
@@ -152,7 +157,7 @@ def place_attributes(place: Ledger) -> dict[str, Any]:
 
 
 class CallWatch:
-    """Context manager that records the metrics and the span of a call to a model with all its requests.
+    """Context manager that records the metrics and the span of a call to a model, with all requests of the call.
 
     Args:
         instruments: the metrics and the tracer.
@@ -160,7 +165,7 @@ class CallWatch:
         model: the model.
         place: the position of the node in the debate.
         session: the debate's session.
-        messages: the messages of the prompt.
+        messages: the messages of the prompt; they are recorded only if content is recorded.
     """
 
     def __init__(
@@ -269,7 +274,10 @@ class CallWatch:
 
 
 def short_text(text: Any) -> str | None:
-    """The beginning of a text from an endpoint, or None; "?" replaces lone surrogates, which cannot be exported."""
+    """The first 200 characters of a text from an endpoint; None without a text.
+
+    "?" replaces lone surrogates, because they cannot be exported.
+    """
     return str(text)[:200].encode(errors="replace").decode() if text else None
 
 
@@ -289,7 +297,7 @@ def message_record(message: BaseMessage) -> dict[str, Any]:
 
 
 class WatchedRetriever:
-    """A source whose searches are recorded.
+    """A source of evidence whose searches are recorded in metrics and spans.
 
     Args:
         instruments: the metrics and the tracer.
@@ -302,7 +310,7 @@ class WatchedRetriever:
         self._source = source
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`."""
+        """Calls the source's `search`, and records the search."""
         labels = {
             "gen_ai.operation.name": "retrieval",
             "gen_ai.data_source.id": self._instruments.bounded_name(self.name),

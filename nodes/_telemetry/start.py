@@ -22,8 +22,12 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
         port: whether this process may open a port for metrics.
         logs: whether to configure the logs; a server configures its logs itself.
 
+    Returns:
+        The telemetry of this process; None if it is off.
+
     Raises:
-        UserError: a variable has an invalid value, a package is missing, or the prices cannot be read.
+        UserError: a variable has an invalid value, a package is missing, an exporter cannot start, or the prices cannot
+            be read.
     """
     if logs:
         log_json()
@@ -36,12 +40,14 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
 async def watch(graph: str, id: str = "") -> DebateWatch | None:
     """The recorder for a run of a debate that starts now; None if telemetry is off.
 
+    If your own program has set a provider of OpenTelemetry, telemetry is turned on here.
+
     Args:
-        graph: the system.
-        id: the debate's id if it is resumed, else empty.
+        graph: the system's name.
+        id: the debate's id if the debate is resumed, else empty.
 
     Raises:
-        UserError: as `begin_telemetry`.
+        UserError: a variable has an invalid value, or the prices cannot be read.
     """
     instruments = telemetry()
     if instruments is None:

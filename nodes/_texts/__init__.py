@@ -1,1 +1,1 @@
-"""Texts of debates: tasks, answers, quotes, replies, given texts, conversations."""
+"""Texts of debates: tasks, answers, quotes, replies, given texts and conversations."""

@@ -1,7 +1,7 @@
 """The default confidence in a verdict: the share of votes or answers that agree with it.
 
-This share is not calibrated. Systems that decide by votes use the winner's share of the votes. All others, unless they
-compute a confidence of their own, use the share of the answers of all rounds that equal the verdict.
+This share is not calibrated. Systems that decide by votes use the winner's share of the votes, by weight. Some systems
+compute a confidence of their own. All other systems use the share of the answers of all rounds that equal the verdict.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from moot.nodes._records.entries import RoundRecord, Task, Vote
 from moot.nodes._texts.answers import same_answer
 
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
-"""The keys of a document about the confidence in its verdict."""
+"""The keys of a result document that describe the confidence in the verdict."""
 CONFIDENCE_DECIMALS = 6
 """Decimal places of a confidence and of its parts."""
 NO_VERDICT = "there is no verdict"
@@ -23,7 +23,7 @@ NO_SAME_WORDS = "no answer has the text of the verdict, and short answers and ex
 
 
 def vote_share(votes: Sequence[Vote], group: int) -> float:
-    """The total weight of a group's votes, divided by that of all votes with an answer; in [0, 1].
+    """The total weight of a group's votes, divided by the total weight of all votes with an answer; in [0, 1].
 
     Args:
         votes: the votes; a vote without a ``weight`` has weight 1.
@@ -41,7 +41,8 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
     """Counts the answers of all rounds that equal the verdict, and all answers.
 
-    The votes of one group in a round have the same answer: if one of them equals the verdict, all of them count.
+    The votes of one group in a round count as the same answer. If one of these votes equals the verdict, all of them
+    count as equal to it.
 
     Args:
         task: the form of an answer.
@@ -64,8 +65,11 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
     """The confidence in a verdict by votes, as keys of a document; {} without a winner or with fewer than two answers.
 
     Args:
-        votes: the deciding votes; if votes are weighted, each has its ``weight``.
+        votes: the deciding votes; a vote without a ``weight`` has weight 1.
         won: a vote for the winning answer; None if no answer won.
+
+    Raises:
+        ValueError: all votes with an answer have weight 0.
     """
     counted = [vote for vote in votes if vote["group"] is not None]
     if won is None or won["group"] is None or len(counted) < 2:
@@ -87,12 +91,12 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The confidence of a finished debate, as keys of its document.
 
-    Without a confidence, ``confidence`` is null, and ``confidence_from`` has the reason. A confidence that the system
-    computed itself is kept; but without a verdict, a share of votes is dropped. If several rounds have votes, the parts
-    include the share of all their answers that equal the verdict.
+    Without a confidence, ``confidence`` is null, and ``confidence_from`` has the reason. A confidence that is already
+    in the state is kept; but if there is no verdict, a share of votes is dropped. If several rounds have votes,
+    ``confidence_parts`` includes the share of the answers of all rounds that equal the verdict.
 
     Args:
-        state: a debate's state; its ``answer`` is None if the verdict is an abstention.
+        state: a debate's state; its ``answer`` is None without a verdict, or if the verdict is an abstention.
     """
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
     if answer is None:  # a trial's panel may be confident in a verdict for which the task has no label

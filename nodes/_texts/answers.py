@@ -1,8 +1,8 @@
 """Parses models' texts as answers of the task, and compares answers.
 
 Nothing is guessed. A label must be the whole text or its beginning, and a number must be the only one in the text. A
-short answer or an expression must be the whole text. A text that denies a label or number, names several, or only
-quotes one has no answer; then the caller may ask the model again.
+short answer or an expression must be the whole text. A text has no answer if it denies a label or number, names
+several labels or numbers, or only quotes a label. Then the caller may ask the model again.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
-"""Short answers and expressions that are no answers, as normalised by `_normalised`.
+"""Texts that do not count as short answers or expressions, as normalised by `_normalised`.
 
-If the prompt offers an abstention, all of them except "null" count as an abstention.
+If the prompt offers an abstention, each of these texts except "null" counts as an abstention.
 """
 ABSTENTION = "(the evidence does not tell)"
-"""The answer that says that the evidence does not settle the question; prompts offer it in these words."""
+"""The abstention in the words in which prompts offer it. It means that the evidence does not settle the question."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
@@ -71,14 +71,16 @@ DENIED = re.compile(
 def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
     """The task's answer in a text; None if the text has no clear answer, or is too long.
 
-    A label is returned as the task spells it, and a number in the canonical spelling of its value (with a unit in
-    `UNITS`, if any). A short answer or an expression is returned without a lead such as "The answer is:" and without
-    markup around it. A short answer may always be `ABSTENTION`, in exactly these words.
+    A label is returned as the task spells it, and a number in the canonical spelling of its value, with its unit if
+    `UNITS` has the unit. A short answer or an expression is returned without a lead such as "The answer is:" and
+    without markup around it. A short answer may always be `ABSTENTION`; only upper case and marks around it are
+    ignored.
 
     Args:
         task: the form of an answer.
         text: the text of a model.
-        may_abstain: whether the prompt offered `ABSTENTION`; then it is valid for every task, also in other wordings.
+        may_abstain: whether the prompt offered `ABSTENTION`. Then an abstention is valid for every task, also in other
+            wordings.
     """
     if len(text) > LONGEST_READ:
         return None
@@ -99,7 +101,9 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers have the same label, the same number and unit (see `same_unit`), or the same normalised text.
+    """Whether two answers are the same: the same label, number with unit (see `same_unit`), or normalised text.
+
+    Two numbers that cannot be parsed are the same if their texts are equal.
 
     Args:
         task: the form of an answer.
@@ -130,7 +134,7 @@ def _reads_as_abstention(text: str) -> bool:
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
-    """Whether an answer from `read_answer` is an abstention: the evidence does not settle the question."""
+    """Whether an answer from `read_answer` is `ABSTENTION`; False without a task, or if this is one of its labels."""
     return task is not None and answer == ABSTENTION and ABSTENTION not in task["labels"]
 
 
@@ -140,17 +144,19 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 def fold_label(text: str) -> str:
     """A text normalised for comparing labels.
 
-    The result is in lower case, without marks around it, and with single spaces, also for dashes, ``_`` and ``/``.
+    The result is in lower case and has no marks around it. Each run of spaces, dashes, ``_`` and ``/`` becomes a single
+    space.
     """
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """The task's labels by their spellings, as folded by `fold_label`; spellings that two labels share are left out.
+    """The task's labels by their spellings, which `fold_label` has folded.
 
-    Other spellings of a label are left out if they have signs or digits, such as the option ``-0.5``, because folding
-    would change their meaning.
+    A label's other spellings are left out in two cases: two labels share a spelling, or the spelling has characters
+    whose folding would change its meaning, such as the option ``-0.5``. Only letters, spaces and ``_ . , ' / -`` after
+    a first letter are safe.
     """
     labels = {fold_label(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
@@ -163,20 +169,24 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Two tables of the task's labels: by their spellings as in `spellings`, and by those from `normal_option`."""
+    """The task's labels by their spellings: a table from `spellings`, and a table with keys from `normal_option`."""
     task: Task = json.loads(task_json)
     options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {normal_option(label): label for label in task["labels"]}
 
 
 def normal_option(text: str) -> str:
-    """A text normalised for comparing options: NFKC, lower case, single spaces, no ``*``, backquote or ``$`` around."""
+    """A text normalised for comparing options.
+
+    The result is in NFKC and lower case, with single spaces and a hyphen for each minus sign. It has no ``*``,
+    backquote or ``$`` at its ends.
+    """
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text consists of or begins with; None if there is no clear one.
+    """The label that a text consists of or begins with; None if there is no clear label.
 
     A label is not clear if the text denies it, only quotes it, or also names another label.
     """
@@ -189,7 +199,7 @@ def read_label(task: Task, text: str) -> str | None:
     body = unwrap_answer(text)
     if (label := label_of(body)) is not None:
         return label
-    if body.startswith(">") and "\n" in body:  # a quote of another's answer
+    if body.startswith(">") and "\n" in body:  # a quote of another agent's answer
         return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
@@ -203,7 +213,7 @@ def read_label(task: Task, text: str) -> str | None:
             continue
         rest = body[gap.end() :]
         if options.get(normal_option(rest), known[spelling]) != known[spelling]:
-            return None  # a letter with another option's text
+            return None  # the letter of one option with the text of another option
         return known[spelling] if _keeps_label(task, rest, known, known[spelling]) else None
     return None
 
@@ -224,7 +234,7 @@ def _keeps_label(task: Task, rest: str, known: dict[str, str], label: str) -> bo
         return False
     if not letters:
         return True
-    # "A" and "I" are words, too: they name an option only in brackets or after a word such as "option".
+    # "A" and "I" may also be words, so they name an option only in brackets or after a word such as "option".
     named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
     return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
 
@@ -249,9 +259,10 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the only number in a text; None if there is not exactly one, or if it is vague or denied.
+    """The value of the only number in a text; None if the text has no number or several.
 
-    In a calculation, only the text after ``####``, in a LaTeX box, or after the last equals sign counts.
+    In a calculation, only the text after ``####``, in a LaTeX box, or after the last equals sign counts. The result is
+    also None if the number is vague or denied, or is part of a formula or a comparison.
     """
     found = _find_number(text)
     return None if found is None else _value_of(found)
@@ -268,7 +279,7 @@ def _find_number(text: str) -> re.Match[str] | None:
     body = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", body)
     body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
     body = _without_lead(body)
-    if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula, or a comparison
+    if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula or a comparison
         return None
     if "=" in body:
         before, _, body = body.rpartition("=")
@@ -304,7 +315,7 @@ def _value_of(match: re.Match[str]) -> Fraction | None:
 
 
 def show_number(value: Fraction) -> str:
-    """The canonical spelling of a value: a decimal number if that is exact, else a fraction."""
+    """The canonical spelling of a value: a decimal number if it is exact, else a fraction."""
     rest, places = value.denominator, 0
     while rest % 10 == 0 or rest % 5 == 0 or rest % 2 == 0:
         rest = rest // 10 if rest % 10 == 0 else rest // 5 if rest % 5 == 0 else rest // 2
@@ -317,9 +328,9 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The only number in a text, in its canonical spelling, with its unit if the unit is in `UNITS`.
+    """The only number in a text, in its canonical spelling, with its unit if `UNITS` has the unit.
 
-    None if `read_number` returns None.
+    The result is None if `read_number` returns None.
     """
     found = _find_number(text)
     value = None if found is None else _value_of(found)
@@ -331,13 +342,16 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: numerator and, if any, denominator; empty without a unit in `UNITS`."""
+    """The unit of the only number in a text: its numerator and, if any, its denominator.
+
+    The result is empty if the text has no such number, or if `UNITS` lacks the unit.
+    """
     found = _find_number(text)
     return () if found is None else _unit_of(found)
 
 
 def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two units (from `unit_of`) may be the same: a missing unit or denominator does not count as different."""
+    """Whether two units from `unit_of` may be the same; a missing unit or denominator may be any unit."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
@@ -402,9 +416,9 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers certainly differ: only one of them abstains, or they have the same number in different units.
+    """Whether two answers certainly differ: only one is an abstention, or one number has different units in them.
 
-    False does not mean that they are the same.
+    False does not mean that the answers are the same.
     """
     if one == other or ABSTENTION in (one, other):
         return one != other
@@ -418,9 +432,9 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer normalised for comparisons.
 
-    Removes case, accents (Latin, Greek, Cyrillic), a leading article, and punctuation without meaning. Signs, marks
-    between digits, and hyphens and slashes inside words stay. Nothing else is removed, because texts that become equal
-    count as the same answer without a further check.
+    The result is in lower case, without accents (Latin, Greek, Cyrillic), a leading article, and punctuation without
+    meaning. Signs such as %, marks between digits, and hyphens and slashes inside words stay, because texts that become
+    equal count as the same answer without a further check. A text of punctuation only is kept.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
@@ -434,7 +448,8 @@ def normal_text(text: str) -> str:
 def normal_expression(text: str) -> str:
     """A LaTeX expression normalised for comparisons, similar to the comparison in the MATH benchmark.
 
-    Removes layout, a leading "x =", and the signs for per cent, degrees and dollars.
+    The result has no layout, no leading variable such as "x =", and no signs for per cent, degrees and dollars. If it
+    is a number, it has the canonical spelling.
     """
     shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
@@ -456,7 +471,7 @@ def normal_expression(text: str) -> str:
 def unwrap_answer(text: str) -> str:
     """A text without tags around it; if the text ends with its only LaTeX box, only the content of the box.
 
-    The text is not reduced to its box if the words before the box may deny it (`UNBOXED`).
+    The whole text is kept if the words before the box may deny its content (`UNBOXED`).
     """
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
@@ -478,7 +493,7 @@ def _inside_braces(text: str, begin: int) -> str | None:
 
 
 def _without_lead(text: str, pattern: re.Pattern[str] = LEAD) -> str:
-    """A text without a lead such as "The answer is:" before its answer."""
+    """A text without a lead such as "The answer is:"; a text without a lead is returned as it is."""
     plain = text.lstrip("#>*_ \t\n").replace("**", "").replace("__", "")
     lead = pattern.match(plain)
     return plain[lead.end() :] if lead else text

@@ -2,9 +2,9 @@
 
 The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511). It contains each label
 whose nonconformity score is not unusually high, compared with the scores of the right labels in the labelled debates.
-The decision uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its
-confidence reaches a threshold at which acting was rarely wrong. The set and the decision are valid only for debates
-with the same system, settings, models, sources, task and prompts.
+The decision uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814). It is "act" if the verdict's
+confidence reaches a threshold at which acting was rarely wrong, else "escalate". The set and the decision are valid
+only for debates with the same system, settings, models, sources, task and prompts.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
-"""Maximum number of characters of a setting's two values together, for a message that shows them."""
+"""Maximum number of characters of a setting's two values together. A message does not show longer values."""
 SCORE_DECIMALS = 9
-"""Decimal places for comparisons of scores."""
+"""Decimal places to which scores are rounded before they are compared."""
 
 
 class Bound(BaseModel):
@@ -54,7 +54,7 @@ class Bound(BaseModel):
     prompts: dict[str, str]
 
     def digest(self) -> str:
-        """A digest of sixteen hexadecimal digits."""
+        """The digest of this configuration: sixteen hexadecimal digits."""
         return digest(self.model_dump())
 
 
@@ -87,7 +87,10 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """A digest of each prompt of a system and of its inner debate, by the prompt's name; edited prompts count."""
+    """A digest of each prompt of a system and of its inner debate, by the prompt's name.
+
+    For an edited prompt, the digest is that of the edited text. Each digest has eight hexadecimal digits.
+    """
     edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -104,14 +107,15 @@ def bound_to(
     Args:
         graph: the system.
         task: the form of an answer; only its name, kind and labels count.
-        settings: as in a document; those in `WITHOUT_EFFECT` and edited prompts are ignored.
+        settings: the settings in a document. Settings in `WITHOUT_EFFECT` and edited prompts are ignored. Of
+            ``published_before``, only whether it is set counts.
         prompts: from `prompt_digests`.
         sources: the sources behind names such as ``web`` (`moot.retrievers._search.contents`).
     """
     bound = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
     plain = json.loads(json.dumps(bound))
-    if "published_before" in plain:  # in some benchmarks each claim has its own date, so the date itself does not count
+    if "published_before" in plain:  # in some benchmarks each claim has a date of its own
         plain["published_before"] = plain["published_before"] is not None
     return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
 
@@ -154,7 +158,7 @@ def read_calibration(path: str) -> Calibration:
         path: the path of the file.
 
     Raises:
-        UserError: the file cannot be read, is not a calibration, or had its ``bound`` changed after it was written.
+        UserError: the file cannot be read, is not a calibration, or its ``bound`` was changed after it was written.
     """
     try:
         found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
@@ -184,11 +188,13 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
 
 
 def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
-    """Describes changes of corpora or of moot since a calibration was fitted, which may make it wrong.
+    """Describes changes of corpora or of moot since a calibration was fitted.
+
+    Such a change may make the calibration wrong. Only corpora that the calibration and ``corpora`` share are compared.
 
     Args:
-        calibration: from its file.
-        corpora: a digest of each corpus now, by its name (`moot.retrievers._search.contents`).
+        calibration: the calibration, from its file.
+        corpora: the present digest of each corpus, by its name (`moot.retrievers._search.contents`).
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
@@ -205,11 +211,12 @@ def label_shares(
 ) -> dict[str, float]:
     """A distribution over the labels, from a debate's confidence; the shares add up to 1.
 
-    The verdict's share is the confidence. The rest is divided among the other labels in proportion to their number of
-    answers plus one. If the verdict is not a label, or there is no confidence, all labels have the same share.
+    The verdict's share is the confidence. The rest is divided among the other labels, in proportion to one plus the
+    number of each label's answers in all rounds. If the verdict is not a label, or there is no confidence, all labels
+    have the same share.
 
     Args:
-        labels: the task's labels.
+        labels: the task's labels, at least two.
         answer: the verdict; None if there is none.
         confidence: the verdict's confidence, in [0, 1].
         rounds: the debate's ``round_log``.
@@ -223,12 +230,13 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of debates, this one included, whose nonconformity score is at least ``score``; in [0, 1].
+    """The share of debates, including this one, whose nonconformity score is at least ``score``; in [0, 1].
 
     Args:
         scores: the nonconformity scores of the labelled debates, each with its frequency.
         score: the nonconformity score of a label in this debate: 1 minus its share (`label_shares`).
-        tie: the weight of debates with the same score, this one included: 1, or drawn from [0, 1] for exact coverage.
+        tie: the weight of each debate with the same score, including this one. It is 1, or a random number from [0, 1]
+            for exact coverage.
     """
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
     here = round(score, SCORE_DECIMALS)
@@ -240,7 +248,7 @@ def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0)
 def prediction_set(
     shares: Mapping[str, float], scores: Sequence[tuple[float, int]], alpha: float, tie: float = 1.0
 ) -> list[str]:
-    """The labels whose p-value is above alpha.
+    """The labels whose p-value is above alpha; the set may be empty.
 
     Args:
         shares: the labels' shares, from `label_shares`.
@@ -252,7 +260,7 @@ def prediction_set(
 
 
 def guarantee(n: int, alpha: float) -> str:
-    """The guarantee in words, with its limits if there are few cases."""
+    """The guarantee of a calibration in words, with the guarantee's limits if there are few cases."""
     guaranteed = (
         f"On average over claims like the {n:,} cases that it was fitted on, at least {1 - alpha:.0%} of the "
         f"prediction sets contain the right answer, and at most {alpha:.0%} of all claims are acted on wrongly."
@@ -279,10 +287,10 @@ def guarantee_limits(n: int, alpha: float) -> str:
 def calibrated(
     calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
 ) -> dict[str, Any]:
-    """The results of a calibration for a debate, as in its document; {} without a calibration.
+    """The results of a calibration for a debate, as keys of the debate's document; {} without a calibration.
 
     Args:
-        calibration: from its file.
+        calibration: the calibration, from its file.
         document: the debate's document.
         done: whether the debate ended without an error; if not, only ``calibration`` is returned.
     """

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 
 class ChatMessage(TypedDict):
-    """One message of a conversation, in any form that LangChain accepts; moot's own have ``type`` and ``id``."""
+    """One message of a conversation, in any form that LangChain accepts; moot's messages have ``type`` and ``id``."""
 
     content: Annotated[
         str | list[Any], Field(description="The message's text, or a list of parts; only parts with `text` are read.")
@@ -26,12 +26,12 @@ class ChatMessage(TypedDict):
 
 
 def merge_messages(old: list[Any], new: Any) -> list[Any]:
-    """Appends a message or a list of messages; None adds nothing."""
+    """The reducer of ``messages``: appends a message or a list of messages; None adds nothing."""
     return [*old, *(new if isinstance(new, list) else [] if new is None else [new])]
 
 
 def read_messages(messages: Any) -> list[BaseMessage]:
-    """Reads messages in any form that LangChain accepts; a message replaces an earlier one with the same id.
+    """Reads messages in any form that LangChain accepts; a message replaces an earlier message with the same id.
 
     Raises:
         UserError: a value is not a message.
@@ -51,27 +51,27 @@ def read_messages(messages: Any) -> list[BaseMessage]:
 
 
 def as_plain_values(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Messages as JSON values, from which `read_messages` makes the same messages again."""
+    """Messages as JSON values, from which `read_messages` restores the same messages."""
     return [message.model_dump(mode="json", exclude_defaults=True) | {"type": message.type} for message in messages]
 
 
 def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
-    """The text of a person's message if no message of a model follows it; else None."""
+    """The text of a person's last message, if no message of a model follows it; else None."""
     spoken = [message for message in messages if isinstance(message, HumanMessage | AIMessage)]
     return str(spoken[-1].text) if spoken and isinstance(spoken[-1], HumanMessage) else None
 
 
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
-    """The claim of a debate: the given claim, else the unanswered question in the messages.
+    """The claim of a debate: the claim in the state or, if it is empty, the unanswered question in the messages.
 
-    After an earlier debate on the same thread, the state still has the claim of that debate (``opened``). If there is
-    an unanswered question, this claim does not count as given.
+    After an earlier debate on the same thread, the state still has the claim of that debate (``opened``). An unanswered
+    question replaces this old claim.
     """
     question, claim = unanswered_question(messages), state.get("claim")
     return question if question is not None and claim in (None, "", state.get("opened")) else claim
 
 
 def conversation_update(messages: Any, text: str) -> list[dict[str, Any]]:
-    """A list with the message that answers the conversation's question; empty if there is no unanswered question."""
+    """The update of a conversation by a model's message with ``text``; empty if there is no unanswered question."""
     asked = unanswered_question(read_messages(messages)) is not None
     return as_plain_values([AIMessage(text, id=str(uuid4()))]) if asked else []

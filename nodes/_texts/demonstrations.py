@@ -15,8 +15,7 @@ from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
 SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""The spellings of the labels that stand for an example's outcome, in tasks on claims."""
-
+"""For each outcome of an example about a claim: the spellings under which a task may have its label."""
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
 EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
@@ -29,10 +28,10 @@ def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
     Args:
         task: the form of an answer.
         count: the number of examples.
-        steps: whether the examples reason step by step before the answer; else short reasons follow the answer.
+        steps: whether the examples reason step by step before the answer; if not, short reasons follow the answer.
 
     Raises:
-        UserError: the task has fewer examples than ``count``; tasks with the user's own labels have none.
+        UserError: the task has fewer than ``count`` examples. Tasks with the user's own labels have no examples.
     """
     if not count:
         return ""
@@ -47,15 +46,16 @@ def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
 
 
 def _example_text(example: dict[str, Any], task: Task, steps: bool) -> str:
-    """An example with its answer in the form of the task; empty if the example does not fit the task."""
+    """The text of an example, with an answer in the form of the task; empty if the example does not fit the task."""
     if example["kind"] != _example_kind(task):
         return ""
     spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
-    like = make_task("choice", options=example["options"]) if "options" in example else task
-    answer = next((found for spelling in spellings if (found := read_answer(like, spelling))), None)
+    answer_task = make_task("choice", options=example["options"]) if "options" in example else task
+    answer = next((found for spelling in spellings if (found := read_answer(answer_task, spelling))), None)
     if answer is None:
         return ""
-    options = [f"{label} - {like['meanings'][label]}" for label in like["labels"]] if "options" in example else []
+    meanings = answer_task["meanings"] if "options" in example else {}
+    options = [f"{label} - {option}" for label, option in meanings.items()]
     reasons = example["steps" if steps else "short"]
     lines = [f"Reasons: {reasons}", f"Answer: {answer}"] if steps else [f"Answer: {answer}", f"Reasons: {reasons}"]
     return as_data("example", "\n".join([example["text"], *options, *lines]))
@@ -73,9 +73,9 @@ def _example_kind(task: Task) -> str:
 
 
 def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """Makes a function that returns the value of the placeholder ``demonstrations`` from a state and settings.
+    """Makes a function that returns the value of the placeholder ``demonstrations``.
 
-    The setting ``demonstrations`` is the number of examples.
+    The function takes a state and settings. The setting ``demonstrations`` is the number of examples.
 
     Args:
         steps: as for `demonstrations`.

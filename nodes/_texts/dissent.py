@@ -1,4 +1,4 @@
-"""Dissent in a debate: the answers other than the verdict, with their best arguments, and changes of answers."""
+"""Finds the dissent in a debate: answers other than the verdict, their best arguments, and changes of answers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from moot.nodes._runtime.turns import AnsweringAgent, Change, Dissent, EvidenceQ
 from moot.nodes._texts.answers import same_answer
 
 SpeakerKey = tuple[str, int | None]
+"""An agent's name and the number of its sample, if any."""
+VERDICT = ""
+"""The key of the group whose answer is the verdict."""
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:
-    """The dissent in a debate: votes for each answer, agents with another answer than the verdict, and changed answers.
+    """The dissent in a debate: votes, agents whose answer is not the verdict, and changed answers.
 
-    The agents are the judges if a panel decided, else the debaters.
+    The agents are the judges if a panel decided. If no panel decided, they are the debaters, or the gate's agents if no
+    debate followed the gate. An agent's last answer is its vote. Judges have no changes.
 
     Args:
         document: a result document, or the state from which it is made.
@@ -24,7 +28,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     given = [turn for turn in answers if turn["phase"] == "primary"]
-    given = given or [turn for turn in answers if turn["phase"] == GATE]  # if no debate followed the gate
+    given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate followed the gate
     deciding = judged or given
 
     def answering_agent(turn: Mapping[str, Any]) -> AnsweringAgent:
@@ -32,11 +36,11 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
     last: dict[SpeakerKey, Any] = {_speaker_key(turn): turn for turn in deciding}
-    groups = _answers_by_group(document, last, verdict)
+    groups = _turns_by_group(document, last, verdict)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
         "votes": [{"answer": _answer_of(turns[0]), "votes": len(turns)} for _, turns in ordered],
-        "minority": [_minority_answer(turns, answering_agent) for same, turns in ordered if same != ""],
+        "minority": [_minority_answer(turns, answering_agent) for key, turns in ordered if key != VERDICT],
         "changes": [] if judged else _changes(document, given, answering_agent),
     }
 
@@ -50,12 +54,13 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
     return answer
 
 
-def _answers_by_group(
+def _turns_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """The last turns of all speakers by the group of their votes, else by their answers.
+    """The last turns of all speakers, by the group of the speaker's vote.
 
-    The key of the group with the verdict is an empty text.
+    If a speaker's vote has no group, its turn is grouped by its answer. The first group with the verdict has the key
+    `VERDICT`.
     """
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
@@ -66,10 +71,11 @@ def _answers_by_group(
     of_verdict = [
         key for key, turns in groups.items() if any(_same_answer(document, _answer_of(t), verdict) for t in turns)
     ]
-    return {"" if of_verdict and key == of_verdict[0] else key: turns for key, turns in groups.items()}
+    return {VERDICT if of_verdict and key == of_verdict[0] else key: turns for key, turns in groups.items()}
 
 
 def _same_answer(document: Mapping[str, Any], one: str | None, other: str | None) -> bool:
+    """Whether two answers are the same; False if one of them is None."""
     if one is None or other is None:
         return False
     return one == other or same_answer(document["task"], one, other)
@@ -81,18 +87,22 @@ def _verified_quotes(turn: Mapping[str, Any]) -> list[EvidenceQuote]:
 
 
 def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -> MinorityAnswer:
+    """The answer of turns with the same answer, and the argument with the most verified quotes."""
     best = max(turns, key=lambda turn: len(_verified_quotes(turn)))
-    reason = best.get("rationale") or best.get("reason")
+    argument = best.get("rationale") or best.get("reason")
     return {
         "answer": _answer_of(best),
         "by": [answering_agent(t) for t in turns],
-        "argument": reason,
+        "argument": argument,
         "quotes": _verified_quotes(best),
     }
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
-    """The answers that differ from the same speaker's answer before, in order; only for labels and numbers."""
+    """The answers that differ from the speaker's previous valid answer, in order.
+
+    Empty unless the answers are labels or numbers.
+    """
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []
@@ -119,6 +129,6 @@ def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], an
 
 
 def _last_answer(given: Sequence[Mapping[str, Any]], agent: str, round: int) -> str | None:
-    """An agent's last answer in an earlier round."""
+    """An agent's last answer before a round; None if there is no earlier answer, or if the last one was invalid."""
     answers = [turn.get("answer") for turn in given if turn["agent"] == agent and turn["round"] < round]
     return answers[-1] if answers else None

@@ -20,7 +20,10 @@ LONGEST_GIVEN = 400_000
 """Maximum number of characters of all texts given with a claim together."""
 
 GATE = "gate"
-"""The agent in the retrieval entry that marks inherited evidence; no speaker has this name."""
+"""The agent's name in the retrieval entry that marks inherited evidence.
+
+Entries of a speaker with this name cannot be distinguished from such marks.
+"""
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
 Short = Annotated[str, StringConstraints(max_length=4000)]
 
@@ -43,12 +46,14 @@ class GivenText(TypedDict):
 _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
 
 
-_inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", default=())
+_inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("inherited_evidence", default=())
 
 
 @contextmanager
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """Context manager in which an inner debate inherits the active pieces of this evidence, unless it has ``given``.
+    """Context manager in which a debate inherits the active pieces of an outer debate's evidence.
+
+    A debate with a value of ``given`` inherits nothing.
 
     Args:
         evidence: the evidence of the outer debate.
@@ -70,7 +75,7 @@ def inherited_evidence() -> list[Evidence]:
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence of an inner debate as evidence of the outer one: without the retrieval entries that mark inheritance."""
+    """Evidence of an inner debate, without the retrieval entries that mark its inheritance, for the outer debate."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
         for piece in evidence
@@ -78,14 +83,14 @@ def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def check_given(given: Any) -> list[Evidence]:
-    """Checks given texts and returns them as evidence, without repetitions. Blocking.
+    """Checks the texts given with a claim, and returns them as evidence without repetitions. Blocking.
 
     Args:
-        given: a list of `GivenText`, or None for no texts; further fields in its elements are ignored.
+        given: a list of `GivenText`, or None for no texts. Fields that `GivenText` does not have are ignored.
 
     Raises:
-        UserError: ``given`` has another form, a text has no visible characters, two different texts have the same id,
-            or there are too many texts or characters.
+        UserError: ``given`` does not have this form, a text has no visible characters, two different texts have the
+            same id, or there are too many texts or characters.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")
@@ -128,7 +133,7 @@ def _as_evidence(given: GivenText, number: int) -> Evidence:
 
 
 def _problem_in_words(error: Any) -> str:
-    """A validation error of Pydantic in words, with the place of the text."""
+    """A validation error of Pydantic in words, with the number of the text and the name of the field, if known."""
     number, *field = error["loc"] or ("",)
     place = f"text {number + 1}{''.join(f', {part}' for part in field)}: " if isinstance(number, int) else ""
     return f"{place}{error['msg']}"

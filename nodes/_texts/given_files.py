@@ -1,4 +1,4 @@
-"""Files and web pages as texts given with a claim."""
+"""Reads files and web pages as texts that can be given with a claim."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def read_given(given: str | Path) -> list[Any]:
         given: a file, or an address that begins with http:// or https://.
 
     Returns:
-        Objects of the form of `moot.nodes._texts.given.GivenText`: one per line of JSON Lines, one per page or heading
-        of a document, and a single object for plain text or Markdown.
+        Objects of the form of `moot.nodes._texts.given.GivenText`: one per line of JSON Lines that is not blank, one
+        per page or section of a document, and a single object for plain text or Markdown.
 
     Raises:
         UserError: the file cannot be read, its kind is not supported, it is too large or too long, a line of JSON Lines
@@ -31,15 +31,23 @@ def read_given(given: str | Path) -> list[Any]:
         WorldError: the page cannot be fetched.
     """
     if not is_url(str(given)):
-        return given_in(Path(given), Path(given).name)
+        return read_given_file(Path(given), Path(given).name)
     found = fetch(str(given))
     host = urlsplit(found.from_url).hostname or found.from_url
     known = {"source": host, "url": found.from_url, "fetched": found.retrieved, "sha256": found.sha256}
-    return [{**text, **known} for text in given_in(found.text, host)]
+    return [{**text, **known} for text in read_given_file(found.text, host)]
 
 
-def given_in(file: Path, name: str) -> list[Any]:
-    """The texts of a file, as from `read_given`; ``name`` stands for the file in the texts' sources and in errors."""
+def read_given_file(file: Path, name: str) -> list[Any]:
+    """Reads a file as `read_given` does. Blocking.
+
+    Args:
+        file: the file.
+        name: the file's name in errors, and the source of the texts; texts from JSON Lines keep their own sources.
+
+    Raises:
+        UserError: as for `read_given`.
+    """
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:
@@ -60,6 +68,11 @@ def given_in(file: Path, name: str) -> list[Any]:
 
 
 def _check_size(name: str, texts: list[Any]) -> list[Any]:
+    """Returns the texts of a document if they are few and short enough to be given with a claim.
+
+    Raises:
+        UserError: there are too many texts or characters.
+    """
     size = sum(len(text["text"]) for text in texts)
     if len(texts) > MOST_GIVEN or size > LONGEST_GIVEN:
         raise UserError(
@@ -72,6 +85,7 @@ def _check_size(name: str, texts: list[Any]) -> list[Any]:
 
 
 def _read_object(line: str, where: str) -> Any:
+    """The object in a line of JSON Lines; ``where`` names the line in errors."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:

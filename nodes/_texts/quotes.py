@@ -1,7 +1,7 @@
 """Finds quotes in a text, and checks an answer's citations against the evidence.
 
-Differences in typography are ignored: white space, kinds of quotation marks and dashes, Unicode forms, characters
-without width. Words must match exactly, in the same order and in the same letter case.
+Differences in typography are ignored: the kind and amount of white space, kinds of quotation marks and dashes, Unicode
+forms, and characters without width. Words must match exactly, in the same order and in the same letter case.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_SHOWN = 80
 """Maximum number of characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
-"""Quotation marks, single and double alike, because models replace one kind by the other inside JSON."""
+"""Quotation marks. Single and double marks count as equal, because models replace one kind by the other in JSON."""
 DOUBLE_MARKS = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
 """Marks of two or more strokes. After a digit they differ from a single stroke, because 5″ is not 5′."""
 PRIMES = frozenset("″‶‴‷⁗")
@@ -33,29 +33,33 @@ HYPHENS = frozenset("-‐‑－﹣")
 DASHES = frozenset("−⁃˗")
 """Dashes that are not in Unicode's category of dashes (Pd)."""
 NO_WIDTH = frozenset("\u034f\u180b\u180c\u180d\u180f") | {chr(i) for i in range(0xFE00, 0xFE10)}
+"""Characters without width that are not in Unicode's categories of format and control characters (Cf, Cc)."""
 BRACKETS = str.maketrans("‹›", "<>")
-"""Restores angle brackets. Prompts show them as ‹ and ›, so an exact copy from a prompt contains these characters."""
+"""Restores angle brackets. Prompts show them as ‹ and ›, so an exact copy from a prompt contains ‹ and ›."""
 
 NOT_PLAIN = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Unicode's tags for forms that differ in meaning from their plain letters and digits: 10² is not 102."""
 UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Scripts without spaces between words."""
+"""A character of a script without spaces between words."""
 
 WORD = re.compile(
     r"字\u0300*"
     r"|(?:(?<![a0\u0300.])(?:[-—] ?[$€£¥]?|[.$€£¥])(?=0))?[a0\u0300]+"
     r"(?:(?:['-](?=[a0])|(?<=0)[.,:/·⁄—](?=0))[a0\u0300]+)*"
 )
-"""A word, as classes of characters: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one word each."""
+"""A word, in a text whose characters were replaced by their classes (`_char_class`).
+
+Each of these is one word: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5.
+"""
 
 
 @dataclass(frozen=True)
 class FoldedText:
     """A text normalised for comparison, with the offsets of each character in the original text.
 
-    In ``text`` every dash is ``—`` and every hyphen ``-``, because only a hyphen joins two words.
+    In ``text`` every dash is ``—`` and every hyphen ``-``, because a dash between letters does not join two words.
     """
 
     text: str
@@ -79,7 +83,10 @@ class FoldedText:
         return edges
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """The start and end of the first occurrence of normalised words in the original text; None without one."""
+        """The start and the exclusive end, in the original text, of the first occurrence of normalised words.
+
+        None if they do not occur between two `edges`.
+        """
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)
         for i in range(first, len(text) - size + 1) if first >= 0 else ():
@@ -94,14 +101,14 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
     A match starts and ends at word boundaries. A quote without a letter or a digit has no match. Quotation marks around
     the quote are ignored if the text does not have them. The brackets ‹ and › match < and >, because prompts show ‹ and
-    › instead.
+    › in place of < and >.
 
     Args:
         quote: the quote.
         text: the text to search.
 
     Returns:
-        The start and the exclusive end of the quote in the text, in code points; None without a match.
+        The start and the exclusive end of the quote in the text, in code points; None if there is no match.
     """
     found = _find_folded(quote, text)
     if found is None and not {"‹", "›"}.isdisjoint(quote):
@@ -119,7 +126,7 @@ def _find_folded(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def _without_marks(words: str) -> str:
-    """Normalised words without the quotation marks around them."""
+    """Normalised words without the quotation marks around them; unchanged unless both ends have a mark."""
     marks = ("'", '"')
     return words[1:-1].strip() if len(words) > 1 and words[0] in marks and words[-1] in marks else words
 
@@ -129,11 +136,11 @@ def fold_quote(text: str) -> str:
     return _folded(text).plain.strip()
 
 
-@lru_cache(maxsize=8)  # an answer quotes one text several times
+@lru_cache(maxsize=8)  # an answer often quotes the same text several times
 def _folded(text: str) -> FoldedText:
     chars: list[str] = []
     spans: list[tuple[int, int]] = []
-    for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _folded_char(one)):
+    for char, at in _with_sorted_accents((char, at) for at, one in enumerate(text) for char in _folded_char(one)):
         last = chars[-1] if chars else ""
         if char == "'" and (text[at] in PRIMES or (text[at] in DOUBLE_MARKS and last.isdecimal())):
             char = '"'
@@ -147,8 +154,8 @@ def _folded(text: str) -> FoldedText:
     return FoldedText("".join(chars), spans)
 
 
-def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
-    """Decomposed characters with their accents in Unicode's canonical order."""
+def _with_sorted_accents(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
+    """Decomposed characters and their offsets, with the accents of each letter in Unicode's canonical order."""
 
     def rank(pair: tuple[str, int]) -> int:
         return unicodedata.combining(pair[0])
@@ -160,7 +167,7 @@ def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 @lru_cache(maxsize=4096)
 def _folded_char(char: str) -> str:
-    """The normalised form of a character; empty if it has no width."""
+    """The normalised form of a character: one or more characters, or empty if the character has no width."""
     category = unicodedata.category(char)
     if char.isspace():
         return " "
@@ -203,7 +210,7 @@ def check_citations(quotes: Iterable[Quote], evidence: Iterable[Evidence], shown
     Args:
         quotes: the citations of an answer.
         evidence: the pieces with the texts to check against.
-        shown: the ids that the writer of the answer was shown; citations of other ids are fabricated.
+        shown: the ids that were shown to the writer of the answer. Citations of other ids are fabricated.
     """
     texts = {piece["id"]: piece["text"] for piece in evidence}
     return [_check_citation(q, texts.get(q.evidence_id) if q.evidence_id in shown else None, shown) for q in quotes]
@@ -224,34 +231,37 @@ def _check_citation(quote: Quote, text: str | None, shown: Collection[str]) -> C
 
 
 def text_hash(text: str) -> str:
-    """``sha256:`` and the hexadecimal digest of a text's UTF-8, to identify the text to which offsets refer."""
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8. It identifies the text to which offsets refer."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def missing_quote_fault(citations: Sequence[Citation]) -> str:
-    """The error message if no citation is verified; empty if at least one is verified."""
+    """The error message if no citation is verified; empty if a citation is verified.
+
+    The message names at most three faults.
+    """
     if any(c["verified"] for c in citations):
         return ""
-    wrong = "; ".join(fault for _, fault in faults_of(citations[:3])) or "there are none"
+    wrong = "; ".join(fault for _, fault in citation_warnings(citations[:3])) or "there are none"
     return f"`citations` need a `quote` copied word for word from the evidence that is named: {wrong}"
 
 
-def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
-    """The kind and the text of a warning for each citation that is not verified."""
+def citation_warnings(citations: Iterable[Citation]) -> list[tuple[str, str]]:
+    """The warnings about citations that are not verified, each as its kind and its text."""
     wrong = [citation for citation in citations if not citation["verified"]]
     keys = environment_keys() if wrong else ()
-    faults = []
+    warnings = []
     for citation in wrong:
         cited, quote = (redact(text, keys)[:LONGEST_SHOWN] for text in (citation["evidence_id"], citation["quote"]))
         if citation["fabricated"]:
-            faults.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
+            warnings.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
         else:
-            faults.append(("unverified_quote", f"quotes {quote!r}, which is not in {cited}"))
-    return faults
+            warnings.append(("unverified_quote", f"quotes {quote!r}, which is not in {cited}"))
+    return warnings
 
 
 def count_citations(turns: Iterable[Turn]) -> dict[str, int]:
-    """Counts the citations of all turns: in total, verified, fabricated, and the rest as unverified."""
+    """Counts the citations of all turns: ``total``, ``verified``, ``fabricated``, and all others as ``unverified``."""
     cited = [c for turn in turns for c in turn.get("citations") or []]
     verified, fabricated = sum(c["verified"] for c in cited), sum(c["fabricated"] for c in cited)
     rest = len(cited) - verified - fabricated

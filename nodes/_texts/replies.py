@@ -1,7 +1,7 @@
 """The kinds of replies that are requested from models: a Pydantic model of each kind, and its JSON schema.
 
 Scripted endpoints and stored runs depend on the names of fields. The schemas of `reply_schema` follow the documented
-rules of strict structured output: every field is required, there are no further properties, and texts have no limits of
+rules of strict structured output: every field is required, no other field is allowed, and texts have no limits of
 length.
 """
 
@@ -35,7 +35,10 @@ class Reply(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses a text without JSON, for kinds of replies that allow this; else returns an empty list."""
+        """Parses a text without JSON into objects of field values.
+
+        The list is empty, unless a subclass accepts such texts.
+        """
         return []
 
 
@@ -113,7 +116,7 @@ class QuestionsReply(Reply):
         return {"noncommittal": None, **given} if isinstance(given, dict) else given
 
 
-def _plain(value: Any) -> Any:
+def _scalar_as_text(value: Any) -> Any:
     """A number or a truth value as a text, spelled as in JSON; other values unchanged."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
@@ -125,7 +128,8 @@ def answer_reply(
 
     Args:
         task: the form of an answer.
-        direct: whether the answer comes before its reasons.
+        direct: whether the answer comes before its reasons. Such a class has the fields of `AnswerReply`, but is not a
+            subclass of it.
         confidence: whether the reply has a ``confidence`` from 0 to 1.
         may_abstain: as for `read_answer`.
     """
@@ -133,7 +137,7 @@ def answer_reply(
 
 
 def _reply_key(task: Task) -> str:
-    """The cache key of a reply class: a task as JSON without the claim's speaker and date, which do not change it."""
+    """The cache key of a reply class: the task as JSON, without the claim's speaker and date."""
     return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
 
 
@@ -154,7 +158,7 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
     elif task["kind"] == "number":
         number = r"-?[0-9]+([.,/][0-9]+)*"
         schema["pattern"] = rf"^({number}|\({ABSTENTION[1:-1]}\))$" if may_abstain else f"^{number}$"
-    kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
+    kind = Annotated[str, BeforeValidator(_scalar_as_text), AfterValidator(read), WithJsonSchema(schema)]
     fields: dict[str, Any] = {"answer": (kind, ...)}
     if confidence:
         fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
@@ -180,11 +184,11 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The class of the final reply, whose ``answer`` must be one of the given answers (compared by `same_answer`).
+    """The class of the final reply, whose ``answer`` must be the same as a given answer (`same_answer`).
 
     Args:
         task: the form of an answer.
-        given: the debaters' answers; if there are none, every answer of the task is valid.
+        given: the debaters' answers. If it is empty, every answer of the task is valid.
     """
     return _final_reply(_reply_key(task), tuple(dict.fromkeys(given)))
 
@@ -215,15 +219,21 @@ NOT_FOUND = re.compile(
     r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
     re.IGNORECASE,
 )
-"""Phrases for "no item helps" in replies that do not follow a schema."""
+"""Phrases that say that no item helps, in replies that do not follow the schema."""
 
 
-def _numbers(value: Any) -> Any:
-    """A value such as "1 and 3" as a list of numbers, empty for "none found"; other values are returned unchanged."""
+def _as_numbers(value: Any) -> Any:
+    """A value such as "1 and 3" as a list of numbers; "none found" gives an empty list.
+
+    A value that cannot be read is returned unchanged.
+
+    Raises:
+        ValueError: the value is a list that contains a truth value or another list.
+    """
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
             raise ValueError("contains something that is not a number")
-        read = [_numbers(item) for item in value]
+        read = [_as_numbers(item) for item in value]
         return [n for part in read for n in part] if all(isinstance(part, list) for part in read) else value
     if isinstance(value, int) and not isinstance(value, bool):
         return [value]
@@ -241,13 +251,14 @@ class SelectReply(Reply):
     """The numbers of the items that help; may be empty."""
 
     reason: str = ""
-    selected: Annotated[list[int], BeforeValidator(_numbers)]
+    selected: Annotated[list[int], BeforeValidator(_as_numbers)]
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses numbers in square brackets, or a phrase for "no item helps".
+        """Parses numbers in square brackets, or a phrase which says that no item helps.
 
-        Returns an empty list for any other text, and for a text with both, which is ambiguous.
+        Two kinds of texts are ambiguous and give an empty list: numbers in brackets with a negation, and such a phrase
+        with a digit. Any other text also gives an empty list.
         """
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
@@ -265,7 +276,7 @@ def select_reply(size: int, most: int) -> type[SelectReply]:
     """
     item = {"type": "integer", "minimum": 1, "maximum": size}
     schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
-    kind = Annotated[list[int], BeforeValidator(_numbers), schema]
+    kind = Annotated[list[int], BeforeValidator(_as_numbers), schema]
     return create_model("SelectReply", __base__=SelectReply, selected=(kind, ...))
 
 
@@ -293,17 +304,17 @@ class ModeratorReply(Reply):
 def _moderator_reply(task_json: str) -> type[ModeratorReply]:
     answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
 
-    def none_if_spelled(value: Any) -> Any:
-        """None for a spelling of "none" that is not a valid answer of the task; other values unchanged."""
+    def read_none(value: Any) -> Any:
+        """None if the value is a spelling of "none" but not a valid answer of the task; other values unchanged."""
         is_none = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
         return None if is_none and read_answer(json.loads(task_json), value) is None else value
 
-    kind: Any = Annotated[answer | None, BeforeValidator(none_if_spelled)]
+    kind: Any = Annotated[answer | None, BeforeValidator(read_none)]
     return create_model("ModeratorReply", __base__=ModeratorReply, preferred=(kind, ...))
 
 
 def moderator_reply(task: Task) -> type[ModeratorReply]:
-    """The class of replies that prefer one of the task's answers, or none."""
+    """The class of replies that prefer one of the task's answers or no answer."""
     return _moderator_reply(_reply_key(task))
 
 
@@ -316,7 +327,10 @@ class SameReply(Reply):
 
 @lru_cache(maxsize=64)
 def verdicts_reply(count: int) -> type[VerdictsReply]:
-    """The class of replies with one verdict for each of ``count`` statements: every index from 0 exactly once."""
+    """The class of replies with one verdict for each of ``count`` statements, sorted by index.
+
+    Every index from 0 to ``count - 1`` must occur exactly once.
+    """
 
     def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
         given = sorted(v.index for v in verdicts)
@@ -344,7 +358,10 @@ def _schema_text(reply: type[Reply]) -> str:
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
-    """A reply's JSON schema, without titles, defaults and descriptions, by the rules of strict structured output."""
+    """The JSON schema of a class of replies, by the rules of strict structured output.
+
+    Titles, descriptions and default texts are left out.
+    """
     schema: dict[str, Any] = json.loads(_schema_text(reply))
     return schema
 
@@ -363,15 +380,16 @@ def _strict_schema(node: Any) -> Any:
 
 
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
-    """A reply's JSON schema with more limits, for endpoints that turn schemas into grammars, such as llama.cpp.
+    """A class's JSON schema with more limits, for endpoints that turn schemas into grammars, such as llama.cpp.
 
-    The grammar forces a weak model to end its texts and lists, to number its verdicts, and to cite only evidence that
-    it was shown.
+    The grammar forces a weak model to end its texts and lists, to give one verdict per index in order, and to cite only
+    evidence that it was shown. A number between two bounds must be one of 21 values at equal distances.
 
     Args:
-        reply: the class of the reply.
+        reply: the class of replies.
         evidence_ids: the ids that may be cited.
-        longest: maximum number of characters of a text; quotes, reasons, queries and answers have fixed limits.
+        longest: maximum number of characters of a text. The fields ``quote``, ``reason``, ``query`` and ``answer`` have
+            lower limits, which are fixed.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})
@@ -381,7 +399,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
         if "anyOf" in node:
             return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
-        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # grammars ignore bounds of such numbers
+        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # grammars ignore these bounds
             low, high = node["minimum"], node["maximum"]
             return {"enum": [round(low + (high - low) * i / 20, 2) for i in range(21)]}
         if node["type"] == "object":

@@ -1,4 +1,7 @@
-"""The robustness of a verdict: checks that repeat the deciding step with other evidence, and their result."""
+"""Lists the checks of a verdict's robustness, and sums up their results.
+
+A check repeats the deciding step with other evidence.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,21 @@ from moot.retrievers._normalise import words_of
 from typing_extensions import TypedDict
 
 SAME_FACT = 0.4
-"""Two quotes state the same fact if at least this share of the shorter quote's words is in both; our choice.
+"""Two quotes state the same fact if both contain at least this share of the shorter quote's `content_words`.
 
-17 of 20 pairs of quotes that state the same fact in different words reach this share, and 2 of 20 pairs that state
-different facts about the same thing (tests/graphs/same_facts.jsonl).
+The value is our choice: 17 of 20 pairs of quotes that state the same fact in different words reach it. So do 2 of 20
+pairs that state different facts about the same thing (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
 """Minimum number of characters of a word that counts; words with a digit always count."""
 FEWEST_WORDS = 3
-"""Minimum number of common words of two quotes that state the same fact."""
+"""Minimum number of `content_words` that two quotes of the same fact have in common."""
 MOST_NAMES = 3
 """Maximum number of origins named in a sentence, and maximum number of sentences about pairs of origins."""
 LONGEST_NAME = 80
 """Number of characters after which an origin's name is cut in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
-"""The repeated step, in words."""
+"""Each step that checks may repeat, in words."""
 
 
 class Check(TypedDict):
@@ -33,7 +36,8 @@ class Check(TypedDict):
 
     ``kind`` says which evidence is used:
 
-    - ``all``: all evidence, for comparison if neither a judge nor ``rag``'s answer decided.
+    - ``all``: all evidence. This check is made only if neither a judge nor the answer of ``rag`` decided, to see if the
+      repeated step gives the verdict.
     - ``origin``: all evidence except one origin.
     - ``pair``: all evidence except two origins that quote the same fact.
     - ``reversed``: all evidence in reversed order.
@@ -41,7 +45,8 @@ class Check(TypedDict):
 
     ``without`` names the removed origins, and ``evidence_ids`` lists the evidence that was used, in order.
     ``turns_left_out`` counts the answers that the judge was not shown because they cite only removed origins. ``same``
-    says whether the answer equals the verdict; it is null without an answer, and then ``outcome`` has the reason.
+    says whether the answer is the same as the verdict. If the check gave no answer, ``same`` is null, and ``outcome``
+    has the reason.
     """
 
     kind: Literal["all", "origin", "pair", "reversed", "no_evidence"]
@@ -57,8 +62,8 @@ class Robustness(TypedDict):
     """The result of the checks. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
 
     ``not_asked`` counts the checks that were not made because of ``robustness_calls``. ``holds`` says whether the
-    verdict stays the same whichever single origin is removed, null if unknown. ``falls_without`` names the origins
-    whose removal alone changes the verdict. ``said`` is the result in words.
+    verdict stays the same whichever single origin is removed; it is null if this is unknown. ``falls_without`` names
+    the origins whose removal alone changes the verdict. ``said`` is the result in words.
     """
 
     step: Literal["judge", "answer"]
@@ -72,7 +77,9 @@ class Robustness(TypedDict):
 def checks_of(
     evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Iterable[str]], cited: Iterable[str]
 ) -> list[Check]:
-    """The checks of a verdict, each with its evidence, the most informative first; empty without evidence.
+    """The checks of a verdict, each with its evidence; empty if there is no evidence.
+
+    The most informative checks come first. None of them has an answer yet.
 
     Args:
         evidence: the evidence of the deciding step.
@@ -83,7 +90,7 @@ def checks_of(
     ids = [piece["id"] for piece in evidence]
     every = list(dict.fromkeys(names[id] for id in ids))
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
-    some = set(cited)
+    cited_names = set(cited)
 
     def make_check(kind: Any, *without: str) -> Check:
         left = [id for id in ids if names[id] not in without]
@@ -97,15 +104,15 @@ def checks_of(
             "outcome": "not_asked",
         }
 
-    first = [make_check("origin", name) for name in ordered if name in some]
-    rest = [make_check("origin", name) for name in ordered if name not in some]
+    first = [make_check("origin", name) for name in ordered if name in cited_names]
+    rest = [make_check("origin", name) for name in ordered if name not in cited_names]
     pairs = [
         make_check("pair", *pair)
         for pair in combinations(ordered, 2)
         if state_same_fact(*(quoted.get(n, ()) for n in pair))
     ]
-    turned = [{**make_check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
-    return [*first, *turned, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
+    in_reverse = [{**make_check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
+    return [*first, *in_reverse, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
 
 
 def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
@@ -119,12 +126,14 @@ def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def content_words(quote: str) -> set[str]:
-    """The words of a quote that count: long words, and words with a digit."""
+    """The words of a quote that are compared: words of `SHORTEST_WORD` or more characters, and words with a digit."""
     return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
 
 
 def overlap(one: set[str], other: set[str]) -> float:
-    """The share of the smaller set's words that are in both sets, from 0 to 1; 0 if too few words are in common.
+    """The share of the smaller set's words that are in both sets, from 0 to 1.
+
+    It is 0 if fewer than `FEWEST_WORDS` words are in both sets.
 
     If both sets have figures (words with a digit) but none in common, the share is 0: "5.2 per cent in March" and "6.1
     per cent in June" are different facts.
@@ -138,6 +147,8 @@ def overlap(one: set[str], other: set[str]) -> float:
 
 def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
     """The result of the checks.
+
+    If the check with all evidence does not give the verdict, ``holds`` is None, and ``falls_without`` is empty.
 
     Args:
         step: the repeated step.
@@ -164,8 +175,9 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 def result_sentences(found: Robustness) -> list[str]:
     """The result in sentences.
 
-    The first sentence says whether the verdict stays the same without any one source, or that this is unknown. Without
-    checks, the only sentence says that there is no evidence to remove.
+    The first sentence says whether the verdict stays the same if any one source is removed, or that this is unknown. It
+    is the only sentence if the check with all evidence does not give the verdict. If there are no checks, the only
+    sentence says that there is no evidence to remove.
     """
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
@@ -202,7 +214,7 @@ def result_sentences(found: Robustness) -> list[str]:
 
 
 def origins_in_words(names: Sequence[str]) -> str:
-    """Origins in words, such as ``a.org or b.org``: at most `MOST_NAMES` of them, and the number of the others."""
+    """Origins in words, such as ``a.org or b.org``: at most `MOST_NAMES` names, then the number of the others."""
     first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
     left = len(names) - MOST_NAMES
     return " or ".join(first) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

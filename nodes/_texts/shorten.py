@@ -1,14 +1,15 @@
-"""Shortens prompts to a limit: leaves out the worst-ranked evidence first, then the oldest rounds.
+"""Shortens prompts to a limit, mainly by leaving out the worst-ranked evidence and the oldest rounds.
 
 A prompt's data consists of elements between tags that only moot can write (`moot.prompts.as_data`). So the data can be
 split again into pieces of evidence, answers and arguments by round, and lines of a record by round. Everything else
 stays. The order of removal, until the prompt fits:
 
-1. Evidence, the worst-ranked first, but cited evidence last. A piece has the rank from its search; without one, it is
-   ranked by the words that it shares with the claim (`ranks_by_words`). The last piece that fits may be shown in part.
-   So may a piece that would take more than half of the space, unless it is the only cited piece. A quarter of the
-   prompt is reserved for evidence.
-2. The oldest rounds, the same ones from each debate; the last round of each debate stays.
+1. Evidence, the worst-ranked first, but cited evidence last. A piece has the rank from its search. A piece without a
+   rank is ranked by the words that it shares with the claim (`ranks_by_words`). The last piece that fits may be shown
+   in part. A piece that would take more than half of the space may also be shown in part, unless it is the only cited
+   piece. A quarter of the prompt is reserved for evidence.
+2. The oldest rounds. In a trial, rounds with the same number are left out of both debates. The last round of each
+   debate stays.
 3. The ends of the longest reasons and arguments.
 4. More of the evidence, now also from the reserved quarter.
 
@@ -32,19 +33,23 @@ EVIDENCE_SHARE = 0.25
 FEWEST_PART_BYTES = 400
 """Minimum number of bytes allotted to a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
-"""The lowest limit, in bytes, to which a text of reasons or arguments is cut."""
+"""Reasons and arguments are never cut to a limit below this number of bytes."""
 TAIL = 1200
 """Number of characters at the end of a cut text that are searched for the end of a sentence."""
 TRIES = 10
+"""Maximum number of attempts to reach the limit."""
 BYTES_PER_TRY = 100
-"""Try n (from 0) lowers the aim by the excess and n times this number of bytes. Texts are cut at the end of a sentence,
-so a smaller step may change nothing."""
+"""Attempt n (from 0) lowers the aim by the excess and by n times this number of bytes.
+
+Texts are cut at the end of a sentence, so a smaller step may change nothing.
+"""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
     ("answer", "argument", "testimony", "step"),
     ("retrieval", "critic", "reflections"),
 )
+"""The tags of evidence, of entries that belong to one round, and of records with lines about rounds."""
 _ELEMENT = re.compile(rf"<({'|'.join((*EVIDENCE, *ROUNDS, *LINES))})( [^<>]*)?>\n(.*?)\n</\1>", re.DOTALL)
 _REASONS = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTALL)
 _CLAIM = re.compile(r"<(claim|question)>\n(.*?)\n</\1>", re.DOTALL)
@@ -77,7 +82,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class ShortenedTexts:
-    """Texts within a limit.
+    """Texts that were shortened to a limit, if possible.
 
     Attributes:
         texts: the shortened texts, in the given order.
@@ -108,8 +113,11 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
     Args:
         texts: the data of a prompt, or of each message of a conversation.
         most: maximum number of bytes of UTF-8 of all texts together.
-        ranks: ranks of evidence by id, 1 is best; pieces without a rank are ranked by the words that they share with
-            the claim.
+        ranks: ranks of evidence by id; 1 is best. Pieces without a rank are ranked by the words that they share with
+            the claim, or by their place if there is no claim.
+
+    Returns:
+        The texts. They are longer than the limit if they cannot be shortened enough.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
@@ -136,7 +144,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
 
 def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
-    """The rank of each piece, by its id, from the words that it shares with the prompt's claim; {} without a claim."""
+    """The rank of each piece by its id, from the words that it shares with the claim; empty if there is no claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
     return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
@@ -144,15 +152,16 @@ def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, i
 
 @lru_cache(maxsize=8)
 def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
-    """As `ranks_by_words`, but cached, because the speakers of a debate are shown the same texts."""
+    """Caches `ranks_by_words`, because the speakers of a debate are shown the same texts."""
     return ranks_by_words(claim, texts)
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
     """Leaves out whole elements of texts that are still too long after `shorten`.
 
-    Evidence is left out first, beginning with the last piece, then the other elements in order. In the worst case, only
-    the claim and the text outside of elements remain. This is used only if a ceiling leaves too little for the prompt.
+    Pieces of evidence are left out first, the last piece in the texts before the others. The other elements follow in
+    their order in the texts. In the worst case, only text outside of these elements remains, such as the claim. This is
+    used only if a ceiling leaves too little for the prompt.
 
     Args:
         made: from `shorten`.
@@ -190,7 +199,17 @@ def _shorten_to(
     aim: int,
     size: int,
 ) -> ShortenedTexts:
-    """Shortens the texts to about ``aim`` bytes; the notes on gaps may make them longer."""
+    """Shortens the texts to about ``aim`` bytes; the notes on gaps may make them longer.
+
+    Args:
+        texts: the texts.
+        lists: the lists of units in each text.
+        pieces: the pieces of evidence, the best first.
+        only_cited: the id of the only cited piece; empty if there is no such piece.
+        old: the rounds that may be left out.
+        aim: the number of bytes to aim at.
+        size: the number of bytes of all texts.
+    """
     evidence_size, rounds_size = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - evidence_size - rounds_size)
     allotted = _allot_bytes(pieces, only_cited, max(room - rounds_size, min(evidence_size, int(aim * EVIDENCE_SHARE))))
@@ -206,7 +225,7 @@ def _shorten_to(
     over, reasons_cut = sum(allotted.values()) + rounds_size - room, 0
     written = _with_remaining_units(texts, lists, allotted, gone)
     if over > 0:
-        longest, saved, reasons_cut = _longest_reasons(written, over)
+        longest, saved, reasons_cut = _reasons_limit(written, over)
         if saved < over:
             allotted = _allot_bytes(pieces, only_cited, max(0, sum(allotted.values()) - (over - saved)))
             written = _with_remaining_units(texts, lists, allotted, gone)
@@ -234,7 +253,7 @@ def _size(unit: Unit) -> int:
 def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
     """Allots bytes to pieces, the best first; a piece with fewer bytes than its size is shown in part.
 
-    Pieces that are not in the result are left out. ``only_cited`` is the id of the only cited piece, else empty. This
+    Pieces that are not in the result are left out. ``only_cited`` is the id of the only cited piece, or empty. This
     piece may take all the space, because a verdict may depend on its text.
     """
     allotted: dict[Unit, int] = {}
@@ -268,7 +287,7 @@ def _with_remaining_units(
 
 
 def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Unit]) -> list[str]:
-    """The texts of a list's remaining units, with a note if units were left out or cut."""
+    """The texts of a list's remaining units, and a note if units were left out or cut."""
     if group[0].kind == "round":
         rest = [unit.text for unit in group if unit not in gone]
         series = dict.fromkeys(unit.series for unit in group if unit in gone)
@@ -299,10 +318,13 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
     return f"{rounds} of the {series} debate" if series else rounds
 
 
-def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """Finds the limit per text of reasons, in bytes, that saves ``over`` bytes in total, or as many as possible.
+def _reasons_limit(texts: Sequence[str], over: int) -> tuple[int, int, int]:
+    """Finds the highest limit for reasons and arguments that saves ``over`` bytes in total.
 
-    Returns this limit, the number of bytes saved, and the number of texts cut.
+    If no limit saves that much, the limit is `FEWEST_REASONS_BYTES`.
+
+    Returns:
+        The limit of each text in bytes, the number of bytes saved, and the number of texts cut.
     """
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
     longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0
@@ -323,7 +345,7 @@ def _cut_element(text: str, most: int) -> str:
 
 
 def _beginning(text: str, most: int) -> str:
-    """A text of at most about ``most`` bytes; a longer one is cut at the end of a sentence or of a word."""
+    """A text of about ``most`` bytes at most; a longer text is cut at the end of a sentence or word, with `GAP`."""
     if bytes_of(text) <= most:
         return text
     room = max(0, most - len(GAP) - 1)
@@ -367,9 +389,10 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """The unit of an element; None if the element must stay.
+    """The unit of an element; None if the element cannot be left out as a whole.
 
-    The unit of an answer begins at its round's heading. Pieces of evidence get their ``place`` later.
+    If an answer stands directly below the heading of a round, its unit begins at the heading. Pieces of evidence get
+    their ``place`` later.
     """
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
@@ -383,9 +406,9 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The units of a record, one for each line with a round; lines without a round belong to the line before them.
+    """The units of a record, one for each line that names a round; empty if the element is not a record.
 
-    Other elements have no units.
+    A line without a round belongs to the line before it.
     """
     if found[1] not in LINES:
         return []
@@ -400,6 +423,8 @@ def _lines(found: re.Match[str]) -> list[Unit]:
 
 def cited_in(text: str) -> Iterator[str]:
     """The ids of evidence that answers and arguments in a prompt's data cite, without fabricated ids.
+
+    An id may come several times.
 
     Args:
         text: data of a prompt.

@@ -19,7 +19,7 @@ from moot.retrievers._normalise import WEB_SEARCHES
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim or the question, with its speaker and date as separate data, if known."""
+    """The claim or the question. Its speaker and date, if known, follow as separate data."""
     return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
 
 
@@ -45,14 +45,15 @@ def show_evidence(
     nothing: str = NOTHING,
     about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
 ) -> str:
-    """The active pieces of evidence, each with its id; without any, ``nothing``.
+    """The active pieces of evidence, each with its id; if there are none, ``nothing``.
 
-    If the prompt is too long, the ranks of the pieces decide which of them are left out (`shorten`).
+    If the prompt is too long, `shorten` uses the ranks of the pieces to choose which pieces it leaves out.
 
     Args:
         evidence: the evidence; pieces that are not active are not shown.
         nothing: the text that says why there is no evidence.
-        about: takes a piece; returns further attributes of its tag. They must be values that moot wrote, not free text.
+        about: takes a piece, and returns further attributes of its tag. Their values must come from moot itself,
+            because free text could forge a tag.
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
@@ -62,24 +63,28 @@ def show_evidence(
 
 
 def best_rank(piece: Evidence, place: int) -> int:
-    """The best rank that a search gave to a piece, from 1; ``place`` if no search ranked it."""
+    """The best rank that a search gave to a piece (1 is best); ``place`` if no search ranked the piece."""
     return min((found["rank"] for found in piece["retrievals"] if "rank" in found), default=place)
 
 
 def show_given(evidence: Iterable[Evidence]) -> str:
-    """The texts given with the claim under a heading, for prompts without other evidence; empty if there are none."""
+    """The given evidence (see `given_evidence`) under a heading, for prompts that show no other evidence.
+
+    Empty if there is none.
+    """
     given = given_evidence(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
-def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """The pieces without the titles of those that came from a web search, or from a source that replaced it.
+def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
+    """All pieces, with empty titles for those that a web search found first.
 
-    Pieces from Wikipedia keep their titles, because these are not headlines.
+    A source that replaced a web search counts as a web search. But pieces from Wikipedia keep their titles, because
+    these are not headlines.
 
     Args:
         pool: the pieces.
-        corpora: the sources that were read, with the source that was used for each.
+        corpora: the readings of sources; each names the requested source and the source that was used.
     """
     asked = ("web", *WEB_SEARCHES)
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -87,7 +92,7 @@ def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list
 
 
 def show_pool(pool: Iterable[Evidence]) -> str:
-    """Evidence to select from, each piece with its number, from 1, and with its id for citations."""
+    """The pieces of evidence to select from, each with its number (from 1) and with its id for citations."""
     blocks = (
         as_data("item", _piece_text(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
     )
@@ -107,14 +112,14 @@ def show_answers(
 ) -> str:
     """Answers of debaters under a heading; empty if there are none.
 
-    Reasons and checked citations have separate tags, which only moot can write. So a model cannot forge a citation in
-    its reasons.
+    If the answers are of several rounds, each answer has the number of its round. Reasons and checked citations have
+    separate tags, which only moot can write. So a model cannot forge a citation in its reasons.
 
     Args:
         turns: the turns with the answers.
         heading: the heading; empty for none.
         confidence: whether to show confidences.
-        evidence_ids: whether to show the ids of each debater's evidence.
+        evidence_ids: whether to show the ids of the evidence that each debater had.
     """
     turns = list(turns)
     several = len({turn["round"] for turn in turns}) > 1
@@ -131,8 +136,8 @@ def show_opponents(turns: Iterable[Turn]) -> str:
     return show_answers(turns, heading="What the others answered last:")
 
 
-def show_person(turns: Iterable[Turn]) -> str:
-    """A person's remarks, and a person's questions about drafts of the verdict; empty if there are none."""
+def show_remarks(turns: Iterable[Turn]) -> str:
+    """A person's remarks, and a person's questions, each with the draft of the verdict; empty if there are none."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
@@ -158,17 +163,17 @@ def show_persona(persona: str | None) -> str:
     return f"Speak as: {without_brackets(persona)}" if persona else ""
 
 
-def show_own(turn: Turn | None) -> str:
+def show_own_answer(turn: Turn | None) -> str:
     """A debater's own last answer under a heading; empty if there is none yet."""
     return show_answers([turn], heading="What you answered last:") if turn else ""
 
 
 def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
-    """The answers of a round by group, each with its reasons and confidence; the largest group comes first.
+    """The answers of a round by group, each answer with its reasons and confidence; the largest group comes first.
 
     Args:
         turns: the turns of the round.
-        groups: the group of each turn's answer; turns with None are not shown, but count in the total.
+        groups: the group of each turn's answer. A turn without a group (None) is not shown, but counts in the total.
     """
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
@@ -180,7 +185,10 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries of a round, and reviews of the speaker's answer, under headings; empty if there are none."""
+    """Summaries of the last round, and reviews of the speaker's answer, under headings.
+
+    Turns with another ``outcome`` than ``ok`` are not shown. The text is empty if nothing is left to show.
+    """
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
     reviews = [_review_block(turn) for turn in usable if "comment" in turn]
@@ -194,7 +202,7 @@ def _review_block(turn: Turn) -> str:
 
 
 def _answer_lines(turn: Turn, confidence: bool) -> list[str]:
-    """An answer as lines and tags."""
+    """An answer with its reasons and citations, as the parts of its tag."""
     answer = turn.get("answer")
     if answer is None:
         return ["(gave no valid answer)"]
@@ -204,7 +212,7 @@ def _answer_lines(turn: Turn, confidence: bool) -> list[str]:
 
 
 def show_citations(citations: Iterable[Citation]) -> list[str]:
-    """One block with all citations, which marks those that failed their check, as a list; empty without citations."""
+    """A list with one block, which has all citations and marks failed checks; an empty list without citations."""
     lines = [_citation_line(citation) for citation in citations]
     return [enclose("citations", lines)] if lines else []
 
@@ -222,7 +230,10 @@ def _one_line(text: str) -> str:
 
 
 def show_history(turns: Sequence[Turn]) -> str:
-    """A debate's answers by round; if any debater had evidence, each answer shows the ids of its debater's evidence."""
+    """A debate's answers by round.
+
+    If any debater had evidence, each answer shows the ids of the evidence that its debater had.
+    """
     rounds = sorted({turn["round"] for turn in turns})
     had = any(turn.get("evidence_ids") for turn in turns)
     return "\n\n".join(
@@ -276,9 +287,10 @@ def show_why(
 
     Args:
         votes: the votes of the last round.
-        low: None if the answers are not the same. If they are, the scores that are too low to end the debate, each with
-            its debater, name, value and threshold; empty if no score is too low and all rounds are held anyway.
-        unsupported: statements that lower a faithfulness score, each with its debater before it.
+        low: None if the answers are not the same. If they are the same: the scores that are too low to end the debate,
+            each as debater, name, value and threshold. Empty if no score is too low, but all rounds are held anyway.
+        unsupported: the statements that lower a faithfulness score, each as debater and statement. They are shown only
+            if a score is too low.
     """
     lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]
     answers = as_data("answers", "\n".join(lines))
@@ -299,7 +311,10 @@ def show_why(
 
 
 def score_and_threshold(value: float | None, threshold: float) -> str:
-    """A score compared with its threshold, with two decimals, or more if the threshold or the difference needs them."""
+    """A score compared with its threshold.
+
+    Both have two decimals, or more if the threshold or the difference needs them.
+    """
     decimals = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
         return f"unknown (needs {threshold:.{decimals}f})"
@@ -310,7 +325,7 @@ def score_and_threshold(value: float | None, threshold: float) -> str:
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
-    """The ids of evidence in a prompt that shows this evidence and these answers, without fabricated ids."""
+    """The ids in a prompt that shows this evidence and these answers, without ids that the answers fabricated."""
     return {piece["id"] for piece in active_evidence(evidence)} | cited_ids(turns)
 
 

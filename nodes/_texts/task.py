@@ -1,4 +1,7 @@
-"""Tasks: the forms of answers by name, and their wording in prompts. `moot.nodes._texts.answers` parses answers."""
+"""Defines tasks, and words them for prompts. A task says what form an answer has.
+
+`moot.nodes._texts.answers` parses the answers.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,12 @@ UNSETTLED = (
     *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
 )
 MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
+"""Other spellings of labels, by the meaning of the label."""
 
 TRUE = "the evidence shows that the claim is true"
 FALSE = "the evidence shows that the claim is false"
 OPEN = "the evidence settles the claim neither way"
+"""Meanings of labels, in the words of prompts."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +125,10 @@ def make_task(
     Args:
         name: a name in the list of ``moot tasks``; by default ``choice`` if there are options, ``labels`` if there are
             labels, else ``fever``.
-        labels: for the task ``labels``: the possible answers, as a list or as a mapping to their meanings.
-        options: for multiple choice: the options; the answers are their letters, from A.
-        claim: the claim; if it ends with a question mark, the task's ``subject`` is ``question``.
+        labels: the possible answers of the task ``labels``, as a list or as a mapping to their meanings.
+        options: the options of a multiple-choice question. The answers are their letters, from A.
+        claim: the claim. If it ends with a question mark, the task's ``subject`` is ``question``. In tasks that always
+            ask a question, such as ``choice`` and ``pubmedqa``, the subject is ``question`` anyway.
 
     Raises:
         UserError: the task is unknown, or the labels or options are invalid or do not fit the task.
@@ -154,7 +160,7 @@ def make_task(
     if known.kind == "choice" and options and not labels and not isinstance(options, Mapping):
         letters = list(string.ascii_uppercase[: len(options)])
         pairs = list(zip(letters, options, strict=False))
-        task |= {"labels": letters, "meanings": dict(pairs), "spellings": _read_options(pairs)}
+        task |= {"labels": letters, "meanings": dict(pairs), "spellings": _letters_by_option(pairs)}
         return _check_texts(task, options)
     if name != "labels" and known.kind != "choice" and not labels and not options:
         return task
@@ -172,9 +178,9 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 def is_question(text: str) -> bool:
     """Whether a text ends with a question mark of any script.
 
-    Brackets, quotation marks and the characters in `AROUND_QUESTION` are ignored if they enclose the whole text. A
-    sentence that ends with a quoted question is not a question. In Greek, a semicolon is a question mark. In Armenian,
-    the question mark is on the question word, so it may be anywhere in the last sentence.
+    The characters in `AROUND_QUESTION` are ignored at both ends. So are brackets and quotation marks that enclose the
+    whole text. A sentence that ends with a quoted question is not a question. In Greek, a semicolon is a question mark.
+    In Armenian, the question mark is on the question word, so it may be anywhere in the last sentence.
     """
     body = text.strip(AROUND_QUESTION)
     while len(body) > 1 and _is_pair(body[0], body[-1]):
@@ -186,7 +192,7 @@ def is_question(text: str) -> bool:
 
 
 AROUND_QUESTION = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
-"""Characters allowed around a question: emphasis, exclamation marks, spaces."""
+"""Characters allowed before and after a question: emphasis, exclamation marks and spaces."""
 BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", strict=True))
 """Opening brackets by their closing bracket."""
 
@@ -196,14 +202,20 @@ def _is_pair(first: str, last: str) -> bool:
     return (first in QUOTES and last in QUOTES) or BRACKETS.get(last) == first
 
 
-def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The letter of each option by the option's text, without texts that several options share."""
+def _letters_by_option(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The letter of each option by the option's text. A text that several options share is left out."""
     texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
 
 def _visible_texts(texts: Any) -> Any:
-    """Labels or options without invisible and control characters; `_check_texts` refuses values that are not texts."""
+    """Labels or options without invisible and control characters.
+
+    Values that are not texts are kept; `_check_texts` refuses them.
+
+    Raises:
+        UserError: two keys of a mapping differ only in such characters.
+    """
     if isinstance(texts, Mapping):
         shown = {_visible_text(key): _visible_text(value) for key, value in texts.items()}
         if len(shown) < len(texts):
@@ -217,6 +229,11 @@ def _visible_text(text: Any) -> Any:
 
 
 def _check_texts(task: Task, texts: Sequence[str]) -> Task:
+    """Returns a task of labels or options if its texts and labels are valid.
+
+    Raises:
+        UserError: a text or label is not valid, or the task has too few or too many answers.
+    """
     longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
     if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
         raise UserError(f"Labels and options must be texts of 1 to {longest:,} characters.", kind="invalid_task")
@@ -235,8 +252,8 @@ def check_claim(claim: object) -> str:
     """The claim without surrounding white space, and without invisible and control characters.
 
     Raises:
-        UserError: the claim is not a text, is empty, has more than `LONGEST_CLAIM` characters, or contains a lone
-            surrogate.
+        UserError: the claim is not a text, has no visible characters, has more than `LONGEST_CLAIM` characters, or
+            contains a lone surrogate.
     """
     if not isinstance(claim, str) or not (shown := clean(claim)):
         raise UserError(
@@ -253,11 +270,11 @@ def check_claim(claim: object) -> str:
 
 
 def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """The speaker and the date of a claim, as keys of a task, without values that are None or empty.
+    """The checked speaker and date of a claim, as entries of a task.
 
     Args:
-        claim_date: a year, a month or a day in ISO form; an empty text is left out.
-        speaker: a text; a blank text is left out.
+        claim_date: a year, a month or a day in ISO form. None and an empty text are left out.
+        speaker: a text. None and a blank text are left out.
 
     Raises:
         UserError: the date is invalid, or the speaker is not a text or is too long.
@@ -282,7 +299,7 @@ def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
 
 
 def is_iso_date(text: str) -> bool:
-    """Whether a text is an existing year, month or day in ISO form."""
+    """Whether a text is a year, a month or a day in ISO form that exists in the calendar."""
     parts = re.fullmatch(r"([0-9]{4})(?:-([0-9]{2}))?(?:-([0-9]{2}))?", text)
     try:
         return parts is not None and bool(date(int(parts[1]), int(parts[2] or 1), int(parts[3] or 1)))
@@ -307,9 +324,10 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
 
     Args:
         task: the task.
-        evidence: whether the answer must follow from evidence; if not, labels have the meanings in `WITHOUT_EVIDENCE`.
-        pool: whether the model may use evidence and its own knowledge; a short answer may abstain if neither has the
-            answer.
+        evidence: whether the answer must follow from evidence. If so, a short answer may abstain. If not, labels have
+            the meanings in `WITHOUT_EVIDENCE`.
+        pool: whether the model may use evidence and its own knowledge. A short answer may then abstain if neither has
+            the answer.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
@@ -323,7 +341,7 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
 
 
 def show_options(task: Task) -> str:
-    """The options of a multiple-choice question, for prompts that do not ask for an answer."""
+    """The options of a multiple-choice question, for prompts that do not ask for an answer; empty for other tasks."""
     lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _has_letters(task)]
     return as_data("options", "\n".join(lines)) if lines else ""
 
@@ -340,10 +358,11 @@ ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these 
 ABSTAIN_BY_KNOWLEDGE = (
     f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
 )
-"""The same sentence for prompts in which the model may also use its own knowledge."""
+"""The sentence for prompts in which the model may also use its own knowledge."""
 
 
 def _has_letters(task: Task) -> bool:
+    """Whether the labels are the letters from A on, as for the options of a multiple-choice question."""
     return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
 
 
@@ -381,16 +400,18 @@ FROM_OWN_EVIDENCE = (
 that answer from their knowledge adopt an answer because its reasons are better."""
 
 
-def by_reasoning(task: Task) -> bool:
-    """Whether answers result from reasoning, with evidence only as a help: multiple choice, numbers and expressions.
+def is_reasoning_task(task: Task) -> bool:
+    """Whether answers result from reasoning, with evidence only as a help.
 
-    The faithfulness of such an answer is measured only on the statements that it takes from the evidence.
+    These are tasks of multiple choice, numbers and expressions.
+
+    The faithfulness of their answers is measured only on statements taken from the evidence.
     """
     return _has_letters(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The values of a task for placeholders of prompts: the words that differ between claims and questions.
+    """The values of the placeholders of prompts that depend on the task.
 
     Args:
         task: the task.
@@ -414,7 +435,7 @@ def _wording(
 ) -> dict[str, str]:
     task: Task = {"name": name, "kind": kind, "subject": subject, "labels": [*labels]}  # type: ignore[typeddict-item]
     task["meanings"] = dict(meanings)
-    asked, reasoned = task["subject"] == "question", by_reasoning(task)
+    asked, reasoned = task["subject"] == "question", is_reasoning_task(task)
     says = "what holds for this claim" if known else "what does the evidence above say about this claim"
     asks = "what is the answer to this question" if asked else says
     read = "the evidence in front of you" + (" and what you know" if reasoned else "")
@@ -441,12 +462,12 @@ def _wording(
 
 
 def unsettled_label(task: Task) -> str | None:
-    """The label for unsettled evidence; None if the task has no such label."""
+    """The task's label for evidence that does not settle the claim or question; None if there is no such label."""
     written = set(map(fold_label, UNSETTLED))
     meant = {OPEN, _PUBMEDQA[2][1]}
     return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
 
 
 def full_answer(task: Task, answer: str) -> str:
-    """An answer that is clear without its question: an option's letter with its text; other answers unchanged."""
+    """An answer that is clear without its question: an option's letter gets the option's text; others do not change."""
     return f"{answer} ({task['meanings'][answer]})" if _has_letters(task) and answer in task["meanings"] else answer

@@ -9,7 +9,7 @@ from langgraph.types import Send
 from moot.core.errors import ReplyError
 from moot.nodes._records.entries import Turn
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import is_spent, was_cut
+from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
@@ -363,7 +363,7 @@ def _any_turn_has(turns: Sequence[Turn], round: int, step: str, field: str) -> b
 def _check_arguments(state: TrialState, run: NodeContext) -> None:
     heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
     silent = " and the ".join(side for side in SIDES if side not in heard)
-    cut = any(was_cut(turn) for turn in state["turns"] if turn["step"] == "argue")
+    cut = any(stopped_by_ceiling(turn) for turn in state["turns"] if turn["step"] == "argue")
     if silent and state["phase"] == "primary" and not cut:
         raise ReplyError(
             f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "

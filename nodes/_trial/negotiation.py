@@ -10,7 +10,7 @@ from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.budget import was_cut
+from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._speakers.turns import new_turn
@@ -187,7 +187,7 @@ def rule_node() -> Node:
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
-        if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
+        if weighed and not any(turn["scores"] or stopped_by_ceiling(turn) for turn in weighed):
             raise nothing_weighed_error(weighed)
         ruled: list[Evidence] = []
         for turn in weighed:

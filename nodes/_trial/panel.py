@@ -12,7 +12,7 @@ from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, UserError, WorldError
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
-from moot.nodes._runtime.budget import Decision, was_cut
+from moot.nodes._runtime.budget import Decision, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
 from moot.nodes._speakers.turns import new_turn, speaker_declaration
@@ -310,7 +310,7 @@ def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
     if all(turn.get("outcome") == "failed" for turn in judged):
         detail = "No judge could be reached. See the warnings for the reasons, or name other models in `judges`."
         return WorldError(detail, kind="no_judge", retryable=True)
-    if any(was_cut(turn) for turn in judged):
+    if any(stopped_by_ceiling(turn) for turn in judged):
         return WorldError("A ceiling was reached before any judge gave a verdict. Raise it.", kind=BUDGET_EXHAUSTED)
     detail = "No judge gave a usable verdict. Try other models for the judges, or another `structured_output`."
     return ReplyError(detail, common_outcome(judged))

@@ -15,7 +15,7 @@ from moot.nodes._models.speaker import Speaker, affects_only_call, as_speaker
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._texts.quotes import check_citations, faults_of
+from moot.nodes._texts.quotes import check_citations, citation_warnings
 from moot.nodes._texts.replies import Reply
 from moot.nodes._trial.counsel import own_turn
 from moot.retrievers import Evidence
@@ -147,6 +147,6 @@ def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -
     if (quotes := getattr(reply, "citations", None)) is None:
         return {}
     citations = check_citations(quotes, shown, ids)
-    for kind, fault in faults_of(citations):
+    for kind, fault in citation_warnings(citations):
         ledger.warn(kind, fault)
     return {"citations": citations}

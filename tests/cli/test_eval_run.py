@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from moot.cli.run import failure_key, settings_of
+from moot.cli.run import failure_key, plan_of, settings_of
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 
@@ -19,6 +21,12 @@ def test_a_dotted_key_changes_one_value_within_the_graphs_default() -> None:
 def test_a_dotted_key_is_refused_if_the_graphs_defaults_differ() -> None:
     with pytest.raises(UserError, match="run each graph by itself, or write a plan"):
         settings_of(["debaters.1.retriever=bm25"], None, ["tool_mad", "madke"])
+
+
+def test_the_seed_0_overrides_a_plans_seed(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("graphs: [rag]\ntasks: [fever]\nsample_seed: 7\n")
+    assert [plan_of(plan, [], [], {}, sample_seed=seed).sample_seed for seed in (0, None)] == [0, 7]
 
 
 def test_failures_that_differ_only_in_an_amount_are_grouped() -> None:

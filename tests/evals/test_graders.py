@@ -12,12 +12,14 @@ import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
 from moot.evals._analyses.agreement import agreement
-from moot.evals._analyses.graders import check_grader, read_gradable_answers
-from moot.evals._runs.logs import read_runs
+from moot.evals._analyses.graders import GRADER_FIELDS, check_grader, read_gradable_answers
+from moot.evals._runs.logs import checked_document, read_runs
 from moot.evals._stats.measures import load_extra
+from moot.evals._stats.outcomes import outcome_of
+from moot.nodes._speakers.turns import new_turn
 
 from tests.conftest import StartStub
-from tests.evals.made_logs import debate, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 
 GOLD = {"1": ["Paris"], "2": ["Paris"], "3": ["Paris"], "4": ["Paris"]}
 ANSWERS = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
@@ -69,14 +71,11 @@ def test_equal_ids_of_two_benchmarks_are_different_groups(logs: Path) -> None:
     assert groups == {("hotpotqa", "", "1"): 2, ("2wikimultihopqa", "", "1"): 1}
 
 
-def test_debates_with_a_failed_turn_are_missing_and_not_graded(logs: Path) -> None:
-    error = {"kind": "unparsed", "detail": "No reply could be used.", "where": "judge", "retryable": False}
-    failed = debate(None, task="hotpotqa") | {"status": "failed", "error": error, "answer": None}
-    documents = {id: dict(failed) for id in ("1", "2")}
-    documents["2"]["turns"] = [{"outcome": "failed"}]
-    write_log(logs, "b", documents, {id: ["Paris"] for id in documents}, system="t", benchmark="hotpotqa")
-    found = [answer.id for answer in read_gradable_answers([logs])[0] if answer.system == "t"]
-    assert found == ["1"]
+def test_a_debate_with_an_unusable_reply_and_a_failed_turn_has_no_outcome() -> None:
+    document = failed_document("unparsed", "No reply could be used.") | {"task": debate(None, task="hotpotqa")["task"]}
+    assert outcome_of(checked_document(document, GRADER_FIELDS)) == ""  # an abstention, which is graded
+    document["turns"] = [new_turn(1, "rag") | {"outcome": "failed"}]
+    assert outcome_of(checked_document(document, GRADER_FIELDS)) is None
 
 
 def test_kappa_needs_two_kinds_of_grades() -> None:

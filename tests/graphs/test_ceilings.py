@@ -264,6 +264,12 @@ async def test_if_no_agent_can_be_called_the_error_names_the_ceiling(plain: Stub
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
+async def test_no_call_is_made_within_a_shared_ceiling_of_no_seconds(plain: StubEndpoint) -> None:
+    with shared_ceilings(max_seconds=0):
+        document = await spend("standard_prompting", [])
+    assert (document["error"]["kind"], document["calls"], plain.calls()) == ("budget_exhausted", [], [])
+
+
 async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))

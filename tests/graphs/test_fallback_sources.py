@@ -56,14 +56,14 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
 
 async def test_if_wikipedia_is_unreachable_the_debate_fails_and_names_options_that_work(stub: StubEndpoint) -> None:
     options = {}
-    for name in ("tool_mad", "madke", "rag"):
+    for name in ("tool_mad", "madke", "rag", "gated"):
         document = await debate(name, model="openai:stub")
         assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
-        _, options[name] = shlex.split(document["error"]["detail"].split("`")[-2])
+        options[name] = shlex.split(document["error"]["detail"].split("`")[-2])[1::2]
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
-    for name, option in options.items():  # the options named by the error work
-        other = parse_settings(load_graph(name).settings, [option], {"model": "openai:stub"})
+    for name, named in options.items():  # the options named by the error work
+        other = parse_settings(load_graph(name).settings, named, {"model": "openai:stub"})
         document = await debate(name, **other.model_dump())
         assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in sources_read(document)) == ("done", True)
     document = await debate("madke", model="openai:stub", corpus="demo-encyclopaedia")

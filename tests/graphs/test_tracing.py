@@ -22,7 +22,7 @@ from langsmith import utils
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes._runtime import tracing
-from moot.nodes._runtime.tracing import finish, scores_of, with_costs
+from moot.nodes._runtime.tracing import scores_of, wait_until_sent, with_costs
 
 from tests.collector import PROJECT, Collector, collecting
 from tests.conftest import MODELS, StartStub, reading_demo, says, supports
@@ -44,7 +44,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the client's default
         forget_client()
         yield running
-        finish(TIME_LIMIT)
+        wait_until_sent(TIME_LIMIT)
         monkeypatch.undo()
         forget_client()
 
@@ -70,7 +70,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
     document: Run = await system.graph.ainvoke(
         {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
     )
-    assert finish(TIME_LIMIT)
+    assert wait_until_sent(TIME_LIMIT)
     return document
 
 
@@ -203,11 +203,11 @@ async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     config = {"configurable": {"thread_id": "1"}}
     context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
     await graph.ainvoke({"claim": CLAIM}, config, context=context)
-    assert finish(TIME_LIMIT)
+    assert wait_until_sent(TIME_LIMIT)
     forget_client()  # state that the other process would not have
     tracing.guard_traces()
     await graph.ainvoke(Command(resume=True), config)
-    assert finish(TIME_LIMIT)
+    assert wait_until_sent(TIME_LIMIT)
     [call] = (run for run in collector.runs.values() if run["run_type"] == "llm")
     assert metadata(call)["usage_metadata"]["total_cost"] > 0
 

@@ -14,7 +14,7 @@ from moot.nodes._models.contexts import (
     context_of,
     count_prompt,
     forget_contexts,
-    learn_refusal,
+    learn_from_refusal,
     parse_refusal,
     reply_room,
     weight_of,
@@ -97,7 +97,7 @@ def test_each_context_length_has_a_source() -> None:
 
 
 def test_a_refusal_that_names_the_context_sets_it_for_that_endpoint() -> None:
-    learn_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
+    learn_from_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
     assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)  # a tenth of the way to the counted ratio
@@ -107,14 +107,14 @@ def test_a_refusal_without_a_number_halves_the_prompt() -> None:
     for least in (7_000, 3_500, 1_700):
         before = context_of(MODEL, HERE)
         sent = 45_000 if before is None else (before - reply_room(before)) * 3
-        learn_refusal(MODEL, HERE, "the request exceeds the available context size", sent)
+        learn_from_refusal(MODEL, HERE, "the request exceeds the available context size", sent)
         context = context_of(MODEL, HERE)
         assert context is not None
         assert least - 600 < context - reply_room(context) <= sent / 3 / 2
 
 
 def test_a_refused_prompt_below_the_limit_raises_the_token_estimate() -> None:
-    learn_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
+    learn_from_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
     assert 18_000 / bytes_per_token(MODEL) > 8192
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes._models.equal_cost import FullCost, ceiling_of, full_cost, ratios
+from moot.nodes._models.equal_cost import FullCost, ceiling_settings, full_cost, ratios
 
 PRICES: Any = {"openai:m": {"input": 1.0, "output": 10.0}}
 
@@ -17,9 +17,9 @@ def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
 
 def test_ceilings_and_ratios_follow_from_the_cost_of_the_debate() -> None:
     debate = FullCost(1200, 0.0034, 7, 2.5)
-    assert ceiling_of(debate, "tokens") == {"budget": 1200}
-    assert ceiling_of(debate, "usd") == {"max_cost": 0.0034}
-    assert ceiling_of(debate, "calls") == {"samples": 7, "max_calls": 7}
+    assert ceiling_settings(debate, "tokens") == {"budget": 1200}
+    assert ceiling_settings(debate, "usd") == {"max_cost": 0.0034}
+    assert ceiling_settings(debate, "calls") == {"samples": 7, "max_calls": 7}
     found = ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5))
     assert found == {"tokens": 0.75, "usd": pytest.approx(1.5), "calls": 0.75, "seconds": 0.4}
     assert ratios(debate, FullCost(None, None, 0, 0.0)) == dict.fromkeys(FullCost._fields)
@@ -39,4 +39,4 @@ def test_calls_from_the_ledger_count_as_sent_and_unknown_costs_are_none() -> Non
 )
 def test_a_ceiling_from_an_unknown_or_zero_cost_is_refused(equal: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        ceiling_of(FullCost(None, None, 0, 1.0), equal)
+        ceiling_settings(FullCost(None, None, 0, 1.0), equal)

@@ -59,6 +59,13 @@ def test_a_command_sends_spans_and_metrics_and_logs_its_debate_without_content(s
     assert "MARKED" not in done.stderr
 
 
+def test_a_failed_debate_is_logged_as_a_warning(start_stub: StartStub) -> None:
+    start_stub([{"status": 401}])
+    done = run(*VERIFY, LOG_JSON="true", LOG_LEVEL="WARNING")
+    [ended] = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
+    assert (ended["event"], ended["level"], ended["status"]) == ("debate ended", "warning", "failed")
+
+
 def test_the_processes_of_a_batch_send_their_telemetry(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     (tmp_path / "claims.csv").write_text("claim\n" + "".join(f"Claim number {n} is true.\n" for n in range(6)))

@@ -12,7 +12,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import calls_at_most, cost_of, read_prices
+from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
@@ -107,7 +107,7 @@ def _read_outcome(path: Path, changed: int) -> Outcome:
 
 def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
     names, sources, error = Names(document), Sources(document), document["error"] or {}
-    calls = calls_at_most(document["calls"])
+    calls = calls_with_reserved_tokens(document["calls"])
     chip = chip_of(document, document["answer"])
     return Outcome(
         status=document["status"],

@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import calls_at_most, cost_of, read_prices
+from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.transcript.report.head import chip_of
 from moot.web import debates
 from moot.web.caller import current_user
@@ -149,7 +149,7 @@ def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
     A record with the same id is replaced.
     """
     if (person := current_user.get()) is not None:
-        sent = calls_at_most(calls)
+        sent = calls_with_reserved_tokens(calls)
         costs = {"tokens": tokens_of(sent), "usd": cost_of(sent, read_prices())}
         cursor.execute(SPEND, {"id": id, "person": person, **costs})
 
