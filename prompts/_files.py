@@ -20,14 +20,18 @@ LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", 
 _BRACKETS = [(chr(bracket), str(other)) for bracket, other in LOOKALIKES.items()]
 _ASCII_BRACKETS = [pair for pair in _BRACKETS if pair[0].isascii()]
 SPEAKER = frozenset(("name", "side", "position", "stance"))
-"""Placeholders about the speaker; moot's own texts fill them. They are below the line, so that the prompts of all
-speakers begin with the same instructions.
+"""Placeholders about the speaker; moot's own texts fill them. In shipped prompts they are in the data, so that the
+prompts of all speakers begin with the same instructions.
 """
 
 
 @lru_cache(maxsize=256)
 def load(name: str) -> str:
-    """The shipped prompt with this name, e.g. ``tool_mad/query``."""
+    """The shipped prompt with this name, e.g. ``tool_mad/query``.
+
+    Raises:
+        FileNotFoundError: there is no such prompt.
+    """
     folder, _, file = name.partition("/")
     return (resources.files("moot.prompts") / folder / f"{file}.md").read_text(encoding="utf-8")
 
@@ -54,16 +58,18 @@ def placeholders(prompt: str) -> frozenset[str]:
 def check_edited(name: str, text: str) -> str:
     """Checks a text that replaces a shipped prompt, and returns it with the line ends of shipped prompts.
 
-    The text may leave out placeholders of the instructions. Placeholders about the speaker (`SPEAKER`) may be anywhere
-    or left out. The other placeholders of the data must be below the line.
+    The text may leave out placeholders that the shipped prompt has only in its instructions. If the shipped prompt has
+    placeholders about the speaker (`SPEAKER`), they may be anywhere or left out. The other placeholders of the data
+    must be below the line. They may also be above the line only if the shipped prompt has them there.
 
     Args:
         name: the name of the shipped prompt.
         text: the text that replaces it.
 
     Raises:
-        ValueError: the text has no line of three dashes, a brace is unbalanced, or a placeholder is not a plain name,
-            unknown, missing or misplaced.
+        ValueError: the text has no line of three dashes, a brace is unbalanced, or a placeholder is unknown, missing,
+            misplaced or not a plain name.
+        FileNotFoundError: there is no shipped prompt with this name.
     """
     text = text.replace("\r\n", "\n")
     shipped_instructions, _, shipped_data = shipped(name).partition("\n---\n")
@@ -83,6 +89,8 @@ def check_edited(name: str, text: str) -> str:
 def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
     """The two messages of a prompt, with its placeholders filled.
 
+    In the data, consecutive empty lines become one empty line, also in the inserted values.
+
     Args:
         prompt: the whole prompt.
         values: the values by placeholder.
@@ -95,8 +103,10 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
             of three dashes.
     """
     if not placeholders(prompt) <= values.keys():
-        unknown = sorted(placeholders(prompt) - values.keys())
-        raise ValueError(f"the prompt uses the placeholders {unknown}, but there are values only for {sorted(values)}")
+        missing = sorted(placeholders(prompt) - values.keys())
+        raise ValueError(
+            f"the prompt uses the placeholders {missing}, but there are values only for {sorted(values)}"
+        )
     instructions, data = _split_prompt(prompt)
     filled = data.format(**values)
     if "\n\n\n" in filled:
@@ -106,6 +116,7 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def _split_prompt(prompt: str) -> tuple[str, str]:
+    """A prompt's instructions and its data."""
     instructions, dashes, data = prompt.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
@@ -132,7 +143,7 @@ def as_data(tag: str, text: str, **attributes: str) -> str:
 
 
 def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
-    """Parts between tags, each on its own lines. The parts are not changed.
+    """Parts between two tags. Each part begins on a new line, and is not changed.
 
     Args:
         tag: the tag's name.
@@ -143,8 +154,8 @@ def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
     return "\n".join([f"<{tag}{head}>", *parts, f"</{tag}>"])
 
 
-def blocks_or_none(items: Iterable[str], *, empty: str) -> str:
-    """Blocks, each on its own lines; ``empty`` if there are none.
+def join_blocks(items: Iterable[str], *, empty: str) -> str:
+    """Blocks, each on a new line; the text ``empty`` if there are no blocks.
 
     Args:
         items: the blocks.

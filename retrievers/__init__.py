@@ -1,4 +1,4 @@
-"""Sources of evidence, which share one protocol; text encoders; and corpora."""
+"""Sources of evidence, text encoders and corpora. All sources share one protocol."""
 
 from moot.core.public import public_names
 

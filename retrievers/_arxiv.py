@@ -12,11 +12,12 @@ from pydantic import BaseModel, Field
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 FIRST_DAY = "199101010000"
+"""A time before the first preprint, in arXiv's format for dates."""
 OPERATORS = ("AND", "OR", "NOT", "ANDNOT", "TO")
 
 
 class Entry(BaseModel):
-    """The fields of a feed entry that we read. ``published`` is the first version's date."""
+    """The fields of a feed entry that moot reads. ``published`` is the date of the first version."""
 
     id: str = Field(min_length=1)
     title: str
@@ -25,13 +26,13 @@ class Entry(BaseModel):
 
 
 class Preprint(Entry):
-    """An entry that is a preprint."""
+    """An entry for a preprint; its date is required."""
 
     published: str = Field(pattern=r"^\d{4}-\d\d-\d\d")
 
 
 def words_of(query: str) -> list[str]:
-    """The query's words, without the operators of arXiv's query language."""
+    """The query's words, without the (upper-case) operators of arXiv's query language."""
     words = re.findall(r"\w+(?:[-'’.]\w+)*", query)
     return [word for word in words if word not in OPERATORS]
 
@@ -45,7 +46,10 @@ class ArxivRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The abstracts that match best. One common word is enough, as in other search engines."""
+        """The abstracts that match the query best; empty if the query has no words.
+
+        An abstract matches if it shares one word with the query, as in other search engines.
+        """
         words = words_of(query)
         if not words:
             return []
@@ -61,6 +65,7 @@ class ArxivRetriever(WebRetriever):
         ]
 
     def _read(self, body: bytes) -> list[Preprint]:
+        """The preprints in a feed. Raises an error if an entry is an error message: arXiv sends it with status 200."""
         feed = read_xml(body, f"{ATOM}feed")
         fields = [
             {name: text_within(e.find(ATOM + name)) for name in Entry.model_fields}

@@ -1,6 +1,6 @@
 """Corpora: passages in a Chroma collection, with a manifest that records the encoder.
 
-If a corpus is built without an encoder (`NO_ENCODER`), only BM25 can search it, and Chroma is not needed.
+A corpus that is built without an encoder (`NO_ENCODER`) does not need Chroma, and only BM25 can search it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,24 @@ from moot.retrievers._stores import FolderStore, Manifest, ServerStore, corpora_
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
-"""Passages in a batch that is encoded and stored; an interrupted build loses at most three batches."""
+"""The number of passages in a batch. An interrupted build loses the work on at most three batches."""
 RECENT = 1.0
-"""Seconds for which the state of a corpus is cached, because a lookup blocks and needs a thread."""
+"""Seconds for which the state of a corpus is cached. A lookup is slower: it blocks, so it needs a thread."""
 _states: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """The time of the last lookup and the state of each corpus, by `_state_key`."""
 FETCHED = {"fetched", "sha256"}
-"""Fields about how a passage was fetched; they do not change its content."""
+"""Fields about how a passage was fetched. They are not part of its content."""
 PAGE = 5000
-"""Passages that are read at a time; Chroma cannot return tens of thousands at once."""
+"""The number of passages that are read at once. Chroma cannot return tens of thousands at once."""
 
 
 def known_corpora() -> list[str]:
-    """Names of the demo corpora, and of all corpora that were built or whose build was started. Blocking."""
+    """Names of the demo corpora and of all stored corpora, also unfinished corpora. Blocking.
+
+    Raises:
+        UserError: the Chroma server refused the token, its settings are invalid, or Chroma is not installed.
+        WorldError: the Chroma server failed.
+    """
     return sorted({*(name for name in open_store().names() if not name.startswith("demo-")), *DEMO_CORPORA})
 
 
@@ -49,7 +54,8 @@ def read_manifest(name: str) -> Manifest | None:
     """A corpus's manifest; None if the corpus does not exist yet. Blocking.
 
     Raises:
-        UserError: the name is not a valid corpus name, the manifest is damaged, or the collection is not moot's.
+        UserError: the name is invalid, the manifest is damaged, moot did not create the collection, or `open_store`
+            failed.
         WorldError: the Chroma server failed.
     """
     check_name(name)
@@ -60,9 +66,10 @@ def delete_corpus(name: str) -> None:
     """Deletes a corpus permanently, after waiting for other writers. Blocking.
 
     Raises:
-        UserError: the name is not a valid corpus name, no corpus of this name was built, or the home folder cannot be
+        UserError: the name is invalid, there is no such corpus, `open_store` failed, or the home folder cannot be
             written.
-        WorldError: the Chroma server or the disk failed.
+        WorldError: the Chroma server failed, or the disk is full.
+        OSError: a file cannot be deleted.
     """
     check_name(name)
     check_home("Corpora", "corpora")
@@ -100,12 +107,16 @@ def corpus_state(name: str) -> str:
 
 
 def recent_state(name: str) -> str | None:
-    """The corpus's state if this process looked it up recently (`RECENT`), and has indexed none since; else None."""
+    """A corpus's cached state; None if there is no recent one.
+
+    A state is recent for `RECENT` seconds after its lookup. It no longer is when this process indexes any corpus.
+    """
     at, state = _states.get(_state_key(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
 
 
 def _forget_states() -> None:
+    """Empties the cache of states, because a corpus was indexed."""
     global _states
     _states = {}
 
@@ -118,7 +129,7 @@ def _state_key(name: str) -> tuple[str | None, ...]:
 def check_encoder(manifest: Manifest, encoder: str) -> None:
     """Raises an error if ``encoder`` is not the encoder that built the corpus."""
     if manifest.encoder == NO_ENCODER != encoder:
-        raise _without_vectors(manifest.name)
+        raise _no_vectors_error(manifest.name)
     if manifest.encoder != encoder:
         raise UserError(
             f"The corpus {manifest.name!r} was built with the encoder {manifest.encoder} ({manifest.dimension} "
@@ -129,13 +140,17 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
 
 
 def check_vectors(name: str) -> None:
-    """Raises an error for a corpus without vectors. Blocking. Called before an encoder is opened for the corpus."""
+    """Raises an error for a corpus without vectors; a missing corpus is accepted. Blocking.
+
+    It is called before an encoder is opened for the corpus.
+    """
     manifest = None if name in DEMO_CORPORA else read_manifest(name)
     if manifest is not None and manifest.encoder == NO_ENCODER:
-        raise _without_vectors(name)
+        raise _no_vectors_error(name)
 
 
-def _without_vectors(name: str) -> UserError:
+def _no_vectors_error(name: str) -> UserError:
+    """The error if a corpus needs vectors, but was built without them."""
     return UserError(
         f"The corpus {name!r} was built without vectors, so only BM25 can search it. Name bm25:{name} as the source. "
         "To add passages to it, set embedder=none. To get vectors, index it again under another name.",
@@ -170,21 +185,26 @@ async def index_passages(
 ) -> Manifest:
     """Adds passages to a corpus, in batches. A passage that is already stored unchanged is not encoded again.
 
-    If a build is interrupted, the next run continues it. Nothing is changed until the first batch has been read.
+    If a build is interrupted, the next run continues it. The corpus does not change until the first batch was read.
 
     Args:
         name: the corpus.
         passages: the passages to add; a known id with new content replaces the old passage, and the passages of a
             document replace all passages of its earlier versions.
-        encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches; an existing corpus accepts only
-            its own.
+        encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches. An existing corpus accepts only
+            the encoder that built it.
         progress: called after each batch with the numbers of passages seen and encoded so far.
         fill: encodes and stores the passages; by default in this process.
 
+    Returns:
+        The manifest of the complete corpus.
+
     Raises:
-        UserError: the name is invalid, the corpus is damaged or has another encoder, the encoder cannot be opened, a
-            file cannot be read, there are no passages, or two different passages have the same id.
-        WorldError: the encoder's endpoint, the Chroma server or the disk failed.
+        UserError: the name is invalid or reserved, the corpus is damaged or has another encoder, the encoder or the
+            store cannot be opened, a file cannot be read, the home folder cannot be written, there are no passages, or
+            two different passages have the same id.
+        WorldError: the encoder's endpoint or the Chroma server failed, or the disk is full.
+        OSError: the manifest cannot be written.
     """
     check_own_name(name)
     async with await asyncio.to_thread(_lock, name):
@@ -194,7 +214,7 @@ async def index_passages(
 async def _build(
     name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_in_process
 ) -> Manifest:
-    """As `index_passages`. The caller has locked the corpus."""
+    """Does the work of `index_passages`, after the caller has checked the name and locked the corpus."""
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
@@ -278,8 +298,9 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
         encoder: the name of the encoder of the queries.
 
     Raises:
-        UserError: the corpus is missing, unfinished or damaged, or has another encoder.
-        WorldError: the Chroma server failed, or the encoder's endpoint failed while a demo corpus was built.
+        UserError: the corpus is missing, unfinished or damaged, or has another encoder; its name is invalid; or the
+            store cannot be opened. A demo corpus may also raise the errors of `index_passages`, because it is built.
+        WorldError: the Chroma server failed.
     """
     if name in DEMO_CORPORA:
         manifest = await _build_demo(name, encoder)
@@ -293,7 +314,8 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
     """Opens a corpus's collection, and checks that it is complete. Blocking.
 
-    The collection must have at least as many passages as the manifest says. The first and last must have vectors.
+    It must have at least as many passages as the manifest says. Its first and last passage must be readable with
+    their vectors.
     """
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
@@ -327,7 +349,10 @@ def _find_corpus(name: str) -> Manifest:
 
 
 async def _build_demo(name: str, encoder: str) -> Manifest:
-    """Builds a demo corpus for an encoder if it is missing. Other processes that need it wait meanwhile."""
+    """The manifest of a demo corpus for an encoder. A missing or unfinished corpus is built first.
+
+    Other processes that need the corpus wait meanwhile.
+    """
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
     corpus = name + suffix
     manifest = await asyncio.to_thread(read_manifest, corpus)
@@ -348,13 +373,13 @@ def _lock(name: str) -> Any:
 
 
 def demo_passages(name: str) -> list[Passage]:
-    """The passages of a demo corpus, from the package."""
+    """The passages of a demo corpus, from the file in the package."""
     text = (resources.files("moot.retrievers") / "demo" / DEMO_CORPORA[name]).read_text(encoding="utf-8")
     return [parse_passage(line, f"{name}, line {n}") for n, line in enumerate(text.splitlines(), start=1)]
 
 
 def all_passages(name: str) -> list[Passage]:
-    """Every passage of a corpus, in the order of their ids. Blocking.
+    """All passages of a corpus, in the order of their ids. Blocking.
 
     Raises:
         UserError: the corpus is missing, unfinished or damaged.
@@ -380,10 +405,10 @@ def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """A digest of a set of passages. It depends neither on their order nor on the fields in `FETCHED`.
+    """A digest of passages. It depends neither on the passages' order nor on the fields in `FETCHED`.
 
-    It is the sum of the passages' digests modulo 2^128, so that the passages need not be sorted (AdHash: Bellare and
-    Micciancio, 1997).
+    It is the sum of the digests of all passages modulo 2^128 (AdHash: Bellare and Micciancio, 1997). So the passages
+    need not be sorted.
     """
     total = 0
     for passage in passages:
@@ -405,4 +430,5 @@ def corpus_digest(name: str) -> str:
 
 @lru_cache(maxsize=64)
 def _cached_digest(name: str, state: str) -> str:
+    """The digest of a corpus in one state. The state is only a key of the cache."""
     return digest_of(all_passages(name))

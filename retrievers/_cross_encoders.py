@@ -1,4 +1,4 @@
-"""Cross-encoders: models that read two texts together and rate their similarity."""
+"""Cross-encoders: models that read two texts together and rate how similar the texts are."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def open_cross_encoder(name: str) -> CrossScorer:
     """The CrossEncoder with this name (or in this folder), loaded once per process.
 
     Raises:
-        UserError: the model cannot be loaded, or the server does not list it.
+        UserError: the model cannot be loaded, or this process is a server that does not list the model.
     """
     return await load_in_thread(_load_cross, name, "reranker or cross_encoder")
 

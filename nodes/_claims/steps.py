@@ -43,7 +43,7 @@ from moot.nodes._steps.reader import figures
 from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold_quote
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
-from moot.prompts._files import as_data, blocks_or_none, enclose
+from moot.prompts._files import as_data, enclose, join_blocks
 from moot.retrievers._evidence import clean
 
 EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite", "claims/same"
@@ -371,7 +371,7 @@ def _numbered_quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = Fal
         blocks.append(as_data("quote", claim["quote"], number=str(number)))
         if speakers and claim["speaker"]:
             blocks.append(as_data("speaker", claim["speaker"], of=str(number)))
-    return blocks_or_none(blocks, empty="(none)")
+    return join_blocks(blocks, empty="(none)")
 
 
 def _with_weekday(iso_date: str) -> str:
@@ -417,7 +417,7 @@ def join_duplicates_node() -> Node:
 
 
 async def _ask_for_duplicates(claims: Sequence[Claim], speaker: Speaker) -> list[list[int]]:
-    shown = blocks_or_none((as_data("claim", one["claim"], number=str(n)) for n, one in enumerate(claims, 1)), empty="")
+    shown = join_blocks((as_data("claim", one["claim"], number=str(n)) for n, one in enumerate(claims, 1)), empty="")
     reply = await speaker.ask(SAME, {"claims": shown}, SameReply)
     return [group.numbers for group in reply.groups]
 

@@ -30,7 +30,7 @@ from moot.nodes._texts.chat import as_plain_values, claim_of, conversation_updat
 from moot.nodes._texts.given import check_given, inherited_evidence
 from moot.nodes._texts.show import show_claim
 from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
-from moot.nodes._texts.verdict import in_words
+from moot.nodes._texts.verdict import outcome_in_words
 from moot.prompts import fill, load
 from moot.prompts._files import placeholders
 from moot.retrievers._search import contents, resolve
@@ -269,6 +269,6 @@ def close_node() -> Node:
         document = closed_state(state, update)
         run.session.document = document_of(document)
         add_outcome(document)
-        return update | {"messages": conversation_update(state.get("messages"), in_words(document))}
+        return update | {"messages": conversation_update(state.get("messages"), outcome_in_words(document))}
 
     return Node(step, always=True)

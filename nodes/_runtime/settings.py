@@ -421,4 +421,8 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
     problem = problem.replace("Tuple", "The list").replace("a valid tuple", "a list")
     if not place:
         return str(problem)
-    return f"{place}: {problem} (given: {json.dumps(error['input'], default=str)[:80]})"
+    try:
+        given = json.dumps(error["input"], default=str)
+    except TypeError:  # a mapping with keys that are no texts
+        given = repr(error["input"])
+    return f"{place}: {problem} (given: {given[:80]})"

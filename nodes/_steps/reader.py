@@ -19,7 +19,7 @@ from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import turns_by_reason, verdict_citations
-from moot.prompts._files import as_data, blocks_or_none
+from moot.prompts._files import as_data, join_blocks
 from moot.retrievers._evidence import clean
 from typing_extensions import TypedDict
 
@@ -138,11 +138,11 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
         "in_favour": "the claim is true" if task["subject"] == "claim" else "the verdict's answer is right",
         "claim": show_claim(document["claim"], task),
         "verdict": as_data("verdict", full_answer(task, verdict) if document["answer"] else str(verdict)),
-        "quotes": blocks_or_none(numbered, empty="(none)"),
+        "quotes": join_blocks(numbered, empty="(none)"),
         "evidence": show_evidence([piece for piece in document["evidence"] if piece["id"] in quoted]),
-        "queries": blocks_or_none((as_data("query", query) for query in queries), empty="(nothing)"),
-        "reasons": blocks_or_none((as_data("reasons", reason) for reason in reasons), empty="(not said)"),
-        "others": blocks_or_none((as_data("reasons", reason) for reason in others), empty="(nobody)"),
+        "queries": join_blocks((as_data("query", query) for query in queries), empty="(nothing)"),
+        "reasons": join_blocks((as_data("reasons", reason) for reason in reasons), empty="(not said)"),
+        "others": join_blocks((as_data("reasons", reason) for reason in others), empty="(nobody)"),
     }
 
 

@@ -92,7 +92,7 @@ def check_given(given: Any) -> list[Evidence]:
         UserError: ``given`` does not have this form, a text has no visible characters, two different texts have the
             same id, or there are too many texts or characters.
     """
-    if isinstance(given, list) and len(given) > MOST_GIVEN:
+    if isinstance(given, list | tuple) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")
     try:
         texts = _TEXTS.validate_python([] if given is None else given)

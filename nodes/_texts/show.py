@@ -11,7 +11,7 @@ from typing import Any
 from moot.nodes._records.entries import Reading, Task, Turn, Vote
 from moot.nodes._runtime.turns import Citation
 from moot.prompts import as_data
-from moot.prompts._files import blocks_or_none, enclose, without_brackets
+from moot.prompts._files import enclose, join_blocks, without_brackets
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._excerpts import shown_text
@@ -57,7 +57,7 @@ def show_evidence(
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
-    text = RankedText(blocks_or_none(blocks, empty=nothing))
+    text = RankedText(join_blocks(blocks, empty=nothing))
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
     return text
 
@@ -96,7 +96,7 @@ def show_pool(pool: Iterable[Evidence]) -> str:
     blocks = (
         as_data("item", _piece_text(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
     )
-    return blocks_or_none(blocks, empty="(the pool is empty)")
+    return join_blocks(blocks, empty="(the pool is empty)")
 
 
 def _piece_text(piece: Evidence) -> str:

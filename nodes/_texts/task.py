@@ -362,8 +362,9 @@ ABSTAIN_BY_KNOWLEDGE = (
 
 
 def _has_letters(task: Task) -> bool:
-    """Whether the labels are the letters from A on, as for the options of a multiple-choice question."""
-    return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
+    """Whether the labels are the letters from A on, each with its meaning, as for a multiple-choice question."""
+    letters = list(string.ascii_uppercase[: len(task["labels"])])
+    return bool(letters) and task["labels"] == letters and all(letter in task["meanings"] for letter in letters)
 
 
 CITE = (

@@ -15,7 +15,7 @@ from moot.retrievers._origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Maximum number of reasons shown, of quotes shown, and of agents named for a dissenting answer."""
+"""Maximum number of reasons and of quotes that are shown, and of agents that are named for a dissenting answer."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
@@ -24,7 +24,7 @@ CAVEATS: Mapping[str, str] = {
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
 }
-"""The kinds of warnings that are shown with a verdict, in this order, each with its short form in `verdict_line`."""
+"""The kinds of warnings that are shown with a verdict, in their order, each with its short form for `verdict_line`."""
 MOST_CAVEATS = 3
 """Maximum number of warnings of one kind that are shown with a verdict."""
 
@@ -32,9 +32,10 @@ MOST_CAVEATS = 3
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     """The turns on which the verdict is based.
 
-    If a judge decided, this is the judge's turn; if a panel decided, the turns of the judges who voted for the verdict.
-    Otherwise, these are the summariser's or moderator's turns, if any, and the last answers that agree with the
-    verdict.
+    If a judge decided, they are the judge's turns. If a panel decided, they are the turns of the judges who voted for
+    the verdict. Otherwise, they are the summariser's turns with an answer, the moderator's turns with a preferred
+    answer, and the answers of the last round that agree with the verdict. Without a verdict, only a judge's turns are
+    returned.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
@@ -53,7 +54,8 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
 def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: bool = False) -> list[Citation]:
     """The citations of the verdict, each pair of evidence and quote once.
 
-    The judges of a panel cite nothing, so the verdict has the citations of the winning side.
+    They are the citations in `verdict_turns`. The judges of a trial's panel cite nothing, so a trial's verdict has the
+    citations from the winning side's arguments; an inconclusive verdict has none.
 
     Args:
         document: a result document.
@@ -78,6 +80,8 @@ def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str,
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:
     """The numbers of the verdict's citations in words: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
 
+    Without citations, the text is ``Citations: none.``
+
     Args:
         document: a result document.
     """
@@ -92,19 +96,20 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     """Warnings about the basis of a verdict: no evidence, only fabricated citations, or a single origin.
 
+    Without an answer there are no warnings, unless the verdict is an abstention.
+
     ``no_evidence``: the debate searched for evidence or was given texts, but the deciding speakers (`verdict_turns`)
     were shown no evidence. This includes debates that found nothing. Closed-book debates without given texts have no
-    such warning: they have no sources, ``retrieval`` set to none, or ``max_tool_calls`` set to 0. Trials always count
-    as debates that search.
+    such warning. A debate is closed-book if it has no sources, if ``retrieval`` is none, or if ``max_tool_calls`` is 0.
+    A trial always counts as a debate that searches.
 
     ``fabricated_citations``: the verdict has citations, and each names a piece that its writer was not shown.
 
     ``single_origin``: all verified citations of the verdict have the same origin (`origins`), such as a website or a
-    document. Near-duplicates of each other also have the same origin.
+    document. A single verified citation is enough for this warning. Near-duplicates have the same origin.
 
     Args:
-        document: a result document, or the state from which it is made. Without an answer there are no warnings, unless
-            the verdict is an abstention.
+        document: a result document, or the state from which it is made.
     """
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
@@ -115,7 +120,7 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
 
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
-    if not known and _was_to_find_evidence(document):
+    if not known and _was_meant_to_search(document):
         warn("no_evidence", "The verdict is based on no evidence: none was found.")
     elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
         warn("no_evidence", "The verdict is based on no evidence: it was decided without any.")
@@ -139,19 +144,21 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))
 
 
-def _was_to_find_evidence(document: DebateState | dict[str, Any]) -> bool:
-    """Whether a debate was meant to search for evidence."""
+def _was_meant_to_search(document: DebateState | dict[str, Any]) -> bool:
+    """Whether a debate was meant to search for evidence, even if it did not."""
     settings = document["settings"]
-    if document["corpora"] or document["debates"]:  # it read sources, or it was a trial
+    if document["corpora"] or document["debates"]:  # the debate read sources, or is a trial
         return True
     if settings.get("retrieval") == "none" or settings.get("max_tool_calls") == 0:
         return False
-    debaters = [one for one in settings.get("debaters") or [] if isinstance(one, Mapping)]
-    return bool(settings.get("sources")) or any(one.get("retriever") for one in debaters)
+    debaters = [debater for debater in settings.get("debaters") or [] if isinstance(debater, Mapping)]
+    return bool(settings.get("sources")) or any(debater.get("retriever") for debater in debaters)
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings shown with the verdict: of the kinds in `CAVEATS`, each text once, at most `MOST_CAVEATS` per kind.
+    """The warnings that are shown with the verdict, in the order of `CAVEATS`.
+
+    Warnings of other kinds are left out. Each text is returned once, and each kind at most `MOST_CAVEATS` times.
 
     Args:
         document: a result document, or at least its ``warnings``.
@@ -164,7 +171,7 @@ def caveats(document: Mapping[str, Any]) -> list[Warned]:
 
 
 def caveat_in_words(warned: Warned) -> str:
-    """The text of a warning that is shown with the verdict."""
+    """The text with which a warning is shown with the verdict."""
     return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
 
 
@@ -183,7 +190,10 @@ def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
 
 
 def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
-    """The reasons of the deciding speakers, each once, with all turns that give this reason in the same words."""
+    """The reasons in `verdict_turns`, each once, with all turns that give this reason in the same words.
+
+    Turns without a reason are left out.
+    """
     given: dict[str, list[Turn]] = {}
     for turn in verdict_turns(document):
         if reason := turn.get("rationale") or turn.get("reason"):
@@ -191,8 +201,12 @@ def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Tu
     return given
 
 
-def in_words(document: Mapping[str, Any]) -> str:
-    """The outcome of a debate as a text: verdict, warnings, robustness, reasons, citations; or the reason for none."""
+def outcome_in_words(document: Mapping[str, Any]) -> str:
+    """The outcome of a debate as a text.
+
+    The text has the verdict, its warnings, its robustness, its reasons and its citations. If the debate failed, the
+    text has only the error. If there is no verdict, the text has only the stop reason and the warnings.
+    """
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))

@@ -1,1 +1,1 @@
-"""The steps of a trial (PROClaim)."""
+"""The settings, steps, nodes and edges of a trial (PROClaim)."""

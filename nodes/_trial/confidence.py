@@ -27,10 +27,10 @@ class PanelVerdict:
 
 
 def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
-    """The verdict with most votes (PROClaim, section 2.8); None if no judge gave a verdict.
+    """The verdict with the most votes (PROClaim, section 2.8); None if no judge gave a verdict.
 
-    In a tie for most votes, the chief judge's verdict wins, if it is among the tied verdicts (PROClaim, appendix N);
-    otherwise, the first of them in the order of the judges. The first judge with a verdict counts as the chief judge.
+    If several verdicts have the most votes, the tied verdict that comes first in the order of the judges wins. So the
+    chief judge's verdict wins if it is one of the tied verdicts (PROClaim, appendix N).
 
     Args:
         verdicts: one for each judge, the chief judge's first; None if a judge gave no verdict.
@@ -38,14 +38,18 @@ def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
     given = [verdict for verdict in verdicts if verdict is not None]
     if not given:
         return None
-    counts = Counter(given)  # in the judges' order
+    counts = Counter(given)  # its keys are in the judges' order
     most = max(counts.values())
-    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's verdict comes first
+    leading = [verdict for verdict in counts if counts[verdict] == most]  # in the judges' order
     return PanelVerdict(leading[0], most, len(given), len(leading) > 1)
 
 
 def consensus_strength(winning: int, votes: int) -> float:
-    """sigma = winning votes / votes (PROClaim, Eq. 4), in (0, 1].
+    """The share of winning votes: sigma = winning / votes (PROClaim, Eq. 4), in (0, 1].
+
+    Args:
+        winning: the number of judges who voted for the panel's verdict.
+        votes: the number of judges with a verdict.
 
     Raises:
         ValueError: ``winning`` is not from 1 to ``votes``.
@@ -56,16 +60,18 @@ def consensus_strength(winning: int, votes: int) -> float:
 
 
 def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
-    """q = (mean evidence strength + mean argument validity + mean reliability) / 30, in [0, 1] (PROClaim, Eq. 4).
+    """The judges' mean scores as one number in [0, 1] (PROClaim, Eq. 4).
+
+    It is q = (mean evidence strength + mean argument validity + mean scientific reliability) / 30.
 
     Args:
-        scores: the scores of `QUALITIES` by each judge with a verdict, from 0 to 10.
+        scores: for each judge with a verdict, the scores of `QUALITIES`, from 0 to 10.
 
     Raises:
-        ValueError: there is no judge.
+        ValueError: ``scores`` is empty.
     """
     if not scores:
-        raise ValueError("there is no judge, so there is no mean")
+        raise ValueError("there is no judge with a verdict, so there is no mean score")
     return sum(mean_scores(scores).values()) / 30
 
 
@@ -76,22 +82,26 @@ CONSENSUS_WEIGHT, QUALITY_WEIGHT = 0.8, 0.3
 def base_confidence(
     sigma: float, quality: float, consensus_weight: float = CONSENSUS_WEIGHT, quality_weight: float = QUALITY_WEIGHT
 ) -> float:
-    """W sigma + V q (PROClaim, Eq. 4: 0.8 sigma + 0.3 q), in [0, W + V].
+    """The confidence before its adjustments (PROClaim, Eq. 4, with 0.8 sigma + 0.3 q).
+
+    It is the weighted sum of both values, from 0 to the sum of both weights.
 
     Args:
-        sigma: from `consensus_strength`.
+        sigma: the share of winning votes, from `consensus_strength`.
         quality: q, from `judge_quality`.
-        consensus_weight: W.
-        quality_weight: V.
+        consensus_weight: the weight of sigma.
+        quality_weight: the weight of q.
     """
     return consensus_weight * sigma + quality_weight * quality
 
 
 def role_switch_adjustment(consistency: float | None) -> float:
-    """delta_rs = 0.10 if gamma >= 7, 0 if 5 <= gamma < 7, else -0.05 (PROClaim, Eq. 10); 0 without gamma.
+    """The adjustment of the confidence for the counsel's consistency (PROClaim, Eq. 10).
+
+    It is 0.10 for a consistency of at least 7, -0.05 for one below 5, and 0 otherwise.
 
     Args:
-        consistency: gamma, the overall consistency of the counsel, from 0 to 10; None if unknown.
+        consistency: the overall consistency of the counsel, from 0 to 10; None if unknown.
     """
     if consistency is None:
         return 0.0
@@ -99,16 +109,20 @@ def role_switch_adjustment(consistency: float | None) -> float:
 
 
 def reflection_adjustment(score: float | None) -> float:
-    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (PROClaim, Eq. 3 and 11); 0 without s_ref.
+    """The adjustment of the confidence for the winning side's reflection (PROClaim, Eq. 3 and 11).
+
+    It is (score - 0.5) x 0.6, but at least -0.15. Without a score, it is 0.
 
     Args:
-        score: s_ref, the winning side's last reflection score, in [0, 1]; None if there is none.
+        score: the winning side's last reflection score, in [0, 1]; None if there is no score.
     """
     return 0.0 if score is None else max(-0.15, (score - 0.5) * 0.6)
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum of the parts, clamped to [0, 1]; at least 0.10 if two thirds or more judges agree (PROClaim, Eq. 5).
+    """The confidence: the sum of its three parts, clamped to [0, 1] (PROClaim, Eq. 5).
+
+    It is at least 0.10 if two thirds or more of the judges with a verdict voted for the panel's verdict.
 
     Args:
         base: from `base_confidence`.
@@ -125,6 +139,6 @@ def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean score of each of `QUALITIES`, from 0 to 10, over the judges with a verdict.
 
     Args:
-        scores: the scores of each such judge; at least one.
+        scores: the scores of each judge with a verdict; at least one judge.
     """
     return {quality: sum(score[quality] for score in scores) / len(scores) for quality in QUALITIES}

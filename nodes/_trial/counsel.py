@@ -1,7 +1,8 @@
 """The counsel of a trial, their turns, and the texts that participants are shown (PROClaim).
 
-Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
-debate each counsel speaks for the side with its own name, in the switched debate for the other side.
+Two counsel, each a model, argue for two sides. The plaintiff argues for the claim, and the defense against it. In the
+primary debate, each counsel speaks for the side with the counsel's own name; in the switched debate, for the other
+side.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from moot.retrievers._evidence import UNTITLED, active_evidence, clean
 
 Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
-OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
+OPPOSITE: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
+"""The opposite side of each side."""
 
 RECENT_STATEMENTS = 4
-"""The number of last arguments and testimonies that `show_recent` shows (PROClaim, section 2.4)."""
+"""How many of the last arguments and testimonies `show_recent` shows (PROClaim, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of words from the beginning of an exhibit that stand for a missing title."""
@@ -41,24 +43,24 @@ LONGEST_PASSAGE = 400
 
 def counsel_for(side: str, phase: str) -> str:
     """The name (and role) of the counsel that speaks for a side in a phase of the trial."""
-    return OTHER[side] if phase == "switched" else side
+    return OPPOSITE[side] if phase == "switched" else side
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
 def own_turn(state: TrialState) -> Turn:
-    """The turn passed to a step."""
+    """The turn that was passed to a node: the first turn in its state."""
     return state["turns"][0]
 
 
 def side_of(state: TrialState) -> str:
-    """The side of the turn passed to a step."""
+    """The side of the turn that was passed to a node."""
     return str(own_turn(state)["side"])
 
 
-def given_exhibits(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits passed to a step."""
+def exhibits_of(state: TrialState, settings: Any) -> list[Evidence]:
+    """All exhibits that were passed to a node, for nodes whose speaker is shown all of them."""
     return state["evidence"]
 
 
@@ -68,7 +70,7 @@ def turn_starter(agent: str, step: str, phase: str | None = None) -> Callable[[T
 
 
 def next_turn_starter(agent: str, step: str) -> Callable[[TrialState], Turn]:
-    """Makes a function that starts an agent's turn in the round and for the side of the turn passed to the step."""
+    """Makes a function that starts an agent's turn with the round, phase and side of the turn passed to the node."""
 
     def begin(state: TrialState) -> Turn:
         before = own_turn(state)
@@ -94,21 +96,23 @@ def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
 
 
 def round_values(state: TrialState, settings: Any) -> dict[str, Any]:
-    """The arguments ``round`` and ``max_rounds`` of a step's function."""
+    """The values of the parameters ``round`` and ``max_rounds`` of a step's function."""
     return {"round": this_round(state) or own_turn(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
 
 
 def premises_of(turns: Iterable[Turn]) -> list[str]:
-    """The premises of a claim; empty if none were found."""
+    """The premises in the miner's turn; empty without this turn, or without a usable reply in it."""
     return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
-    """Arguments and testimonies in order of their rounds, with a round's arguments before its testimonies.
+    """The turns with a usable argument or testimony, in the order of their rounds.
+
+    In each round, arguments come before testimonies, and the plaintiff's turn before the defense's.
 
     Args:
         turns: the turns of one or more debates.
-        last: how many of the last statements to return; None for all.
+        last: how many of the last such turns to return; None for all.
     """
     given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
     given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
@@ -118,13 +122,13 @@ def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
 def to_sides(
     to: str, state: TrialState, step: str, sides: Sequence[Side] = SIDES, **more: Callable[[Side], Any]
 ) -> list[Send]:
-    """Builds the `Send`s of the counsel of these sides to a node, each with a new turn in the current round.
+    """Builds a `Send` to a node for the counsel of each side, with a new turn in the current round.
 
     Args:
         to: the node.
         state: the state of the phase.
         step: the step of the turns.
-        sides: the sides.
+        sides: the sides whose counsel speak.
         more: further keys of the node's input; each function takes a side and returns the key's value. The value of
             ``speaker`` is added to the counsel's declaration.
     """
@@ -141,7 +145,11 @@ def to_sides(
 def send_to_speaker(
     to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any
 ) -> Send:
-    """Builds the `Send` of a speaker to a node, with its turn, the phase and the premises of the claim."""
+    """Builds the `Send` that makes a speaker take its turn at a node.
+
+    The node's input also has the phase and the premises. Without values in ``more``, ``evidence`` and ``heard`` are
+    empty.
+    """
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -150,7 +158,7 @@ def send_to_speaker(
 
 
 def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
-    """The evidence on record in a debate: admitted pieces by weight, then pieces discovered in the debate, in order.
+    """The evidence on record in a debate: admitted pieces by weight, then discovered pieces in the order of searches.
 
     With this order, the prompts of a round begin with the exhibits of the previous round, so that a provider's prefix
     cache can reuse them.
@@ -170,14 +178,17 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
 
 
 def is_unadmitted(piece: Evidence) -> bool:
-    """Whether a piece of evidence was found before the debates, but not admitted to them."""
+    """Whether a piece of evidence was given or found before the debates, but was not admitted to them."""
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
 def visible_exhibits(
     exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
 ) -> list[Evidence]:
-    """The exhibits that `show_record` shows and a speaker may cite: all, or without ``whole`` those cited so far."""
+    """The exhibits that a speaker may cite, because `show_record` shows their texts or quotes.
+
+    With ``whole``, they are all active exhibits. Without, they are the exhibits that ``history`` cites.
+    """
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
@@ -224,7 +235,7 @@ def show_record(
         history: the arguments and testimonies with quotes from the exhibits.
         whole: whether to show all exhibits with their texts. If not, only cited exhibits are shown, with their titles
             and verified quotes, and the number of the other exhibits.
-        titles: whether to list the titles of the other exhibits instead of their number.
+        titles: whether to list the titles of the other exhibits instead of their number; without effect if ``whole``.
     """
     pieces = active_evidence(exhibits)
     if whole or not pieces:
@@ -268,8 +279,11 @@ def _title_line(piece: Evidence) -> str:
     return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
 
 
-def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits shown to a reflecting side or an expert: all, or only those cited so far (setting `exhibits`)."""
+def exhibits_by_setting(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits that a reflecting side or an expert is shown.
+
+    With the setting ``exhibits`` at ``whole``, they are all exhibits. Otherwise, they are the exhibits cited so far.
+    """
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
@@ -291,13 +305,14 @@ def show_statement(turn: Turn) -> str:
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
-    marks = dict.fromkeys(map(_cited_exhibit, turn.get("citations") or []))
+    marks = dict.fromkeys(map(_cited_text, turn.get("citations") or []))
     cites = {"cites": ", ".join(marks)} if marks else {}
     text = called + (turn.get("argument") or turn.get("testimony") or "(nothing that could be used)")
     return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
 
 
-def _cited_exhibit(citation: Mapping[str, Any]) -> str:
+def _cited_text(citation: Mapping[str, Any]) -> str:
+    """The id of a cited exhibit, with the fault of the citation if it has one."""
     if citation["fabricated"]:
         return "an exhibit that does not exist"
     return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote is not in that evidence)")
@@ -310,6 +325,6 @@ def one_line(text: str, most: int) -> str:
 
 
 def show_round(round: int, max_rounds: int | None) -> str:
-    """The sentence with the round's number and the maximum number of rounds; empty for round 0."""
+    """The sentence with the round's number, and with the maximum number of rounds if known; empty for round 0."""
     most = f" of at most {max_rounds}" if max_rounds else ""
     return f"This is round {round}{most}." if round else ""

@@ -1,4 +1,4 @@
-"""A trial's settings, and the edges and the end of a round of a debate in court (PROClaim, section 2.5)."""
+"""The settings of a trial, and the edges and the last node of each round in court (PROClaim, section 2.5)."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ def _with_default_temperatures(given: Any) -> Any:
 
 
 class TrialSettings(SourcesSettings):
-    """Settings of a trial. The defaults are PROClaim's (its Table 8)."""
+    """Settings of a trial. Most defaults are PROClaim's."""
 
     judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_check_judges)] = Field(
         default=tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
         min_length=1,
         max_length=15,
-        description="The panel: a list of judges or of their models, or a number of judges; an odd number. The first "
-        "is the chief judge. Each should have its own model, different from the counsel's.",
+        description="The panel, with an odd number of judges: a list of judges or of their models, or a number. The "
+        "first is the chief judge. Each judge should have its own model, different from the counsel's.",
     )
     temperatures: Annotated[
         dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_with_default_temperatures)
     ] = Field(
         default=TEMPERATURES,
-        description="Sampling temperatures of roles (judges: of all judges); a model's own temperature overrides them; "
-        "null leaves it to the endpoint. If only `temperature` is set, it applies to all roles.",
+        description="Sampling temperatures of roles (judges: of all judges). A model's own temperature overrides them. "
+        "Null leaves the temperature to the endpoint. If only `temperature` is set, it applies to all roles.",
     )
     sources: tuple[Source, ...] = Field(
         default=("chroma",),
@@ -84,20 +84,20 @@ class TrialSettings(SourcesSettings):
         default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
     )
     seed_k: int = Field(
-        default=5, ge=1, le=50, description="Documents from each source in the search for the claim itself."
+        default=5, ge=1, le=50, description="Number of documents from each source in the search for the claim itself."
     )
     max_premises: int = Field(
         default=10,
         ge=1,
         le=50,
-        description="Maximum number of premises with a search for evidence; others are only shown.",
+        description="Maximum number of premises with a search for evidence; further premises are only shown.",
     )
-    admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
+    admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence with a weight above this is admitted.")
     disputed_above: float = Field(
         default=0.1,
         ge=0,
         le=1,
-        description="Evidence of a higher weight that is not admitted is disputed: only the panel reads it.",
+        description="Evidence with a weight above this that is not admitted is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
     max_rounds: int = Field(default=10, ge=1, le=20, description="Maximum number of rounds of the primary debate.")
@@ -117,7 +117,10 @@ class TrialSettings(SourcesSettings):
         default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
     )
     redundant_share: float = Field(
-        default=0.70, ge=0, le=1, description="If a larger share of a retrieval is redundant, the search ends."
+        default=0.70,
+        ge=0,
+        le=1,
+        description="If a larger share of a side's retrieval is redundant, the side's search ends.",
     )
     min_request_similarity: float = Field(
         default=0.20,
@@ -132,8 +135,8 @@ class TrialSettings(SourcesSettings):
         default=None,
         ge=-2,
         le=2,
-        description="Minimum gain in relevance of a side's retrieval over its last one, e.g. 0.05; a smaller gain ends "
-        "the side's search. Null: gains do not count.",
+        description="Minimum gain in relevance of a side's retrieval over its previous one, e.g. 0.05; a smaller gain "
+        "ends the side's search. Null: gains do not count.",
     )
     plateau: float = Field(
         default=0.05,
@@ -157,8 +160,8 @@ class TrialSettings(SourcesSettings):
         default=48_000,
         ge=500,
         le=2_000_000,
-        description="Maximum number of tokens (about) of the record that a judge reads; exhibits that "
-        "were not cited are left out first, then those of the lowest weight.",
+        description="Maximum number of tokens (about) of the record that a judge reads. To keep this limit, exhibits "
+        "are left out, uncited exhibits before cited ones. Statements are always shown.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
         default=None,
@@ -170,7 +173,7 @@ class TrialSettings(SourcesSettings):
         default=CONSENSUS_WEIGHT,
         ge=0,
         le=1,
-        description="Weight in `confidence` of the share of judges with this verdict.",
+        description="Weight in `confidence` of the share of judges who voted for the verdict.",
     )
     quality_weight: float = Field(
         default=QUALITY_WEIGHT,
@@ -254,8 +257,8 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
     """Builds the `Send` that makes a side's counsel argue.
 
-    The counsel gets the record, the statements so far, and the side's reflection and the critic's advice after the last
-    round.
+    The counsel gets the record and the statements so far. It also gets the side's reflection and the critic's advice
+    after the last round.
 
     Args:
         to: the node.
@@ -288,7 +291,7 @@ def to_expert_requests(to: str, state: TrialState) -> list[Send]:
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s for the reflections of the sides that have argued.
+    """Builds the `Send`s for the reflections of the sides that have given a usable argument in this debate.
 
     Args:
         to: the node.
@@ -300,10 +303,10 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether the court is asked to close the debate after this round.
+    """Whether the court is asked after this round whether to close the debate.
 
-    It is not asked if its decision could not be the stop reason: without progressive retrieval, before ``min_rounds``,
-    or if novelty is exhausted, which is the stop reason in this case.
+    The court is not asked if its decision could not be the stop reason. This is so without progressive retrieval,
+    before ``min_rounds``, or if novelty is exhausted, because `stop_reason` prefers that reason.
 
     Args:
         state: the state of the debate in court.
@@ -319,11 +322,11 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
+    """Counts and records the round, and decides whether the debate stops. If it stops, adds its entry to ``debates``.
 
-    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the whole primary debate, the trial fails,
-    because there is nothing to judge. There is only a warning if this happens in the switched debate, or if a ceiling
-    prevented an argument.
+    Reads: phase, rounds, turns. If a side gave no usable argument in the whole primary debate, the trial fails, because
+    there is nothing to judge. There is only a warning if this happens in the switched debate, or if a ceiling prevented
+    an argument.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -379,7 +382,7 @@ def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
     """The fields of a `CourtDebate` with values by round, and the reasons why the sides' searches ended.
 
     ``reflection`` has the scores of each side, and ``reflection_total`` their sums. ``novelty`` is the mean over both
-    sides' candidates of a round, None without candidates. ``retrieval_ended`` has the reasons by side.
+    sides' candidates of a round, None if no candidate's novelty is known. ``retrieval_ended`` has the reasons by side.
     """
     sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
     totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]
@@ -394,11 +397,11 @@ def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | N
 
 
 def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """The mean novelty of all candidates: the mean of each turn, weighted by its number of candidates."""
-    weighed = [
+    """The mean novelty of a round's candidates: the mean of each turn, weighted by its number of candidates."""
+    weighted = [
         value
         for turn in turns_in_round(turns, round, "discover")
         for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
         if value is not None
     ]
-    return average(weighed)
+    return average(weighted)

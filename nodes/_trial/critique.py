@@ -11,9 +11,9 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._trial.counsel import (
-    OTHER,
+    OPPOSITE,
     common_values,
-    exhibits_for_statements,
+    exhibits_by_setting,
     on_record,
     round_values,
     show_recent,
@@ -120,14 +120,16 @@ async def whether_to_close(
 
 
 def reflect_node() -> Node:
-    """Writes a counsel's assessment of its own side's case into its turn, with the reflection score.
+    """Writes a counsel's assessment of its own side's case into the counsel's turn, with the reflection score.
+
+    The counsel is shown the last two arguments of each side.
 
     Reads: claim, task, phase, evidence, heard, turns, and if present premises, rounds and debater.
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
         side, history = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
-        own, others = ([turn for turn in history if turn["side"] == party][-2:] for party in (side, OTHER[side]))
+        own, others = ([turn for turn in history if turn["side"] == party][-2:] for party in (side, OPPOSITE[side]))
         return reflect(
             *trial_subject(state),
             own,
@@ -142,7 +144,7 @@ def reflect_node() -> Node:
 
     return REFLECT.node(
         ask,
-        shown=exhibits_for_statements,
+        shown=exhibits_by_setting,
         scores=lambda reply: {"reflection": reflection_score(reply.logic, reply.novelty, reply.rebuttal)},
     )
 
@@ -171,7 +173,10 @@ def critique_node() -> Node:
 
 
 def court_node() -> Node:
-    """Adds the court's turn, which decides whether to close the debate. Reads: claim, task, premises, rounds, turns."""
+    """Adds the court's turn, which decides whether to close the debate.
+
+    Reads: claim, task, phase, turns, and if present premises, rounds and debater.
+    """
     return CLOSE.node(
         lambda state, speaker, settings: whether_to_close(
             *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)
@@ -181,7 +186,7 @@ def court_node() -> Node:
 
 
 def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
-    """The ``flaws`` and the ``stance`` from a side's reflection after a round; both empty if there are none."""
+    """The ``flaws`` and the ``stance`` from a side's reflection after a round; both empty without a reflection."""
     for turn in turns_in_round(turns, round, "reflect"):
         if turn["side"] == side:
             return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
@@ -189,6 +194,6 @@ def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
-    """The critic's advice for a side after a round; empty if there is none."""
+    """The critic's advice for a side after a round; empty if the critic gave no advice."""
     advice = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None)
     return (advice or {}).get(side, [])

@@ -1,4 +1,8 @@
-"""Progressive retrieval in a trial: gap, query, search, admission of results (PROClaim, 2.4, appendix I)."""
+"""Progressive retrieval in a trial (PROClaim, section 2.4, appendix I).
+
+In a round, each side that still searches states a gap. A query is made from the gap, and refined by the court. New
+results join the record.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from moot.nodes._trial.counsel import (
     Side,
     common_values,
     counsel_for,
-    given_exhibits,
+    exhibits_of,
     is_unadmitted,
     on_record,
     round_values,
@@ -83,7 +87,8 @@ async def state_gap(
 
 
 @with_parameters(
-    request="the side's request: the gap that it stated, and the evidence that its last reflection found missing."
+    request="the side's request: the gap that it stated, and the evidence that its last reflection found missing; may "
+    "be empty."
 )
 async def query_for(
     claim: str,
@@ -123,7 +128,7 @@ async def refine_query(
 def gap_node() -> Node:
     """Writes a side's gap, the evidence that it needs most, into its turn.
 
-    Reads: claim, task, premises, evidence, heard, turns.
+    Reads: claim, task, phase, evidence, heard, turns, and if present premises, rounds and debater.
     """
     return GAP.node(
         lambda state, speaker, settings: state_gap(
@@ -135,14 +140,14 @@ def gap_node() -> Node:
             whole=settings.exhibits == "whole",
             **round_values(state, settings),
         ),
-        shown=given_exhibits,
+        shown=exhibits_of,
     )
 
 
 def discovery_query_node() -> Node:
-    """Writes a query for a side's gap into its turn. Reads: claim, task, heard, turns.
+    """Writes a query for a side's gap into the side's turn. Reads: claim, task, heard, turns, debater.
 
-    Without a usable reply, the claim is the query, with a warning.
+    If the call fails or has no usable reply, the claim becomes the query, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -163,7 +168,8 @@ def discovery_query_node() -> Node:
 def refine_node() -> Node:
     """Replaces the query in a side's turn by the court's refined query.
 
-    Reads: claim, task, premises, turns. Without a usable reply, the query stays unchanged, with a warning.
+    Reads: claim, task, phase, turns, and if present premises and rounds. If the call fails or has no usable reply, the
+    query stays unchanged, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -185,9 +191,10 @@ def admit_node() -> Node:
     """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
     Reads: rounds, turns, evidence. The plaintiff's results are compared with the record first. Evidence that was not
-    admitted before the debate does not join, and its novelty is 0. Evidence that would exceed `max_origin_share` does
-    not join either. If a side's search ends with this round, the reason is written into its turn. If the comparisons
-    take longer than `max_seconds` allows, nothing joins, with a warning.
+    admitted before the debate does not join, and its novelty is 0. The same holds for evidence that an earlier search
+    discarded and that still does not fit the request. Evidence that would exceed `max_origin_share` does not join
+    either. If a side's search ends with this round, the reason is written into the side's turn. If the comparison with
+    the record takes longer than `max_seconds` allows, nothing joins, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -238,7 +245,10 @@ def admit_node() -> Node:
 
 
 def request_of(state: TrialState, turn: Turn) -> str:
-    """A side's request: its gap, and the evidence that its last reflection found missing; without both, its query."""
+    """A side's request: the gap that it stated, and the evidence that its last reflection found missing.
+
+    Without both, the side's query is the request.
+    """
     return "\n".join(filter(None, (turn.get("gap"), missing_evidence(state, turn["side"])))) or str(turn["query"])
 
 
@@ -251,9 +261,10 @@ def _side_index(turn: Turn) -> int:
 
 
 def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
-    """A piece of evidence with its novelty and similarity to the request in the entry of this search, and its status.
+    """A piece of evidence with its status, and with its findings in its ``retrievals`` entry of this search.
 
-    The status of a piece found before changes only if the piece joins the record.
+    The findings are the novelty and the similarity to the request. If the piece was found before, its status changes
+    only if it joins the record.
     """
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
@@ -277,7 +288,7 @@ def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The score ``relevance``: the mean cosine of a side's query and its results.
+    """The score ``relevance``: the mean cosine of a side's query and the results of this query.
 
     The result is {} if the setting `relevance_gain` is null, or if `max_seconds` is used up.
     """
@@ -292,7 +303,7 @@ async def _relevance(
 
 
 def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
-    """The turn of a side's search with ``ended``: the reason if the side does not search again, else None."""
+    """The turn of a side's search with ``ended``: why this search is the side's last, or None if the side goes on."""
     own = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"]]
     earlier = [t for t in own if t["round"] < turn["round"]]
     gain = relevance_gain([t["scores"].get("relevance") for t in [*earlier, turn]])
@@ -321,7 +332,7 @@ def still_searching(state: TrialState) -> list[Side]:
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s that make every side that still searches look for the evidence that it lacks.
+    """Builds the `Send`s that start this round's search of each side whose search has not ended.
 
     Args:
         to: the node.

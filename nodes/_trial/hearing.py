@@ -1,4 +1,4 @@
-"""The statements in a round in court: arguments and testimonies of experts (PROClaim, section 2.5)."""
+"""The statements in a round in court: the counsel's arguments and the experts' testimonies (PROClaim, section 2.5)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from moot.nodes._steps.responding import quote_check
 from moot.nodes._trial.counsel import (
     LONGEST_FIELD,
     common_values,
-    exhibits_for_statements,
-    given_exhibits,
+    exhibits_by_setting,
+    exhibits_of,
     next_turn_starter,
     one_line,
     own_turn,
@@ -35,7 +35,7 @@ from moot.nodes._trial.replies import (
 )
 from moot.nodes._trial.step import Step, with_parameters
 from moot.prompts import as_data
-from moot.prompts._files import blocks_or_none
+from moot.prompts._files import join_blocks
 from moot.retrievers import Evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -147,13 +147,13 @@ async def give_testimony(
 
 
 def show_advice(advice: Sequence[str]) -> str:
-    """The critic's advice under a heading; empty if there is none."""
-    lines = blocks_or_none((f"- {line}" for line in advice), empty="")
+    """The critic's advice under a heading; empty if there is no advice."""
+    lines = join_blocks((f"- {line}" for line in advice), empty="")
     return f"What the critic advised your side after the last round:\n{as_data('advice', lines)}" if lines else ""
 
 
 def show_reflection(flaws: Sequence[str], stance: str) -> str:
-    """A side's findings on its own case, under a heading; empty if there are none."""
+    """The findings of a side's last reflection on its own case, under a heading; empty if there are none."""
     lines = [f"Flaw: {flaw}" for flaw in flaws] + ([f"Your case, as you would put it now: {stance}"] if stance else [])
     heading = "What you found when you looked back at your own case after the last round:"
     return f"{heading}\n{as_data('reflection', chr(10).join(lines))}" if lines else ""
@@ -163,7 +163,7 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
 
 
 def argue_node() -> Node:
-    """Writes a side's argument into its turn. If the counsel's model cannot be reached, the trial fails.
+    """Writes a side's argument into the side's turn. If the counsel's model cannot be reached, the trial fails.
 
     Reads: claim, task, phase, evidence, heard, debater, turns, and if present premises and rounds.
     """
@@ -180,13 +180,16 @@ def argue_node() -> Node:
             **round_values(state, settings),
             verified_quotes=settings.verified_quotes,
         ),
-        shown=given_exhibits,
+        shown=exhibits_of,
         vital=True,
     )
 
 
 def request_expert_node() -> Node:
-    """Writes a side's decision whether to request an expert into its turn. Reads: claim, task, heard, turns."""
+    """Writes a side's decision on requesting an expert into the side's turn.
+
+    Reads: claim, task, phase, heard, turns, and if present rounds and debater.
+    """
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
             state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **round_values(state, settings)
@@ -195,7 +198,10 @@ def request_expert_node() -> Node:
 
 
 def rule_on_expert_node() -> Node:
-    """Adds the court's turn with its ruling on a side's request for an expert. Reads: claim, task, heard, turns."""
+    """Adds the court's turn with its ruling on a side's request for an expert.
+
+    Reads: claim, task, phase, heard, turns, and if present rounds and debater.
+    """
     return RULE.node(
         lambda state, speaker, settings: rule_on_expert(
             state["claim"],
@@ -212,7 +218,7 @@ def rule_on_expert_node() -> Node:
 
 
 def testify_node() -> Node:
-    """Adds the expert's turn with the testimony. Reads: claim, task, evidence, heard, turns."""
+    """Adds the expert's turn with the testimony. Reads: claim, task, evidence, heard, turns, and if present debater."""
     begin = next_turn_starter(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(
@@ -226,15 +232,15 @@ def testify_node() -> Node:
             whole=settings.exhibits == "whole",
         ),
         lambda state: {**begin(state), "expertise": expertise_of(state)},
-        shown=exhibits_for_statements,
+        shown=exhibits_by_setting,
     )
 
 
 def expertise_of(state: TrialState) -> str:
-    """The field of the expert that a side requests."""
+    """The field of the expert, from the turn with the side's request."""
     return str(own_turn(state)["expertise"])
 
 
 def reason_of(state: TrialState) -> str:
-    """A side's reason for requesting an expert."""
+    """The reason for the request of an expert, from the turn with the side's request."""
     return str(own_turn(state)["reason"])

@@ -17,12 +17,12 @@ from moot.nodes._speakers.turns import new_turn
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.show import show_evidence
-from moot.nodes._trial.admissibility import admissibility, ruling
+from moot.nodes._trial.admissibility import evidence_weight, ruling
 from moot.nodes._trial.counsel import (
-    OTHER,
+    OPPOSITE,
     SIDES,
     common_values,
-    given_exhibits,
+    exhibits_of,
     premises_of,
     send_to_speaker,
     side_of,
@@ -119,17 +119,17 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks every piece of evidence, given or found, with the first pool that contains it.
+    """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
 
     Reads: turns, evidence. Evidence that exceeds `max_origin_share` is left out, with a warning. There is also a
-    warning if some premises were not searched.
+    warning if there are more premises than `max_premises`.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         pools = {piece["id"]: GIVEN for piece in given_evidence(state["evidence"])}
         for turn in state["turns"]:
-            for found in turn.get("evidence_ids", []) if "pool" in turn else ():
-                pools.setdefault(found, turn["pool"])
+            for id in turn.get("evidence_ids", []) if "pool" in turn else ():
+                pools.setdefault(id, turn["pool"])
         pieces: list[Evidence] = [
             {**piece, "pool": pools[piece["id"]], "status": "seed"}
             for piece in state["evidence"]
@@ -148,15 +148,16 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges to evidence that its side did not find into its turn.
+    """Writes a counsel's challenges into the counsel's turn.
 
-    Reads: claim, task, premises, evidence, turns.
+    They challenge evidence that the other side found, or that was given with the claim. Reads: claim, task, evidence,
+    turns, and if present premises and debater.
     """
     return CHALLENGE.node(
         lambda state, speaker, settings: challenge(
             *trial_subject(state), state["evidence"], speaker, side=side_of(state)
         ),
-        shown=given_exhibits,
+        shown=exhibits_of,
     )
 
 
@@ -173,15 +174,15 @@ def weigh_exhibit_node() -> Node:
         )
 
     return WEIGH.node(
-        ask, shown=given_exhibits, scores=lambda reply: {"weight": admissibility(reply.relevance, reply.credibility)}
+        ask, shown=exhibits_of, scores=lambda reply: {"weight": evidence_weight(reply.relevance, reply.credibility)}
     )
 
 
 def rule_node() -> Node:
     """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning.
 
-    Reads: turns, evidence. If there is evidence, but no piece could be weighed, the trial fails, unless a ceiling
-    prevented a call.
+    Reads: turns, evidence. There is also a warning if no piece is admitted. If there is evidence, but no piece could be
+    weighed, the trial fails, unless a ceiling prevented a call.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -221,13 +222,16 @@ def _ratings(turn: Turn) -> Any:
 
 
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """Builds the `Send` that starts the first search, with the claim itself as the query."""
+    """Builds the `Send` that starts the first search, with the claim itself as the query and `seed_k` results."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of the searches: one for each premise up to `max_premises`, and one with each side's query."""
+    """Builds the `Send`s of the searches for the first premises, up to `max_premises`, and with the sides' queries.
+
+    A side without a query does not search.
+    """
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -248,10 +252,10 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge the other side's evidence and the given texts."""
+    """Builds the `Send`s that make each side challenge the other side's evidence and the given texts, if any."""
     sends = []
     for side in SIDES:
-        theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
+        theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}
         theirs |= {piece["id"] for piece in given_evidence(state["evidence"])}
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
         evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]

@@ -14,14 +14,17 @@ RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
 
 
 def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
-    """novelty(d) = 1 - max cos(e_d, e_p) over the pool (PROClaim, Eq. 1), in [0, 2]; 1 if the pool is empty.
+    """The novelty of a candidate: 1 minus its largest cosine with a piece in the pool (PROClaim, Eq. 1), in [0, 2].
+
+    The novelty is 1 if the pool is empty.
 
     Args:
-        vector: the vector of the candidate, d.
-        pool: the vectors of the evidence in the pool, of the same dimension; none may be zero.
+        vector: the vector of the candidate.
+        pool: the vectors of the evidence in the pool.
 
     Raises:
-        ValueError: a vector is zero or not finite.
+        ValueError: the pool is not empty, and a vector is zero or not finite, or the vectors differ in their number of
+            dimensions.
     """
     np = imported("numpy")
     if not len(pool):
@@ -34,16 +37,16 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
 
 
 def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of two vectors of the same dimension, in [-1, 1].
+    """The cosine of two vectors, in [-1, 1].
 
     Raises:
-        ValueError: a vector is zero or not finite.
+        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions.
     """
     return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
 
 
 def is_new(novelty: float, least: float) -> bool:
-    """Whether a piece of this novelty joins the pool: its novelty is at least ``least`` (PROClaim, section 2.4)."""
+    """Whether a piece of this novelty is new: the novelty is at least ``least`` (PROClaim, section 2.4)."""
     return not is_above(least, novelty)
 
 
@@ -56,13 +59,14 @@ def novelties(
 ) -> list[float]:
     """The novelty of each candidate, in order.
 
-    A candidate that is new joins the pool before the novelty of the next candidate is computed.
+    A new candidate joins the pool before the novelty of the next candidate is computed, unless it is excluded by
+    ``ruled_out`` or ``unfit``.
 
     Args:
         candidates: the vectors of the candidates.
         pool: the vectors of the evidence in the pool.
         least: the minimum novelty of a new candidate.
-        ruled_out: the indices of candidates that were ruled out before; they are known, so their novelty is 0.
+        ruled_out: the indices of candidates that were ruled out earlier. They are known already, so their novelty is 0.
         unfit: the indices of candidates that do not join the pool, even if they are new.
     """
     known, found = list(pool), []
@@ -78,7 +82,7 @@ def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> flo
 
     Args:
         novelties: the novelty of each candidate, in [0, 2].
-        similarity: a candidate is redundant if its similarity to the pool, 1 - novelty, is higher.
+        similarity: the threshold; a candidate is redundant if 1 - novelty, its similarity to the pool, is above it.
     """
     if not novelties:
         return None
@@ -97,12 +101,12 @@ def retrieval_end(
     """The reason why a side's search ends after its last retrieval; None if the search continues (PROClaim, Table 1).
 
     Args:
-        share: the share of redundant results in the last retrieval; None if it found nothing.
+        share: the share of redundant results in the last retrieval; None without results, or if it is unknown.
         retrievals: the number of the side's retrievals so far.
         gain: the gain in relevance of the last retrieval over the previous one; None if unknown.
-        most_redundant: a larger share ends the search.
+        most_redundant: a share above this ends the search.
         most_retrievals: this number of retrievals ends the search.
-        least_gain: a smaller gain ends the search; None if gains do not count.
+        least_gain: a gain below this ends the search; None if gains do not count.
     """
     if share is not None and is_above(share, most_redundant):
         return "redundancy"
@@ -115,7 +119,7 @@ def relevance_gain(relevances: Sequence[float | None]) -> float | None:
     """The gain in relevance of the last retrieval over the previous one; None if one of the two is missing or unknown.
 
     Args:
-        relevances: the relevance of each retrieval: mean cos(query, document), None if unknown.
+        relevances: for each retrieval, the mean cosine of the query and its results; None if unknown.
     """
     if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
         return None

@@ -37,7 +37,7 @@ from moot.nodes._trial.confidence import (
     role_switch_adjustment,
 )
 from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_starter
-from moot.nodes._trial.record import panel_exhibits, record_of, show_debate, statement_tokens
+from moot.nodes._trial.record import fit_record, panel_exhibits, show_debate, tokens_without_exhibits
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
 from moot.nodes._trial.step import Step, with_parameters
 from moot.retrievers import Evidence
@@ -101,14 +101,14 @@ def _fitting_labels(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) 
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
-    """The answer for a verdict; None if the trial abstains and the task has no label for that.
+    """The answer for a verdict; None if the trial abstains and the task has no label for INCONCLUSIVE.
 
     Args:
         verdict: the panel's verdict.
         labels: from `verdict_labels`.
         policy: the rule for INCONCLUSIVE. With ``abstain``, the answer is the label for INCONCLUSIVE. With
             ``burden_of_refutation``, a claim that was not refuted counts as true (PROClaim, appendix C). None means
-            ``abstain`` if the task has a label for INCONCLUSIVE, else for ``burden_of_refutation``.
+            ``abstain`` if the task has a label for INCONCLUSIVE, else ``burden_of_refutation``.
     """
     if verdict != "INCONCLUSIVE":
         return labels[verdict]
@@ -137,17 +137,17 @@ JUDGE = Step("proclaim/judge", JudgementReply, "judge")
 PANEL = Decision(
     JUDGE.prompt,
     lambda task: JudgementReply,
-    lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
+    lambda state, settings: fit_record(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
     around=1200,
 )
-"""The smallest call of a judge: the claim with an empty record. Ceilings reserve the budget for it."""
+"""The smallest call of a judge: the claim with an empty record. Ceilings reserve the budget for this call."""
 
 
 @with_parameters(turns="the turns of both debates.")
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
-    """Scores of the counsel's consistency in both debates, after they switched sides (PROClaim, section 2.7)."""
+    """Scores of how consistently each counsel argued in both debates, for opposite sides (PROClaim, section 2.7)."""
     debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
     return await ANALYSE.ask(model, common_values(claim, task, premises_of(turns)) | debates, prompt)
 
@@ -170,7 +170,7 @@ async def judge_record(
     prompt: str = JUDGE.prompt,
 ) -> JudgementReply:
     """One judge's ``reason``, scores and ``verdict`` from the record of a trial (PROClaim, section 2.8)."""
-    values, _ = record_of(claim, task, turns, evidence, most_tokens)
+    values, _ = fit_record(claim, task, turns, evidence, most_tokens)
     return await JUDGE.ask(model, values | {"persona": show_persona(persona)}, prompt)
 
 
@@ -186,18 +186,20 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns if the record is too long, and if the critic or a judge shares a model (`speakers_sharing_a_model`).
+    """Warns if the record is too long, and if the critic or a judge has no model of its own.
+
+    `speakers_sharing_a_model` finds the roles without their own model.
 
     Reads: claim, task, turns, evidence.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         most = run.settings.panel_tokens
-        values, left = record_of(state["claim"], state["task"], state["turns"], state["evidence"], most)
+        values, left = fit_record(state["claim"], state["task"], state["turns"], state["evidence"], most)
         if left:
             ids = ", ".join(piece["id"] for piece in left)
             run.ledger.warn("exhibits_left_out", f"The record is longer than {most} tokens; not shown: {ids}.")
-        if (tokens := statement_tokens(values)) > most:
+        if (tokens := tokens_without_exhibits(values)) > most:
             run.ledger.warn(
                 "record_too_long",
                 f"Statements and scores alone have {tokens} tokens, and are shown whole; `panel_tokens` is {most}.",
@@ -213,7 +215,7 @@ def compile_record_node() -> Node:
 
 
 def judge_record_node() -> Node:
-    """Writes a judge's reason, scores and verdict into its turn.
+    """Writes a judge's reason, scores and verdict into the judge's turn.
 
     Reads: claim, task, evidence, heard, debater, turns.
     """
@@ -232,16 +234,16 @@ def judge_record_node() -> Node:
 
 
 def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits in the record that judges read: those that fit into `panel_tokens`."""
-    _, left = record_of(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
+    """The exhibits that judges read: those that fit into a record of `panel_tokens`."""
+    _, left = fit_record(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
     unread = {piece["id"] for piece in left}
     return [piece for piece in panel_exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
 def speakers_sharing_a_model(settings: Any) -> list[str]:
-    """The names of the roles that should have their own model, but share it.
+    """The names of the roles that should have a model of their own, but share their model.
 
-    These are the critic, if a counsel has the same model, and each judge whose model a counsel or another judge has.
+    They are the critic, if a counsel has the same model, and each judge with the model of a counsel or another judge.
     """
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
@@ -274,7 +276,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 def decide_node() -> Node:
     """Ends the trial with the panel's verdict, the answer for this verdict, and the confidence in it.
 
-    Reads: task, turns, and if present debates and metrics. Without a debate before the panel, the stop reason is
+    Reads: task, turns, and if present debates and metrics. Without a primary debate, the stop reason is
     ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
     """
 
@@ -317,7 +319,10 @@ def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote; if there is no answer for the verdict, the vote's answer is the verdict itself."""
+    """A judge's verdict as a vote, without answer and group if the judge gave no verdict.
+
+    If there is no answer for the verdict, the vote's answer is the verdict itself.
+    """
     verdict: Any = turn.get("verdict")
     group = None if verdict is None else VERDICTS.index(verdict)
     answer = None if verdict is None else answers[verdict] or verdict
@@ -365,7 +370,7 @@ def primary_debate(debates: Sequence[CourtDebate]) -> CourtDebate | None:
 
 
 def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | None:
-    """The winning side's last reflection score in the primary debate; None without a winner or a score."""
+    """The winning side's last known reflection score in the primary debate; None without a winner or a score."""
     side = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(verdict)
     scores = [score for score in (debate["reflection"][side] if debate and side else []) if score is not None]
     return scores[-1] if scores else None

@@ -1,4 +1,4 @@
-"""The record of a trial that its panel reads (PROClaim, section 2.8): evidence, statements and scores."""
+"""The record of a trial for its panel (PROClaim, section 2.8): exhibits, statements, searches and scores."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from moot.retrievers._excerpts import count_tokens
 DEBATE_NAMES = {"primary": "first", "switched": "second"}
 """The names of the debates in the record, by their phase."""
 
-
 ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
-"""The parts of a record that are always shown whole."""
+"""The parts of a record that are never shortened."""
 
 
 def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces by weight.
 
-    Pieces without a ruling count as disputed, and come last, because they have no weight.
+    Pieces without a ruling count as disputed. They come last, because they have no weight. Discarded pieces are no
+    exhibits.
     """
     pieces = active_evidence(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
@@ -34,9 +34,10 @@ def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 def fitting_exhibits(
     pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """The exhibits that fit into ``room`` tokens, and the exhibits left out, both in their given order.
+    """The exhibits that fit into ``room`` tokens, and the exhibits that are left out, both in their given order.
 
-    Uncited exhibits are left out first, beginning at the end of ``pieces``, then cited exhibits in the same way.
+    Exhibits are left out one by one until the others fit: first uncited exhibits, then cited exhibits. Both groups are
+    left out from the end of ``pieces``.
 
     Args:
         pieces: the exhibits, in the order of `panel_exhibits`.
@@ -45,17 +46,17 @@ def fitting_exhibits(
         cited: the ids of cited exhibits.
     """
     total = sum(cost(piece) for piece in pieces)
-    left: set[str] = set()
+    left_out: set[str] = set()
     from_the_end = list(reversed(pieces))
     for piece in sorted(from_the_end, key=lambda piece: piece["id"] in cited):
         if total <= room:
             break
         total -= cost(piece)
-        left.add(piece["id"])
-    return [p for p in pieces if p["id"] not in left], [p for p in pieces if p["id"] in left]
+        left_out.add(piece["id"])
+    return [p for p in pieces if p["id"] not in left_out], [p for p in pieces if p["id"] in left_out]
 
 
-def record_of(
+def fit_record(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
     """The values for placeholders of a judge's prompt, and the exhibits left out because the record is too long.
@@ -65,7 +66,8 @@ def record_of(
         task: the form of an answer.
         turns: the turns of the whole trial.
         evidence: all evidence, with its rulings.
-        most_tokens: the limit of the record in tokens (estimated); only exhibits are left out to keep it.
+        most_tokens: the maximum length of the record in tokens (estimated). Only exhibits are left out, so the other
+            parts alone may be longer.
     """
     values = common_values(claim, task, premises_of(turns))
     parts = {
@@ -76,41 +78,45 @@ def record_of(
         "reflections": show_reflections(turns),
         "consistency": show_consistency(turns),
     }
-    room, cited = most_tokens - statement_tokens(parts), cited_ids(turns)
-    kept, left = fitting_exhibits(
+    room, cited = most_tokens - tokens_without_exhibits(parts), cited_ids(turns)
+    kept, left_out = fitting_exhibits(
         panel_exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited
     )
-    missed = ", ".join(piece["id"] for piece in left if piece["id"] in cited)
-    missing = f"({len(left)} more are left out for the record's length; cited of these: {missed or 'none'}.)"
-    shown = [show_exhibits(kept), *([missing] if left else [])]
-    return values | parts | {"exhibits": "\n".join(shown)}, left
+    cited_ones = ", ".join(piece["id"] for piece in left_out if piece["id"] in cited)
+    note = f"({len(left_out)} more are left out for the record's length; cited of these: {cited_ones or 'none'}.)"
+    exhibits = [show_exhibits(kept), *([note] if left_out else [])]
+    return values | parts | {"exhibits": "\n".join(exhibits)}, left_out
 
 
-def statement_tokens(values: Mapping[str, str]) -> int:
-    """The number of tokens (estimated) of a record without its exhibits."""
+def tokens_without_exhibits(values: Mapping[str, str]) -> int:
+    """The number of tokens (estimated) of the parts in `ALWAYS_WHOLE`."""
     return sum(count_tokens(values[name]) for name in ALWAYS_WHOLE)
 
 
 def show_exhibits(pieces: Sequence[Evidence]) -> str:
-    """Exhibits, each with its status, and with its weight if it has one."""
+    """The text of exhibits, each with its status and, if it is known, its weight."""
     return show_evidence(pieces, "(no exhibit is shown)", _status_attributes)
 
 
 def _status_attributes(piece: Evidence) -> dict[str, str]:
+    """The attributes of an exhibit's tag. Without a ruling, the status is ``disputed``."""
     status = piece.get("status", "seed")
     weight = {"weight": f"{piece['weight']:.2f}"} if "weight" in piece else {}
     return {"status": "disputed" if status == "seed" else status} | weight
 
 
 def show_debate(turns: Iterable[Turn], phase: str) -> str:
-    """The transcript of a debate under a heading; empty if there was none."""
-    spoken = [turn for turn in turns if turn["phase"] == phase]
+    """The transcript of the debate in a phase, under a heading; empty if no such debate took place."""
+    debate = [turn for turn in turns if turn["phase"] == phase]
     heading = f"The {DEBATE_NAMES[phase]} debate:"
-    return show_statements(statements(spoken), heading, f"{heading}\n(nothing was said)" if spoken else "")
+    return show_statements(statements(debate), heading, f"{heading}\n(nothing was said)" if debate else "")
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
-    """The searches of both sides, one line each: the query, the numbers of results, and their novelty."""
+    """The searches of both sides, with one line for each search; empty if there were none.
+
+    A line has the query, the numbers of results, and their mean novelty, or says that the search failed.
+    """
     lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
 
@@ -128,7 +134,10 @@ def _search_line(turn: Turn) -> str:
 
 
 def show_critic(turns: Iterable[Turn]) -> str:
-    """The critic's scores of both sides in each round, and the premises that the critic finds unresolved."""
+    """The critic's scores of both sides in each round, and the premises that the critic finds unresolved.
+
+    The text is empty if the critic had no turn.
+    """
     lines = []
     for turn in turns:
         if turn["step"] == "critique":
@@ -146,7 +155,7 @@ def _scores_text(scores: Mapping[str, Any] | None) -> str:
 
 
 def show_reflections(turns: Iterable[Turn]) -> str:
-    """The score that each side gives its own case, by round."""
+    """The reflection score of each side in each round; empty if no side reflected."""
     lines = []
     for turn in turns:
         if turn["step"] == "reflect":
@@ -157,7 +166,10 @@ def show_reflections(turns: Iterable[Turn]) -> str:
 
 
 def show_consistency(turns: Iterable[Turn]) -> str:
-    """The analyser's findings on consistency; empty if there was no analysis."""
+    """The analyser's findings on consistency; empty if the analyser had no turn.
+
+    If the analyser gave no usable reply, the text says that the consistency is not known.
+    """
     found = next((turn for turn in turns if turn["step"] == "analyse"), None)
     if found is None:
         return ""
@@ -176,5 +188,6 @@ def _round_text(turn: Turn) -> str:
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
-    whole = (" ".join(line.splitlines()) for line in lines)  # so that a model's text cannot imitate a line
-    return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""
+    """Lines in a tag, under a heading; empty if there are no lines."""
+    single = (" ".join(line.splitlines()) for line in lines)  # so that a model's text cannot imitate a line
+    return f"{heading}\n{as_data(tag, chr(10).join(single))}" if lines else ""

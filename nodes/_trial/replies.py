@@ -1,4 +1,4 @@
-"""The replies of a trial's roles (PROClaim). Scripted endpoints and stored runs depend on the names of fields."""
+"""The replies of a trial's roles (PROClaim). Stored runs and scripted endpoints depend on the names of their fields."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 
 def _unique_texts(texts: list[str]) -> list[str]:
+    """The texts without blank texts and without repetitions (compared with `fold_label`)."""
     found: dict[str, str] = {}
     for text in texts:
         if text.strip():
@@ -19,9 +20,11 @@ def _unique_texts(texts: list[str]) -> list[str]:
 
 
 Texts = Annotated[list[str], AfterValidator(_unique_texts), Field(json_schema_extra={"minItems": 0})]
-"""A list of texts, each once; may be empty."""
+"""A list of texts without blank texts and repetitions. It may be empty."""
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A number from 0 to 1."""
 Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+"""A number from 0 to 10."""
 
 
 class PremisesReply(Reply):
@@ -156,7 +159,7 @@ class ConsistencyReply(Reply):
 
 
 def _normalise_verdict(value: Any) -> Any:
-    """A verdict in the spelling of `VERDICTS`; other values unchanged."""
+    """A verdict in the spelling of `VERDICTS`. Other values are returned unchanged."""
     if not isinstance(value, str):
         return value
     plain = fold_label(value).upper()

@@ -1,4 +1,4 @@
-"""Steps of a trial. A step declares its prompt, reply and role once, for its function and its node."""
+"""The steps of a trial. A `Step` has the prompt, the reply and the role that its function and its node share."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from moot.retrievers import Evidence
 R = TypeVar("R", bound=Reply)
 F = TypeVar("F", bound=Callable[..., Any])
 Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
-"""Takes the state, the speaker and the settings; makes a step's call."""
-Shown = Callable[[TrialState, Any], Sequence[Evidence]]
+"""Takes the state, the speaker and the settings; makes a step's call, and returns the reply."""
+ChooseExhibits = Callable[[TrialState, Any], Sequence[Evidence]]
 """Takes the state and the settings; returns the exhibits that a speaker is shown."""
 
 PARAMETERS = {
@@ -35,7 +35,7 @@ PARAMETERS = {
     "history": "the arguments and testimonies so far; the last four are shown.",
     "model": "the model that is called.",
     "side": "``plaintiff`` or ``defense``.",
-    "whole": "whether exhibits are shown whole; otherwise only their titles and quotes.",
+    "whole": "whether all exhibits are shown whole; if not, only the titles and quotes of cited exhibits.",
     "round": "the round's number, from 1; with 0, the prompt does not name the round.",
     "max_rounds": "the maximum number of rounds.",
     "prompt": "the prompt's name.",
@@ -47,7 +47,8 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
     """A decorator that adds the sections on parameters and errors to the docstring of a step's function.
 
     Args:
-        parameters: the meanings of parameters that are not in `PARAMETERS`, or differ from it.
+        parameters: further meanings; they replace meanings of the same name in `PARAMETERS`. A parameter without a
+            meaning is a KeyError.
     """
 
     def add_to_docstring(function: F) -> F:
@@ -62,7 +63,7 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class Step(Generic[R]):
-    """A step with one call to a model, whose reply's fields become fields of a turn.
+    """A step that makes one call to a model. The fields of the reply become fields of a turn.
 
     Args:
         prompt: the prompt's name.
@@ -84,7 +85,7 @@ class Step(Generic[R]):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Makes the call with `Speaker.ask`; with ``side``, the prompt also gets this side and its position."""
+        """Makes the call with `Speaker.ask`. If ``side`` is given, the prompt also gets the side and its position."""
         if side:
             values = {**values, "side": side, "position": values[f"{side}_holds"]}
         return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
@@ -94,21 +95,23 @@ class Step(Generic[R]):
         ask: Ask[R],
         begin: Callable[[TrialState], Turn] = own_turn,
         *,
-        shown: Shown = lambda state, settings: (),
+        shown: ChooseExhibits = lambda state, settings: (),
         scores: Callable[[R], dict[str, float]] = lambda reply: {},
         vital: bool = False,
     ) -> Node:
         """A node that makes the call and writes the reply into a turn.
 
         Without a usable reply, ``citations`` are empty, the other fields of the reply are null, and ``outcome`` has the
-        reason. If the model cannot be reached, there is also a warning.
+        reason. If the call itself fails, for example because the model cannot be reached, there is also a warning. An
+        error that affects all calls, such as a wrong key, ends the debate.
 
         Args:
             ask: makes the call.
             begin: returns the turn to write into; by default the turn passed to the step.
-            shown: returns the exhibits that the speaker is shown and may cite; their ids are written into the turn.
-            scores: takes the reply; returns scores that are computed from it, for the turn.
-            vital: whether the debate fails if the model cannot be reached.
+            shown: returns the exhibits that the speaker is shown and may cite. Their ids are written into the turn,
+                without those of exhibits that a shortened prompt left out.
+            scores: takes the reply; returns the turn's scores, computed from the reply.
+            vital: whether the debate also ends if only this call fails. An unusable reply never ends it.
         """
         fields = self.reply.model_fields
 
@@ -134,10 +137,10 @@ class Step(Generic[R]):
 
 
 def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """The key ``citations``, with a reply's citations checked against the shown exhibits.
+    """A dict with ``citations``: a reply's citations, checked against the shown exhibits.
 
-    Replies of kinds without citations give {}. Warns of citations that are not verified, and of challenges to exhibits
-    that were not shown.
+    The dict is empty if the reply's class has no field ``citations``. The function also warns of faults in citations,
+    and of challenges to exhibits that were not shown.
     """
     ids = {piece["id"] for piece in shown}
     for challenge in getattr(reply, "challenges", []):

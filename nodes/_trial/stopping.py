@@ -1,4 +1,4 @@
-"""The end of a courtroom debate (PROClaim, section 2.5), and the reflection score used for it."""
+"""The reasons to stop a courtroom debate (PROClaim, section 2.5), and the reflection score."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
 CONSECUTIVE_ROUNDS = 2
-"""How many of the last changes (for a plateau) or novelties (for exhaustion) must be below the threshold."""
+"""The number of last changes (for a plateau) or novelties (for exhaustion) that must be below the threshold."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
-    """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1].
+    """The reflection score of a side: 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1].
 
     Args:
         logic: the soundness of the side's case.
@@ -29,7 +29,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The absolute difference between each total and the previous total; None if one of the two is unknown."""
+    """The absolute differences between each total and the next; None if one of the two totals is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
@@ -37,19 +37,24 @@ def changes(totals: Sequence[float | None]) -> list[float | None]:
 
 
 def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
-    """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i)."""
+    """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i).
+
+    With fewer than three totals, the answer is no.
+    """
     return _all_below(changes(totals), least)
 
 
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
-    """Whether the mean novelty of the candidates is below ``least`` in both of the last two rounds.
+    """Whether the mean novelty of the search candidates was below ``least`` in both of the last two rounds.
 
-    If one of the two rounds had no candidates (None), novelty is not exhausted (PROClaim, section 2.5, iii).
+    Novelty is not exhausted if one of the two rounds had no candidates (None), or if there was only one round
+    (PROClaim, section 2.5, iii).
     """
     return _all_below(novelties, least)
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
+    """Whether the last `CONSECUTIVE_ROUNDS` values are known and below ``least``. False if there are fewer values."""
     last = values[-CONSECUTIVE_ROUNDS:]
     return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
@@ -74,8 +79,8 @@ def stop_reason(
         novelties: the mean novelty of each round's candidates; None for a round without candidates.
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes the debate.
-        min_rounds: the first round after which reasons other than ``max_rounds`` can stop the debate.
-        max_rounds: maximum number of rounds.
+        min_rounds: the number of rounds before which only ``max_rounds`` can stop the debate.
+        max_rounds: the maximum number of rounds.
         plateau: ``least`` of `is_plateau`.
         exhaustion: ``least`` of `is_exhausted`.
     """

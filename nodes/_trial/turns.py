@@ -1,4 +1,4 @@
-"""The fields of a trial's turns by their step (PROClaim); see `moot.nodes._runtime.turns`."""
+"""The fields of a trial's turns (PROClaim), by step. `moot.nodes._runtime.turns` has the fields of other turns."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Pool(TypedDict, total=False):
     pool: str
 
 
-class Stances(TypedDict, total=False):
-    """A query for evidence that supports a claim, and one for evidence that challenges it."""
+class StanceQueryFields(TypedDict, total=False):
+    """A query for supporting evidence, and a query for challenging evidence."""
 
     supporting_query: str | None
     challenging_query: str | None
 
 
 class Challenges(TypedDict, total=False):
-    """Challenges to evidence."""
+    """A side's challenges to evidence."""
 
     challenges: list[dict[str, str]] | None
 
@@ -49,14 +49,17 @@ class Gap(TypedDict, total=False):
     gap: str | None
 
 
-class FirstQuery(TypedDict, total=False):
-    """A query before the court refined it."""
+class FormulatedQuery(TypedDict, total=False):
+    """A side's query before the court refined it; null if the claim itself was the query."""
 
     formulated: str | None
 
 
-class SearchResult(TypedDict, total=False):
-    """The ids of results that joined the record, and the reason if the side's search ended, else null."""
+class DiscoveryResult(TypedDict, total=False):
+    """The ids of the results that joined the record, and the reason why the side does not search again.
+
+    The reason, ``ended``, is null if the side may search again.
+    """
 
     joined: list[str]
     ended: str | None
@@ -120,7 +123,7 @@ class ClosingField(TypedDict, total=False):
 
 
 class ConsistencyFields(TypedDict, total=False):
-    """How consistently each counsel argued."""
+    """How consistently each counsel argued, and how consistently both argued overall."""
 
     contradictions: list[str] | None
     plaintiff_counsel: float | None
@@ -139,12 +142,12 @@ class JudgementFields(TypedDict, total=False):
 
 class TrialFields(
     Pool,
-    Stances,
+    StanceQueryFields,
     Challenges,
     AdmissibilityFields,
     Gap,
-    FirstQuery,
-    SearchResult,
+    FormulatedQuery,
+    DiscoveryResult,
     ArgumentField,
     ExpertNeeded,
     Expertise,
@@ -157,16 +160,16 @@ class TrialFields(
     JudgementFields,
     total=False,
 ):
-    """The fields of a trial's own steps."""
+    """The fields that only turns of trials have."""
 
 
 WITH_OUTCOME = (*START_FIELDS, Outcome)
 POOL_SEARCH = (*START_FIELDS, SearchOutcome, Pool)
-DISCOVERY_FIELDS = (Gap, Outcome, FirstQuery, SearchOutcome)
+DISCOVERY_FIELDS = (Gap, Outcome, FormulatedQuery, SearchOutcome)
 
 KINDS = (
     TurnKind("Premises", "premises", "The premises of the claim.", (*WITH_OUTCOME, Premises)),
-    TurnKind("StanceQueries", "stance_queries", "A query for each side.", (*WITH_OUTCOME, Stances)),
+    TurnKind("StanceQueries", "stance_queries", "A query for each side.", (*WITH_OUTCOME, StanceQueryFields)),
     TurnKind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOL_SEARCH),
     TurnKind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOL_SEARCH, NumberField)),
     TurnKind("SideRetrieval", "retrieve", "A search with a side's query.", POOL_SEARCH),
@@ -177,7 +180,9 @@ KINDS = (
         "The weight of a piece of evidence.",
         (*WITH_OUTCOME, NumberField, Reason, AdmissibilityFields),
     ),
-    TurnKind("Discovery", "discover", "A side's search in a round.", (*START_FIELDS, *DISCOVERY_FIELDS, SearchResult)),
+    TurnKind(
+        "Discovery", "discover", "A side's search in a round.", (*START_FIELDS, *DISCOVERY_FIELDS, DiscoveryResult)
+    ),
     TurnKind("DiscoveryBegun", "discover", "A pending search of a side.", START_FIELDS, DISCOVERY_FIELDS),
     TurnKind("Argument", "argue", "A counsel's argument.", (*WITH_OUTCOME, ArgumentField, CitationFields)),
     TurnKind(

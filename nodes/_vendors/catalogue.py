@@ -1,4 +1,4 @@
-"""The providers of models, and the packages and variables that they require."""
+"""The providers of models, and the packages and environment variables that they require."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Vendor:
         title: the name of the company.
         package: the client's package on PyPI.
         chat: the client's module and class; the class's fields are its options.
-        example: a model's name.
+        example: the name of one of its models.
         keys: environment variables, one of which must contain the key; empty if the client finds credentials itself.
         needs: further environment variables that must be set.
         addresses: environment variables that may contain the address; the first variable that is set counts.
-        address: the default address; calls to one address share a limiter.
+        address: the default address; if it is empty, ``title`` stands for it. Calls to one address share a limiter.
         structure: the way to give the client a reply's schema.
         json_mode: whether the client can request JSON without a schema.
     """
@@ -126,12 +126,16 @@ OTHER_NAMES = {
     "mistral": "mistralai",
     "vertex": "google_vertexai",
 }
-"""Common names of providers, with the name used here."""
+"""Other common names of providers, each with the name that moot uses."""
 OWN_PROVIDERS = ("embedded", "fake", *PROVIDERS)
+"""The providers that need no client of a vendor."""
 
 
 class ProviderHere(TypedDict):
-    """A provider; ``why_not`` says why it cannot be used on this machine and what to do, else it is empty."""
+    """A provider of models.
+
+    ``why_not`` says why this machine cannot use the provider, and what to do. It is empty if nothing seems missing.
+    """
 
     provider: str
     title: str
@@ -140,9 +144,9 @@ class ProviderHere(TypedDict):
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider except ``fake``, and the reason if its models cannot be called on this machine.
+    """Every provider except ``fake``, each with the reason if this machine cannot call its models.
 
-    The check does not use the network: a key may be invalid, or a local server may not run.
+    The check does not use the network, so it does not notice an invalid key or a local server that is not running.
     """
     titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
     examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
@@ -159,7 +163,10 @@ def providers_here() -> list[ProviderHere]:
 
 
 def unavailable_reason(provider: str) -> str:
-    """Why models of a provider cannot be called on this machine, and the remedy; empty if nothing seems missing."""
+    """Why this machine cannot call a provider's models, and the remedy.
+
+    The reason is empty if nothing seems missing, for ``fake``, and for an unknown provider.
+    """
     try:
         if provider in VENDORS:
             vendor_endpoint(provider)
@@ -195,10 +202,10 @@ def check_provider(name: str) -> None:
 
 
 def vendor_endpoint(provider: str) -> Endpoint:
-    """The address for a vendor's calls, and the key from the environment.
+    """The address and the key for calls to a vendor, from the environment. A replay needs no key.
 
     Raises:
-        UserError: its package is not installed, or a variable is missing or has an invalid value.
+        UserError: the vendor's package is not installed, a variable is missing, or the address is not a web address.
     """
     vendor = VENDORS[provider]
     if find_spec(vendor.module) is None:

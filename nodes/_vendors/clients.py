@@ -21,7 +21,7 @@ OPTION_NAMES = {
     "api_key": ("api_key",),
     "base_url": ("base_url",),
 }
-"""The clients' names for the options that moot sets."""
+"""The names that clients use for each option that moot sets."""
 
 
 async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: float, **wanted: Any) -> BaseChatModel:
@@ -30,12 +30,12 @@ async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: fl
     Args:
         provider: one of `VENDORS`.
         model: the model's name.
-        endpoint: the address of calls.
+        endpoint: the key, and for Anthropic the address. Other clients find the address themselves.
         timeout: seconds per request.
         wanted: temperature, max_tokens and seed; None for values that are not set.
 
     Raises:
-        UserError: the client cannot be created, or cannot limit its replies to ``max_tokens``.
+        UserError: the client cannot be created, or it cannot limit its replies although ``max_tokens`` is given.
     """
     vendor = VENDORS[provider]
     given: dict[str, Any] = {**wanted, "timeout": timeout, "max_retries": 0}
@@ -48,6 +48,7 @@ async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: fl
 
 
 def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], http: Any) -> BaseChatModel:
+    """Creates a provider's client with the given options. Blocking."""
     module, _, name = vendor.chat.partition(":")
     try:
         kind = getattr(imported(module), name)
@@ -70,7 +71,7 @@ def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, An
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
-        # Replaces langchain-anthropic's own client, which all event loops share and which fails in the second one.
+        # Replaces langchain-anthropic's own client: all event loops share that client, and it fails in a second loop.
         vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
             api_key=given["api_key"],
             base_url=given["base_url"],
@@ -94,7 +95,7 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a client accepts, by its own names, without values that are None.
+    """The options that a client accepts, by the client's names. Options whose value is None are left out.
 
     Args:
         kind: the client's class.
@@ -107,7 +108,7 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call that request a reply in a given format.
+    """The options of a call that request a reply in a given format; empty if only the prompt can request it.
 
     Args:
         structure: the way to give the client a schema.
@@ -120,5 +121,5 @@ def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, 
     if structure == "google":
         schema = wanted.get("json_schema", {}).get("schema")
         return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
-    # With extra_body the client returns the raw reply; with ``response_format`` it would raise for a cut-off reply.
+    # With extra_body, the client returns the raw reply. With response_format, it would raise for a cut-off reply.
     return {"extra_body": {"response_format": wanted}}

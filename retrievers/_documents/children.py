@@ -18,17 +18,20 @@ from moot.core.errors import UserError
 from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDocument, parse
 
 MEMORY = 2 * 2**30
-"""Most bytes of memory (address space) of a child process."""
+"""The maximum memory (address space) of a child process, in bytes."""
 SECONDS = 60.0
-"""The time limit for a document, in seconds; each MiB of the document adds one second."""
+"""The time limit for a document, in seconds. Each MiB of the document adds one second."""
 AT_ONCE = max(1, min(4, os.cpu_count() or 1))
-"""Most child processes of one call of `read_documents`."""
+"""The maximum number of child processes of one call of `read_documents`."""
 PASSED_VARIABLES = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
-"""The environment variables that a child process gets: none with keys."""
+"""The environment variables that a child process gets. Variables with keys are not among them."""
 
 
 class Child:
-    """Parses one document after another in a process. If a document kills the process, a new process is started."""
+    """Parses one document after another in a child process.
+
+    If the process dies at a document or is too slow, a new process parses the next document.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -37,8 +40,8 @@ class Child:
         """Parses a document. Blocking.
 
         Raises:
-            OSError: the file cannot be opened.
-            UnreadableDocument: the document cannot be parsed, or takes too much time or memory.
+            OSError: the file is missing, or no process can be started.
+            UnreadableDocument: the document cannot be opened or parsed, or takes too much time or memory.
         """
         process = self._process or self._start()
         assert process.stdin is not None
@@ -96,7 +99,7 @@ class Child:
 
 
 def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocument | UnreadableDocument]:
-    """For each document in order, its parsed text or the reason why it cannot be read. Blocking.
+    """Yields each document parsed, or the reason why it cannot be read, in the order of the files. Blocking.
 
     Several documents are parsed at once, each in a child process.
     """
@@ -132,7 +135,7 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
 
 
 def read_document(file: Path, name: str, kind: Kind) -> ParsedDocument:
-    """Parses one document in a child process; ``name`` is its name in the error. Blocking.
+    """Parses one document in a child process; ``name`` is the document's name in the error. Blocking.
 
     Raises:
         UserError: the document cannot be read.
@@ -149,7 +152,10 @@ def unreadable(name: str, why: UnreadableDocument) -> UserError:
 
 
 def limit_process() -> None:
-    """Limits the memory of this process, and prevents it from writing files or a core dump; no effect on Windows."""
+    """Limits the memory of this process, and prevents it from writing files or a core dump.
+
+    It has no effect on Windows.
+    """
     with suppress(ImportError):
         import resource
 
@@ -159,7 +165,10 @@ def limit_process() -> None:
 
 
 def main() -> None:
-    """Parses the documents that standard input names, one per line, and writes the results to standard output."""
+    """Parses the documents that standard input names, and writes their results to standard output.
+
+    Both have one line for each document. The process ends without a result if a document needs too much memory.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries must not print into the results
@@ -170,7 +179,7 @@ def main() -> None:
             answer: ParsedDocument | str = parse(Path(file), kind)
         except UnreadableDocument as error:
             answer = str(error)
-        except MemoryError:  # ends this process, because its remaining data would take memory from the next document
+        except MemoryError:  # the process ends: its remaining data would take memory from the next document
             return
         except RecursionError:
             answer = "it is nested too deeply"

@@ -1,7 +1,7 @@
 """Fetches pages and files from addresses that users give, without access to private networks.
 
-All IP addresses of a host are checked, also after each redirect. The connection uses a checked address: the host's name
-is not looked up a second time.
+All IP addresses of a host are checked, also after each redirect. The connection uses one of the checked addresses, so
+the host's name is not looked up a second time.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import write_atomically
 from moot.core.home import moot_home
 from moot.core.lazy import imported
-from moot.retrievers._documents.parse import encoding_marked
+from moot.retrievers._documents.parse import bom_encoding
 
 HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable with hosts in private networks that may be fetched, separated by commas."""
 LARGEST = 50 * 2**20
-"""Most bytes of an answer, decompressed."""
+"""The maximum size of a decompressed answer, in bytes."""
 SECONDS = 60.0
-"""Time limit of a fetch in seconds, from the first connection to the last byte."""
+"""Time limit of a fetch in seconds, from the first connection to the stored file."""
 REDIRECTS = 5
+"""The maximum number of redirects."""
 CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
 """The encodings that are accepted, by Python's names. Other encodings, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
+"""Suffixes of text files. `in_utf8` may convert their texts."""
 NAT64 = IPv6Network("64:ff9b::/96")
 """IPv6 addresses of NAT64. Their last four bytes are an IPv4 address, which may be private."""
 SUFFIXES = {
@@ -53,6 +55,7 @@ SUFFIXES = {
     "application/jsonl": ".jsonl",
     "application/x-ndjson": ".jsonl",
 }
+"""The suffix of the stored file, by the media type of the answer."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class FetchedDocument:
     """The result of a fetch.
 
     Args:
-        url: the address that was given.
+        url: the address that the user gave.
         from_url: the address that answered, after redirects.
         retrieved: the time in ISO form, UTC.
         kind: the media type of the answer.
@@ -84,7 +87,7 @@ def is_url(text: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public. If it contains an IPv4 address, the IPv4 address decides."""
+    """Whether an IP address is public. If an IPv6 address contains an IPv4 address, the IPv4 address decides."""
     known = ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
         inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
@@ -99,24 +102,26 @@ def fetch(url: str) -> FetchedDocument:
     """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
 
     Raises:
-        UserError: the address is invalid or in a private network, or the answer's content type is not supported.
-        WorldError: the address cannot be reached, redirects too often, or answers with an error; or the answer is too
-            large or takes too long.
+        UserError: the address is invalid, has a user name or password, or is in a private network; the answer's media
+            type is not supported; or the certificates in the environment cannot be used.
+        WorldError: the address cannot be reached, redirects too often, or answers with another status than 200; the
+            answer is too large or takes too long; or it cannot be stored.
+        ValueError: a redirect's address cannot be parsed.
     """
     return asyncio.run(fetch_page(url))
 
 
 async def fetch_page(url: str) -> FetchedDocument:
-    """As `fetch`, within an event loop."""
+    """Does the same as `fetch`, within a running event loop."""
     try:
         async with asyncio.timeout(SECONDS), _session() as session:
-            at = url
+            current = url
             for _ in range(REDIRECTS + 1):
-                check_address(at)
-                async with session.get(at, allow_redirects=False) as answer:
+                check_address(current)
+                async with session.get(current, allow_redirects=False) as answer:
                     if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
-                        return await asyncio.to_thread(_store_answer, url, at, answer, await _content(url, answer))
-                    at = urljoin(at, answer.headers["location"])
+                        return await asyncio.to_thread(_store_answer, url, current, answer, await _content(url, answer))
+                    current = urljoin(current, answer.headers["location"])
     except TimeoutError as error:
         raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
     except (imported("aiohttp").ClientError, OSError, UnicodeError) as error:
@@ -128,7 +133,7 @@ async def fetch_page(url: str) -> FetchedDocument:
 
 
 def check_address(url: str) -> None:
-    """Checks an address before its host is looked up. `check_public` checks the IP addresses of a host name later.
+    """Checks an address before its host is looked up. The IP addresses of a host name are checked later (`check_public`).
 
     Raises:
         UserError: the address is not a valid HTTP address, has a user name or password, or is in a private network.
@@ -153,7 +158,7 @@ def check_public(host: str, address: str) -> None:
     """Checks that a host's IP address is public, or that the host is listed in ``MOOT_FETCH_HOSTS``.
 
     Raises:
-        UserError: neither is true.
+        UserError: the address is not public, and the host is not listed.
     """
     named = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")}
     if host.lower() not in named and not is_public(address):
@@ -169,7 +174,7 @@ async def _session() -> AsyncIterator[Any]:
     aiohttp = imported("aiohttp")
 
     class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
-        """A resolver that returns checked addresses; the connection uses one of them."""
+        """A resolver that returns only addresses that `check_public` accepts."""
 
         async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
             addresses = await super().resolve(host, port, family)
@@ -188,7 +193,7 @@ async def _session() -> AsyncIterator[Any]:
 
 
 async def _content(url: str, answer: Any) -> bytes:
-    """The bytes of an answer. Raises an error if the status is not 200, or if the answer is too large."""
+    """The bytes of an answer. Raises an error if its status is not 200, or if it has more than `LARGEST` bytes."""
     if answer.status != 200:
         raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
     parts, size = [], 0
@@ -200,10 +205,13 @@ async def _content(url: str, answer: Any) -> bytes:
     return b"".join(parts)
 
 
-def _store_answer(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
-    """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON."""
+def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> FetchedDocument:
+    """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON. Blocking.
+
+    Raises an error for other media types than those in `SUFFIXES`, unless the address ends with one of the suffixes.
+    """
     kind = answer.content_type.lower()
-    suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
+    suffix = Path(unquote(urlsplit(from_url).path)).suffix.lower()
     suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
     if not suffix:
         raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
@@ -214,7 +222,7 @@ def _store_answer(url: str, at: str, answer: Any, content: bytes) -> FetchedDocu
     recoded = in_utf8(content, answer.charset) if suffix in TEXTS and answer.charset else None
     file = folder / f"{digest}{suffix}"
     text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
-    found = FetchedDocument(url, at, moment, kind, digest, file, text)
+    found = FetchedDocument(url, from_url, moment, kind, digest, file, text)
     write_atomically(file, content, private=True)
     if recoded is not None:
         write_atomically(text, recoded, private=True)
@@ -231,13 +239,13 @@ def in_utf8(content: bytes, charset: str) -> bytes | None:
         charset: the encoding that the answer's header names.
 
     Returns:
-        The converted text; None if the text must not be converted. That is so if the text has a byte order mark or is
-        valid UTF-8, or if the encoding does not fit or is not in `CHARSETS`. Valid UTF-8 is not converted, because
-        servers often name one encoding for all their pages.
+        The converted text. It is None if the text has a byte order mark or is valid UTF-8 without zero bytes, or if
+        the encoding does not fit or is not in `CHARSETS`. Valid UTF-8 is not converted, because servers often name one
+        encoding for all their pages.
     """
     try:
         name = codecs.lookup(charset).name
-        if encoding_marked(content) or not CHARSETS.match(name) or (b"\0" not in content and _is_utf8(content)):
+        if bom_encoding(content) or not CHARSETS.match(name) or (b"\0" not in content and _is_utf8(content)):
             return None
         return codecs.BOM_UTF8 + content.decode(name).encode()
     except (LookupError, UnicodeError, ValueError):

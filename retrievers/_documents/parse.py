@@ -1,4 +1,7 @@
-"""The text of a document, with its pages and headings. Documents are untrusted: see `children`."""
+"""Extracts the texts of documents, with their pages and headings.
+
+Documents are untrusted, so `children` parses them in child processes with limits.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,17 @@ PICTURE = "a picture. Run text recognition (OCR) on it, and save the result as t
 Kind = Literal["pdf", "html", "docx", "csv"]
 
 LARGEST_DOCUMENT = 200 * 2**20
-"""Most bytes of a file."""
+"""The maximum size of a file, in bytes."""
 LARGEST_UNPACKED = 100 * 2**20
-"""Most bytes of a Word document's XML files, unpacked."""
+"""The maximum size of a Word document's unpacked XML files, in bytes."""
 MOST_PAGES = 5000
+"""The maximum number of pages of a PDF."""
 MOST_CHARACTERS = 50_000_000
-"""Most characters of a document's text."""
+"""The maximum length of a document's text, in characters."""
 LIKELY = 0.2
-"""A guessed encoding is used only if the text resembles a language by more than this (0 to 1)."""
+"""A guessed encoding is used only if the decoded text resembles a language by more than this value (0 to 1)."""
 LONGEST_CELL = 1_000_000
-"""Most characters of a CSV cell."""
+"""The maximum length of a CSV cell, in characters."""
 FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it as .docx, .csv or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
@@ -56,14 +60,18 @@ AS_ROWS = (
     "each row is one passage with all of its columns, including one named `text`. If the columns are the "
     "fields of a passage (id, title, url), convert the file to .jsonl"
 )
+"""The note on a CSV file with a column ``text``."""
+CORE = "docProps/core.xml"
+"""The file in a Word document that has its title."""
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 class Part(TypedDict):
-    """A paragraph, a page or a row of a document.
+    """A page, a row, or a block (such as a paragraph, a list or a table) of a document.
 
-    ``heading`` is the heading above it, or empty. ``page`` is its page, from 1; 0 if the document has no pages.
+    ``heading`` is the last heading or bookmark before the part, or empty. ``page`` is the number of the page, from 1,
+    or 0 if the document has no pages.
     """
 
     text: str
@@ -74,8 +82,9 @@ class Part(TypedDict):
 class ParsedDocument(TypedDict):
     """The result of parsing a document.
 
-    ``empty_pages`` is the number of pages without text. ``published`` is a date stated in the document, not the
-    file's creation or modification date. ``note`` says how the document was read if this may surprise the user.
+    ``empty_pages`` is the number of pages without readable text. ``published`` is a date that the document states, not
+    the file's creation or modification date. ``note`` says how the document was read if this may surprise the user.
+    ``title``, ``published``, ``url`` and ``note`` may be empty.
     """
 
     title: str
@@ -88,11 +97,11 @@ class ParsedDocument(TypedDict):
 
 
 class UnreadableDocument(Exception):  # noqa: N818 - says why a document cannot be read
-    """The reason why a document cannot be read, as the end of a sentence."""
+    """Raised for a document that cannot be read. The message is the reason, as the end of a sentence."""
 
 
 def kind_of(file: Path) -> Kind | None:
-    """The kind of a file by its content, else by its name; None for plain text.
+    """The kind of a file; None for plain text. The file's name decides only if its content does not show the kind.
 
     Raises:
         OSError: the file cannot be read.
@@ -108,7 +117,7 @@ def kind_of(file: Path) -> Kind | None:
         raise UnreadableDocument(f"it is {what}")
     if not start.strip():
         raise UnreadableDocument("it is empty")
-    encoding = encoding_marked(start)
+    encoding = bom_encoding(start)
     if encoding is None and b"\0" in start:
         raise UnreadableDocument("it contains no text")
     text = start.decode(encoding or "latin-1", "replace").encode().lstrip(b"\xef\xbb\xbf \t\r\n").lower()
@@ -123,7 +132,7 @@ def kind_of(file: Path) -> Kind | None:
 
 
 def _kind_of_zip(file: Path) -> Kind:
-    """The kind of a ZIP file. Raises an error unless it is a Word document."""
+    """The kind of a ZIP file, always ``docx``. Raises an error if the file is not a Word document."""
     try:
         with zipfile.ZipFile(file) as packed:
             names = set(packed.namelist())
@@ -144,6 +153,7 @@ def parse(file: Path, kind: Kind) -> ParsedDocument:
     Raises:
         OSError: the file cannot be read.
         UnreadableDocument: the document is too large, damaged or encrypted, or has no text.
+        Exception: a damaged or malicious document may cause any other error in a parser.
     """
     if file.stat().st_size > LARGEST_DOCUMENT:
         raise UnreadableDocument(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
@@ -156,8 +166,8 @@ def parse(file: Path, kind: Kind) -> ParsedDocument:
     return found
 
 
-def encoding_marked(content: bytes) -> str | None:
-    """The encoding that a text's byte order mark names, if it has one."""
+def bom_encoding(content: bytes) -> str | None:
+    """The encoding that a text's byte order mark shows; None if the text has no mark."""
     return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
 
 
@@ -167,10 +177,10 @@ def decoded(content: bytes) -> str:
     It tries the encoding of a byte order mark, then UTF-8, then the encoding of an HTML declaration, then a guess.
 
     Raises:
-        UnreadableDocument: no encoding fits.
+        UnreadableDocument: no encoding fits, or the guess is too uncertain (`LIKELY`).
     """
     named = CHARSET.search(content[:4096])
-    for encoding in (encoding_marked(content), "utf-8", named and named[1].decode()):
+    for encoding in (bom_encoding(content), "utf-8", named and named[1].decode()):
         try:
             if encoding:
                 return content.decode(encoding)
@@ -195,13 +205,13 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
         name: the title if the document has none.
     """
     texts: list[dict[str, str]] = []
-    before: tuple[str, int] | None = None
+    previous: tuple[str, int] | None = None
     for part in found["parts"]:
         position = (part["heading"], part["page"])
-        if position == before:
+        if position == previous:
             texts[-1]["text"] += "\n\n" + part["text"]
             continue
-        before = position
+        previous = position
         title = found["title"] or name
         title = title if part["heading"] in ("", title) else f"{title}: {part['heading']}"
         known = {"page": str(part["page"] or ""), "heading": part["heading"], "published": found["published"]}
@@ -210,7 +220,7 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
 
 
 def _document(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
-    """Creates a parsed document: shortens the title, and counts the empty pages."""
+    """Creates a parsed document. Shortens the title, and counts the pages without text."""
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
         "title": " ".join(title.split())[:500],
@@ -227,6 +237,7 @@ def _document(parts: list[Part], title: str = "", published: str = "", url: str 
 
 
 def _parse_pdf(file: Path) -> ParsedDocument:
+    """Parses a PDF. Each readable page becomes a part; the last bookmark is its heading."""
     pdfium = imported("pypdfium2")
     try:
         document = pdfium.PdfDocument(file)
@@ -258,7 +269,10 @@ def _parse_pdf(file: Path) -> ParsedDocument:
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """The title of the last bookmark on each page that has one, by the page's index from 0."""
+    """For each page with bookmarks, the title of the last bookmark, by the page's index from 0.
+
+    The dict is empty if the bookmarks cannot be read.
+    """
     found: dict[int, str] = {}
     try:
         for mark in document.get_toc(max_depth=3):
@@ -271,7 +285,7 @@ def _outline(document: Any, pdfium: Any) -> dict[int, str]:
 
 
 def join_lines(text: str) -> str:
-    """A page's lines as running text. A word that is hyphenated at the end of a line is joined again."""
+    """A page's lines as running text. Lower-case words that a hyphen divides at the end of a line are joined again."""
     text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
     text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
     return " ".join(text.split())
@@ -281,6 +295,7 @@ def join_lines(text: str) -> str:
 
 
 def _parse_html(file: Path) -> ParsedDocument:
+    """Parses an HTML page. If its main content is not found, the whole text becomes one part."""
     trafilatura, html = imported("trafilatura"), imported("lxml.html")
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
@@ -305,7 +320,7 @@ def _parse_html(file: Path) -> ParsedDocument:
 
 
 def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> Iterator[Part]:
-    """The outermost blocks of a tree in order, each with the heading before it."""
+    """The outermost blocks of a tree in order, each with the last heading before it. Text outside of blocks is lost."""
     heading, within = "", None
     for element in body.iter():
         if within is not None and within in element.iterancestors():
@@ -319,13 +334,14 @@ def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> It
 
 
 def _parse_docx(file: Path) -> ParsedDocument:
+    """Parses a Word document, without its pictures."""
     mammoth, html = imported("mammoth"), imported("lxml.html")
     try:
         with zipfile.ZipFile(file) as packed:
             texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
             if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
                 raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
-            about = packed.read("docProps/core.xml").decode(errors="replace") if CORE in packed.namelist() else ""
+            about = packed.read(CORE).decode(errors="replace") if CORE in packed.namelist() else ""
         with file.open("rb") as opened:
             converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
@@ -337,14 +353,11 @@ def _parse_docx(file: Path) -> ParsedDocument:
     return _document(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
 
 
-CORE = "docProps/core.xml"
-
-
 # --- CSV
 
 
 def _parse_csv(file: Path) -> ParsedDocument:
-    """Parses a CSV file. Each row becomes a part: its values, each after its column's name."""
+    """Parses a CSV file. Each row after the first becomes a part, with the column's name before each value."""
     text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
     first = text.partition("\n")[0]

@@ -10,7 +10,7 @@ from moot.evals._stats.observations import round_answers
 from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
 from moot.nodes._texts.answers import ABSTENTION
-from moot.nodes._texts.verdict import in_words
+from moot.nodes._texts.verdict import outcome_in_words
 from moot.transcript import ending
 
 from tests.conftest import DEMO, MODELS, StartStub, reading_demo, says
@@ -41,8 +41,8 @@ async def test_if_all_agents_abstain_they_agree_and_there_is_no_verdict(start_st
     assert [one.answer for one in round_answers(document)] == [ABSTAINED]
     reason = document["turns"][0]["rationale"]
     assert reason
-    assert in_words(document).startswith("No verdict: the evidence does not tell. (consensus)")
-    assert reason in in_words(document)
+    assert outcome_in_words(document).startswith("No verdict: the evidence does not tell. (consensus)")
+    assert reason in outcome_in_words(document)
     summary = [line.text for line in ending(document).lines]
     assert summary[0] == "Verdict: none, as the evidence does not tell (consensus)"
     assert reason in summary

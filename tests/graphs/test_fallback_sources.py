@@ -56,12 +56,13 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
 
 async def test_if_wikipedia_is_unreachable_the_debate_fails_and_names_options_that_work(stub: StubEndpoint) -> None:
     options = {}
-    for name in ("tool_mad", "madke", "rag", "gated"):
+    for name in ("gated", "tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")
         assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
         options[name] = shlex.split(document["error"]["detail"].split("`")[-2])[1::2]
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
+    del options["gated"]  # the debate behind the gate has readers of its own
     for name, named in options.items():  # the options named by the error work
         other = parse_settings(load_graph(name).settings, named, {"model": "openai:stub"})
         document = await debate(name, **other.model_dump())

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.nodes._trial.record import record_of
+from moot.nodes._trial.record import fit_record
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import Rule, rule
@@ -215,7 +215,7 @@ async def test_a_record_that_is_too_long_loses_its_last_exhibits(start_stub: Sta
     assert full[8:] == ["D", "E"]  # disputed, 0.25 and 0.16; B was discarded
     budgets: dict[int, int] = {}
     for tokens in range(500, 6000, 10):
-        _, left = record_of(document["claim"], document["task"], document["turns"], document["evidence"], tokens)
+        _, left = fit_record(document["claim"], document["task"], document["turns"], document["evidence"], tokens)
         budgets.setdefault(len(left), tokens)
     for missing in (1, 2, 4, 7, 10):
         stub = start_stub(rules)

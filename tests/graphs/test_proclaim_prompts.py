@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.nodes._trial.counsel import show_record
-from moot.nodes._trial.record import record_of
+from moot.nodes._trial.record import fit_record
 from moot.retrievers import Evidence
 
 from tests.benchmarks.trial import length_in_common
@@ -240,7 +240,7 @@ async def test_a_record_that_is_too_long_loses_its_last_uncited_exhibits(
 ) -> None:
     document, _ = two_rounds
     claim, task, turns, evidence = (document[key] for key in ("claim", "task", "turns", "evidence"))
-    left = {tokens: len(record_of(claim, task, turns, evidence, tokens)[1]) for tokens in range(500, 6000, 10)}
+    left = {tokens: len(fit_record(claim, task, turns, evidence, tokens)[1]) for tokens in range(500, 6000, 10)}
     room = next(tokens for tokens, count in left.items() if count == 15)
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=room)

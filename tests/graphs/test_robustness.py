@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._texts.robustness import Check, robustness_result, state_same_fact
-from moot.nodes._texts.verdict import in_words
+from moot.nodes._texts.verdict import outcome_in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
 from moot.transcript.report.report import report
@@ -76,7 +76,7 @@ async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(star
     assert reverse.index(OTHER) < reverse.index(SAME) < reverse.index(KEY)
     output = [line.text for line in ending(document).lines]
     assert "Falls without key.org." in output
-    assert "Falls without key.org." in in_words(document)
+    assert "Falls without key.org." in outcome_in_words(document)
     for kind in ("html", "md"):
         assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
 

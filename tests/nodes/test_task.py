@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError
 from moot.nodes._texts.answers import read_label
-from moot.nodes._texts.task import LONGEST_CLAIM, check_claim, describe, is_question, make_task, wording
+from moot.nodes._texts.task import (
+    LONGEST_CLAIM,
+    check_claim,
+    describe,
+    is_question,
+    make_task,
+    show_options,
+    wording,
+)
 
 from tests.each import each
 
@@ -184,3 +192,9 @@ def test_claims_and_labels_lose_invisible_characters() -> None:
     for twice in (["true", "tr\u200bue"], {"true": "", "tr\u200bue": ""}):
         with pytest.raises(UserError, match="are the same"):
             make_task(labels=twice)
+
+
+def test_letters_without_meanings_are_plain_labels() -> None:
+    task = make_task("labels", labels=["A", "B"])
+    assert show_options(task) == ""
+    assert "exactly one of these, as it is written here" in wording(task)["labels"]

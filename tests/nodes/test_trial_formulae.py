@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._trial.admissibility import admissibility, rank_by_weight, ruling
+from moot.nodes._trial.admissibility import evidence_weight, rank_by_weight, ruling
 from moot.nodes._trial.courtroom import values_by_round
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.record import panel_exhibits
@@ -55,27 +55,27 @@ def is_plain(value: float) -> bool:
 def test_a_ruling_follows_from_relevance_times_credibility(
     relevance: float, credibility: float, weight: float, status: Standing
 ) -> None:
-    assert admissibility(relevance, credibility) == admissibility(credibility, relevance) == pytest.approx(weight)
-    assert ruling(admissibility(relevance, credibility)) == status
+    assert evidence_weight(relevance, credibility) == evidence_weight(credibility, relevance) == pytest.approx(weight)
+    assert ruling(evidence_weight(relevance, credibility)) == status
 
 
 @pytest.mark.parametrize("share", [-0.001, 1.001, math.nan, math.inf])
 def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
     for given_shares in ((share, 0.5), (0.5, share)):
         with pytest.raises(ValueError, match="from 0 to 1"):
-            admissibility(*given_shares)
+            evidence_weight(*given_shares)
 
 
 @each(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
 @each("parts", range(2, 40))
 def test_rounding_lifts_no_weight_above_its_threshold(top: tuple[int, int], status: Standing, parts: int) -> None:
     share = top[0] * parts / (top[1] * (parts - 1))
-    assert ruling(admissibility(share, (parts - 1) / parts)) == status
+    assert ruling(evidence_weight(share, (parts - 1) / parts)) == status
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
 def test_rulings_equal_those_of_integer_arithmetic(relevance: int, credibility: int) -> None:
-    weight, millionths = admissibility(relevance / 1000, credibility / 1000), relevance * credibility
+    weight, millionths = evidence_weight(relevance / 1000, credibility / 1000), relevance * credibility
     status = "admitted" if millionths > 500_000 else "disputed" if millionths > 100_000 else "discarded"
     assert ruling(weight) == status
     assert 0 <= weight <= 1
@@ -83,12 +83,12 @@ def test_rulings_equal_those_of_integer_arithmetic(relevance: int, credibility: 
 
 
 def test_a_zero_is_never_negative() -> None:
-    assert is_plain(admissibility(-0.0, 1))  # as JSON may contain it
+    assert is_plain(evidence_weight(-0.0, 1))  # as JSON may contain it
     assert is_plain(reflection_score(-0.0, -0.0, -0.0))
 
 
 def test_thresholds_may_be_fractions_such_as_two_thirds() -> None:
-    assert ruling(admissibility(2 / 3, 1), admitted=2 / 3) == "disputed"
+    assert ruling(evidence_weight(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
     assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate has joined the pool

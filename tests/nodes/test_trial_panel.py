@@ -180,7 +180,7 @@ def test_the_quality_of_judges_is_a_tenth_of_their_mean_score() -> None:
     assert judge_quality([scores_of(10, 10, 10)]) == 1
     assert judge_quality([scores_of(0, 0, 0)]) == 0
     assert judge_quality([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
-    with pytest.raises(ValueError, match="there is no judge"):
+    with pytest.raises(ValueError, match="there is no judge with a verdict"):
         judge_quality([])
     assert mean_scores([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._runtime.running import DebateRun
-from moot.nodes._texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
+from moot.nodes._texts.verdict import count_verdict_citations, outcome_in_words, verdict_turns, verdict_warnings
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.report import escaped, report
@@ -80,7 +80,7 @@ async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: S
     [line] = [line for line in ending(document).lines if line.what == "because"]
     assert (line.who, line.text) == ("agent-1, agent-2", "It is a monotreme.")
     assert outputs_of(document)[0].count("It is a monotreme.") == 1
-    assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
+    assert outcome_in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
 async def test_the_reason_of_an_interrupted_debate_is_shown_once(start_stub: StartStub) -> None:
@@ -96,7 +96,7 @@ def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line:
     """Check the caveats of a verdict in the live output, the message, the page and the reports."""
     assert [one.text for one in printed if one.tone == "outcome"] == [f"Verdict: {line}"]
     assert [one.text for one in printed if one.tone == "caveat"] == list(caveats)
-    assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
+    assert outcome_in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
     assert (
         describe_document(document, has_ended=True)["caveats"]
         == describe_document(document, has_ended=False)["caveats"]
@@ -186,7 +186,7 @@ async def test_citations_of_a_verdict_are_counted_and_fabricated_ones_are_a_cave
     assert document["metrics"]["citations"]["total"] == 4
     words = "Citations: 1 verified, 1 unverified, 1 fabricated."
     assert [line.text for line in printed].count(words) == 1
-    assert words in in_words(document)
+    assert words in outcome_in_words(document)
     assert describe_document(document, has_ended=True)["end"]["cites"] == words
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented]}}])
     document, printed = await run_debate("rag", **settings)
