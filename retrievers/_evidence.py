@@ -1,4 +1,4 @@
-"""A piece of evidence, and the protocol of all sources."""
+"""Defines pieces of evidence and the protocol of all sources, creates pieces, and merges them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Standing = Literal["seed", "discarded", "disputed", "discovered", "admitted"]
 """The standing of a piece in a trial's record. ``seed``: found before the debate, without a ruling yet. ``discarded``:
 excluded. ``disputed``: shown only to the panel. ``discovered``: found during the debate, and added to the record.
 ``admitted``: part of the record from the start. If two versions of a piece are merged, the standing that comes later in
-this list is kept.
+`STANDINGS` is kept.
 """
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
@@ -112,17 +112,19 @@ class Retriever(Protocol):
 
 
 def clean(text: str) -> str:
-    """A text in Unicode's composed form (NFC), without control and format characters; new lines and tabs stay.
+    """A text in Unicode's composed form (NFC), without control and format characters and lone surrogates.
 
-    Control characters that separate words, such as a form feed, become spaces. White space at both ends is removed.
+    Tabs and line ends stay; a line end becomes ``\\n``. Control characters that separate words, such as a form feed,
+    become spaces. White space at both ends is removed.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     if not lines.replace("\n", "").replace("\t", "").isprintable():
-        lines = "".join(map(_without_control, lines))
+        lines = "".join(map(_cleaned_character, lines))
     return unicodedata.normalize("NFC", lines).strip()
 
 
-def _without_control(char: str) -> str:
+def _cleaned_character(char: str) -> str:
+    """The character itself, a space, or an empty text; see `clean`."""
     if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs"):
         return char
     return " " if char.isspace() else ""
@@ -154,7 +156,9 @@ def make_evidence(
     fetched: str | None = None,
     sha256: str | None = None,
 ) -> Evidence:
-    """Creates a piece of evidence with its id, from a source's result or a user's text; its texts are cleaned.
+    """Creates a piece of evidence from a source's result or a user's text, and cleans its texts.
+
+    A field with an empty value is left out. But the text may be empty, and an empty title becomes ``(no title)``.
 
     Args:
         text: its text.
@@ -167,8 +171,8 @@ def make_evidence(
         published: its date of publication, as the source gives it.
         page: its page in a document, counted from 1.
         heading: the heading above it in a document.
-        fetched: the time at which its page was fetched, in ISO form.
-        sha256: the hash of that page's bytes, in hexadecimal.
+        fetched: the time at which its web page was fetched, in ISO form.
+        sha256: the hash of the web page's bytes, in hexadecimal.
 
     Returns:
         The piece, with one retrieval.
@@ -197,12 +201,15 @@ def make_evidence(
 
 
 def active_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that were neither struck by a person nor left out at every retrieval."""
+    """The pieces that were neither struck by a person nor left out at every retrieval (`is_left_out`)."""
     return [piece for piece in evidence if not piece.get("struck") and not is_left_out(piece)]
 
 
 def is_left_out(piece: Mapping[str, Any]) -> bool:
-    """Whether a piece was left out at every retrieval, because its origin already had its share of the evidence."""
+    """Whether a piece was left out at every retrieval, because its origin already had its share of the evidence.
+
+    False for a piece without retrievals.
+    """
     retrievals = piece["retrievals"]
     for retrieval in retrievals:  # a loop is faster than `all`: each prompt calls this for all pieces
         if not retrieval.get("left_out"):
@@ -211,7 +218,7 @@ def is_left_out(piece: Mapping[str, Any]) -> bool:
 
 
 def mark_left_out(piece: Evidence) -> Evidence:
-    """The piece, marked as left out at all its retrievals."""
+    """A copy of the piece that is marked as left out at every retrieval."""
     return {**piece, "retrievals": [{**retrieval, "left_out": True} for retrieval in piece["retrievals"]]}
 
 
@@ -221,9 +228,10 @@ def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
-    """Both lists in order, each piece once: pieces with the same id are merged.
+    """Both lists in order. Pieces with the same id are merged, at the position of the first piece.
 
-    A merged piece has the retrievals (each once), the rulings, the shown parts and the places of both.
+    A merged piece has the retrievals (each once), the rulings, the shown parts and the other origins (``also``) of
+    both pieces. Its other fields come from the first piece.
 
     Args:
         old: the pieces so far.
@@ -234,7 +242,7 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece
-        elif known is not piece:  # a subgraph returns its input pieces, too: the same objects
+        elif known is not piece:  # a subgraph also returns its input pieces, as the same objects
             joined: Evidence = {**known, "retrievals": _merge_retrievals(known["retrievals"], piece["retrievals"])}
             merged[piece["id"]] = joined = _merge_ruling(joined, piece)
             if "shown" in joined:
@@ -245,7 +253,7 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
 
 
 def _merge_shown(known: Evidence, new: Evidence) -> None:
-    """Adds the shown parts of a piece with the same text; if that piece is shown in full, ``known`` is, too."""
+    """Adds the shown parts of ``new`` to ``known``. If ``new`` is shown in full, ``known`` becomes shown in full."""
     if "shown" in new:
         known["shown"] = joined_spans([*known["shown"], *new["shown"]], known["text"])
     else:
@@ -253,7 +261,7 @@ def _merge_shown(known: Evidence, new: Evidence) -> None:
 
 
 def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
-    """Parts of a text, sorted by position; parts that overlap or have only white space between them are joined."""
+    """Sorts parts of a text by position, and joins parts that overlap or have only white space between them."""
     joined: list[list[int]] = []
     for start, end in sorted((start, end) for start, end in spans):
         if joined and not text[joined[-1][1] : start].strip():
@@ -263,21 +271,21 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
     return joined
 
 
-RULED = ("novelty", "request_similarity", "left_out")
-"""Fields of a retrieval that are set later than its other fields."""
+SET_LATER = ("novelty", "request_similarity", "left_out")
+"""The fields of a retrieval that are set after it was recorded."""
 
 
 def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each retrieval once; the fields in `RULED` come from either list."""
+    """Both lists in order, each retrieval once. The fields in `SET_LATER` come from either list, preferably ``new``."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for retrieval in [*known, *new]:
-        key = frozenset((k, v) for k, v in retrieval.items() if k not in RULED)
+        key = frozenset((k, v) for k, v in retrieval.items() if k not in SET_LATER)
         merged[key] = {**merged.get(key, retrieval), **retrieval}
     return list(merged.values())
 
 
 def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
-    """The known piece, with the court's and a person's rulings on the new piece."""
+    """The known piece, with the court's and a person's rulings on the new piece. A known pool stays."""
     merged: Evidence = {**known}
     if "weight" in new:
         merged |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}

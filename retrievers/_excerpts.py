@@ -1,4 +1,4 @@
-"""Sentences and tokens of texts, and excerpts of long texts.
+"""Splits texts into sentences and tokens, ranks texts by their words, and makes excerpts of long texts.
 
 If a text is longer than a debate allows, its excerpt has the beginning and the sentences nearest to the query. The
 piece keeps the whole text, and ``shown`` lists the parts that agents read.
@@ -24,7 +24,7 @@ TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 """A word, or a Chinese, Japanese or Korean character."""
 STEM = 6
-"""Number of a word's first characters that are compared, so that endings do not matter."""
+"""Words are compared by their first characters, in this number, so that endings do not matter."""
 K1, B = 1.2, 0.75
 """BM25's usual parameters."""
 LANGUAGES = ("en", "de", "fr", "es", "ru")
@@ -34,21 +34,21 @@ these languages agree. The rules also cover other scripts.
 Italian is left out: its rules join English sentences, and take quadratic time.
 """
 BLOCK = 5000
-"""Characters that are split at a time, because texts without spaces or with open quotes take quadratic time."""
+"""Characters that the sentence rules read at a time: texts without spaces or with open quotes take quadratic time."""
 LONG = 200
-"""Most tokens of a sentence that is not split: a longer sentence is probably a list, a table or a text without full
-stops.
+"""Maximum number of tokens of a sentence. A longer sentence is split: it is probably a list, a table or a text without
+full stops.
 """
 MARKS = ("\n", "[;；؛]", r"[,，、،](?!\d)", r"\s", ",", TOKEN.pattern)
 """Separators at which a long sentence is split, as patterns. The next pattern is used if parts are too long."""
 GAP = "[...]"
 """Marks an omission in a text."""
 BEGINNING = 0.25
-"""The beginning's share of an excerpt's tokens; the first sentence is always shown."""
+"""The beginning's share of an excerpt's tokens. The first sentence is always shown, even if it is longer."""
 READ = 300_000
-"""Most characters of a text from which an excerpt is made, counted from its beginning."""
+"""An excerpt is made from this number of characters at the beginning of a text. Later characters are not shown."""
 COMPARED = 1000
-"""Most sentences after the beginning that are compared with the query. Later sentences are not shown."""
+"""Maximum number of sentences that follow the beginning and can be shown. Later sentences are not shown."""
 
 Span = tuple[int, int]
 """A start and an end (exclusive), in code points of a text."""
@@ -65,30 +65,33 @@ def sentences(text: str, longest: int = LONG) -> list[Span]:
 
     Args:
         text: the text.
-        longest: most tokens of a sentence that is not split (1 or more). A longer sentence is split into its lines. A
-            line that is still longer is split, at punctuation or spaces if possible, into parts of about half as many
-            tokens.
+        longest: maximum number of tokens of a sentence (1 or more). A longer sentence is split into its lines. A longer
+            line is split at punctuation or spaces if possible. Its parts are then joined while they have at most half
+            of ``longest`` tokens together.
     """
     spans = _parts(text, _sentence_ends(text), 0, len(text))
     return [part for span in spans for part in _split_long(text, span, longest, MARKS)]
 
 
 def _sentence_ends(text: str) -> Iterator[int]:
-    """The ends of sentences.
+    """Yields the offsets at which sentences end, in order. Blocks of `BLOCK` characters are read.
 
-    The last sentence of a block may continue, so it is read again with the next block, unless it is the only sentence.
+    The last sentence of a block may continue, so it is read again with the next block. But if a block has only one
+    sentence, the sentence ends with the block.
     """
     boundaries, start = imported("sentencex").get_sentence_boundaries, 0
     while start < len(text):
         block = text[start : start + BLOCK]
-        ends = set.intersection(*({one["end_index"] for one in boundaries(code, block)} for code in LANGUAGES))
+        ends = set.intersection(
+            *({boundary["end_index"] for boundary in boundaries(code, block)} for code in LANGUAGES)
+        )
         known = sorted(end for end in ends if end < len(block.rstrip())) or [len(block)]
         yield from (start + end for end in known)
         start += known[-1]
 
 
 def _parts(text: str, ends: Iterable[int], start: int, last: int) -> Iterator[Span]:
-    """The parts of a text up to each of these ends, without surrounding white space; empty parts are left out."""
+    """Cuts ``text[start:last]`` at these ends. White space around parts is removed, and empty parts are left out."""
     for end in (*ends, last):
         part = text[start:end]
         if part.strip():
@@ -98,17 +101,20 @@ def _parts(text: str, ends: Iterable[int], start: int, last: int) -> Iterator[Sp
 
 
 def _split_long(text: str, span: Span, longest: int, marks: Sequence[str]) -> list[Span]:
-    """Splits a sentence at separators (see `MARKS`) until no part has more than ``longest`` tokens."""
+    """Splits a sentence at separators (see `MARKS`) until no part has more than ``longest`` tokens.
+
+    The parts of a line are then joined while they have at most half of ``longest`` tokens together.
+    """
     start, end = span
     if count_tokens(text[start:end]) <= longest:
         return [span]
     ends = (start + found.end() for found in re.finditer(marks[0], text[start:end]))
-    parts = [part for one in _parts(text, ends, start, end) for part in _split_long(text, one, longest, marks[1:])]
+    parts = [part for cut in _parts(text, ends, start, end) for part in _split_long(text, cut, longest, marks[1:])]
     return parts if marks[0] == "\n" else _join_parts(text, parts, max(1, longest // 2))
 
 
 def _join_parts(text: str, parts: Iterable[Span], most: int) -> list[Span]:
-    """Joins consecutive parts as long as they have at most ``most`` tokens together."""
+    """Joins consecutive parts while they have at most ``most`` tokens together. A longer part stays as it is."""
     joined: list[Span] = []
     room = 0
     for start, end in parts:
@@ -122,21 +128,24 @@ def _join_parts(text: str, parts: Iterable[Span], most: int) -> list[Span]:
 
 
 def _longest_sentence(most: int) -> int:
-    """``longest`` of `sentences` for an excerpt of ``most`` tokens: half of the excerpt, but at most `LONG`."""
+    """The maximum number of tokens of a sentence in an excerpt of ``most`` tokens: half of them, from 1 to `LONG`."""
     return max(1, min(LONG, most // 2))
 
 
 def beginning(text: str, most: int) -> str:
-    """The beginning of a text with at most ``most`` tokens: whole sentences, and parts of long sentences."""
+    """The beginning of a text, with at most ``most`` tokens. It ends after a sentence or a part of a long sentence.
+
+    If the whole text has at most ``most`` tokens, it is returned unchanged.
+    """
     over = next(islice(TOKEN.finditer(text), most, None), None)
     if over is None:
         return text
     head = text[: over.end()]
-    return text[: _end_of_first(head, sentences(head, _longest_sentence(most)), most)]
+    return text[: _end_of_fitting(head, sentences(head, _longest_sentence(most)), most)]
 
 
-def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
-    """The end of the first spans that together have at most ``most`` tokens; 0 if the first span has more."""
+def _end_of_fitting(text: str, spans: Iterable[Span], most: int) -> int:
+    """The end of the last span that fits if all spans before it are included, in ``most`` tokens; 0 if none fits."""
     last = 0
     for start, end in spans:
         if (most := most - count_tokens(text[start:end])) < 0:
@@ -146,9 +155,9 @@ def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
 
 
 def ranks_by_words(query: str, texts: Sequence[str]) -> list[int]:
-    """The rank of each text by the words that it shares with a query, from 1; ties keep their order.
+    """The rank of each text by the words that it shares with a query; 1 is the best, and ties keep their order.
 
-    The order is BM25's (Robertson and Zaragoza, 2009), over words without their endings. It needs no model.
+    The ranks are those of BM25 (Robertson and Zaragoza, 2009), over words without their endings. No model is needed.
 
     Args:
         query: a claim or a question.
@@ -169,6 +178,7 @@ def ranks_by_words(query: str, texts: Sequence[str]) -> list[int]:
 
 
 def _stems(text: str) -> list[str]:
+    """The first `STEM` characters of each word, in lower case."""
     return [word[:STEM] for word in WORD.findall(text.lower())]
 
 
@@ -178,9 +188,9 @@ def is_short(text: str, most: int) -> bool:
 
 
 async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[list[int]]:
-    """The parts of a long text to show: its beginning and the sentences nearest to a query, in the text's order.
+    """The parts of a long text to show: its beginning, and the sentences nearest to a query that fit.
 
-    Each part is a pair of a start and an end (exclusive), in code points.
+    Each part is a pair of a start and an end (exclusive), in code points. The parts are in the text's order.
 
     Args:
         text: a text with more than ``most`` tokens.
@@ -189,37 +199,39 @@ async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[li
         encoder: encodes the query and the sentences.
 
     Raises:
-        UserError, WorldError: the encoder's endpoint failed.
+        UserError, WorldError, Exception: as `Encoder.embed`.
     """
     first, others = await asyncio.to_thread(_split_beginning, text, most)
     if not others:
         return [list(first)]
     query_vector, *vectors = await encoder.embed([query, *(text[start:end] for start, end in others)])
-    return await asyncio.to_thread(_choose, text, first, others, nearness(query_vector, vectors), most)
+    return await asyncio.to_thread(_choose_parts, text, first, others, cosines(query_vector, vectors), most)
 
 
 def _split_beginning(text: str, most: int) -> tuple[Span, list[Span]]:
-    """The beginning, and the later sentences that are short enough to be shown with it (at most `COMPARED`)."""
+    """The beginning, and those of the next `COMPARED` sentences that are short enough to be shown with it."""
     found = sentences(text[:READ], _longest_sentence(most))
     found = found if len(text) <= READ else found[:-1] or found  # the last sentence may be cut off
     start, stop = found[0]
-    end = max(stop, _end_of_first(text, found, int(BEGINNING * most)))
+    end = max(stop, _end_of_fitting(text, found, int(BEGINNING * most)))
     room = most - count_tokens(text[start:end])
     after = [span for span in found if span[0] >= end][:COMPARED]
     return (start, end), [span for span in after if count_tokens(text[slice(*span)]) <= room]
 
 
-def nearness(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
-    """The cosine of each unit vector with the query's."""
+def cosines(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
+    """The cosine of each unit vector with the query's unit vector."""
     np = imported("numpy")
     return (np.asarray(vectors) @ np.asarray(query)).tolist()  # type: ignore[no-any-return]
 
 
-def _choose(text: str, first: Span, others: Sequence[Span], near: Sequence[float], most: int) -> list[list[int]]:
-    """The parts to show: the beginning, and the nearest of the other sentences that fit."""
+def _choose_parts(
+    text: str, first: Span, others: Sequence[Span], similarities: Sequence[float], most: int
+) -> list[list[int]]:
+    """The parts to show: the beginning, and the sentences that fit, the most similar first."""
     room = most - count_tokens(text[slice(*first)])
     chosen = [first]
-    for _, (start, end) in sorted(zip((-n for n in near), others, strict=True)):
+    for _, (start, end) in sorted(zip((-s for s in similarities), others, strict=True)):
         if (cost := count_tokens(text[start:end])) <= room:
             room -= cost
             chosen.append((start, end))
@@ -227,7 +239,7 @@ def _choose(text: str, first: Span, others: Sequence[Span], near: Sequence[float
 
 
 def shown_text(piece: Evidence) -> str:
-    """The shown text of a piece, with `GAP` in place of omissions."""
+    """The shown text of a piece, with `GAP` in place of the parts that are left out after the first shown part."""
     if "shown" not in piece:
         return piece["text"]
     parts = [piece["text"][start:end] for start, end in piece["shown"]]

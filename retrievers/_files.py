@@ -1,4 +1,4 @@
-"""Reads files into the passages of a corpus.
+"""Reads files as passages for a corpus.
 
 This module reads text, Markdown and JSON Lines; `moot.retrievers._documents` reads PDF, HTML, Word and CSV.
 """
@@ -30,11 +30,11 @@ from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 LONGEST_PARAGRAPH = 1200
-"""Most characters of a passage: longer paragraphs are split. About the default encoder's limit."""
+"""Longer paragraphs are split. The default encoder reads about this number of characters; JSON Lines are not split."""
 
 
 class Passage(BaseModel):
-    """A passage of a corpus. In a JSON Lines file, each line has these fields."""
+    """A passage of a corpus. Each line of a JSON Lines file is an object with these fields; ``id`` and ``text`` are needed."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -58,9 +58,9 @@ class Passage(BaseModel):
 
 
 class DocumentPassage(Passage):
-    """A passage of a document. If a new version of the document is indexed, it replaces all of the old passages.
+    """A passage of a document. If the document is indexed again, its new passages replace all its old passages.
 
-    ``document`` is the part before the ``#`` in the ids of the document's passages.
+    The ids of the document's passages begin with ``document`` and ``#``.
     """
 
     document: str = Field(default="", exclude=True)
@@ -71,21 +71,22 @@ def read_passages(
     refused: Callable[[UserError], None] | None = None,
     noted: Callable[[str], None] = lambda note: None,
 ) -> Iterator[Passage]:
-    """The passages of a file or folder, in the order of its files. Blocking.
+    """Yields the passages of a file, or of a folder's files in the order of their paths. Blocking.
 
     Each line of a ``.jsonl`` file is a passage, and so is each paragraph of a ``.txt`` or ``.md`` file. Passages of
     PDF, HTML, Word (``.docx``) and ``.csv`` files have the page and the heading if the file has them. Long paragraphs
-    are split. The kind of a file is decided by its content if possible.
+    are split. The kind of a file is decided by its content if possible, but ``.jsonl`` files are recognised by name.
 
     Args:
         path: the file or folder. In a folder, names that begin with a dot are skipped.
         refused: called with the error of each file that cannot be read; then reading continues. By default, the first
-            error is raised. But in a folder, files that cannot be read are skipped if their suffix is not in
+            error is raised, but a folder's files that cannot be read are skipped if their suffix is not in
             `FILE_SUFFIXES`.
         noted: called with a sentence about missing parts of a file, or about how the file was read.
 
     Raises:
-        UserError: there is nothing to read, or a file cannot be read (for JSON Lines, the error names the line).
+        UserError: there is no such file or folder, the folder has no files, or a file cannot be read (for JSON Lines,
+            the error names the line).
     """
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.", kind="missing_file")
@@ -123,7 +124,7 @@ def read_passages(
 
 
 def read_page(url: str) -> list[Passage]:
-    """The passages of a page or file on the web, with its address. Blocking; see `moot.retrievers._documents.fetch`.
+    """Fetches a page or file from the web (`fetch`), and returns its passages. Each has the address. Blocking.
 
     Raises:
         UserError, WorldError: the page cannot be fetched or read.
@@ -134,6 +135,7 @@ def read_page(url: str) -> list[Passage]:
         passage.model_copy(
             update={
                 "id": f"{url}#{passage.id.partition('#')[2]}",
+                # A document without a title is named after its file, whose name is the hash.
                 "title": host if passage.title.startswith(fetched.sha256) else passage.title,
                 "source": host,
                 "url": passage.url or fetched.from_url,
@@ -147,7 +149,7 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder.
+    """The files to read, each with its path within the folder (for a single file, its name).
 
     Unreadable folders, and links that lead out of the folder, are included, so that each is reported as an error.
     """
@@ -192,7 +194,7 @@ def _open_error(name: str, error: OSError) -> UserError:
 
 
 def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
-    """The passages of a document. Long parts are split to the length that encoders read."""
+    """The passages of a document. Parts longer than `LONGEST_PARAGRAPH` are split."""
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
         texts = [text.strip() for text in _split(part["text"]) if clean(text)]
@@ -213,7 +215,10 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
 
 
 def _sections(parts: list[Part]) -> Iterator[Part]:
-    """Joins consecutive parts under the same heading on the same page: a single list item would say little."""
+    """Joins consecutive parts under the same heading on the same page, because a single list item would say little.
+
+    Parts without a heading are not joined.
+    """
     for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
         if heading:
             yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
@@ -222,7 +227,7 @@ def _sections(parts: list[Part]) -> Iterator[Part]:
 
 
 def _passage(name: str, **fields: Any) -> Passage:
-    """Creates a passage of a file."""
+    """Creates a passage of a file. Raises an error if the file's path cannot be part of an id."""
     try:
         return DocumentPassage(document=name, **fields)
     except ValidationError as error:
@@ -247,7 +252,7 @@ def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
 
 
 def parse_passage(line: str, where: str) -> Passage:
-    """Parses a JSONL line into a passage; ``where`` names the file and the line in the error."""
+    """Parses a line of JSON Lines as a passage. If it is invalid, the error begins with ``where``."""
     try:
         return Passage.model_validate_json(line)
     except ValidationError as error:
@@ -261,6 +266,7 @@ def parse_passage(line: str, where: str) -> Passage:
 
 
 def _read_text(file: Path, name: str) -> Iterator[Passage]:
+    """The passages of a text or Markdown file. A Markdown heading becomes the title of the passages below it."""
     title = file.stem
     for number, block in enumerate(re.split(r"\n\s*\n", read_text_file(file, name)), start=1):
         heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
@@ -274,7 +280,7 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
 
 
 def read_text_file(file: Path, name: str) -> str:
-    """The text in a file, decoded; lines end with ``\\n``.
+    """The text in a file, decoded. Line ends become ``\\n``.
 
     Raises:
         OSError: the file cannot be read.
@@ -292,7 +298,7 @@ def read_text_file(file: Path, name: str) -> str:
 
 
 def _split(block: str) -> list[str]:
-    """Splits a paragraph at the ends of sentences or words if it is longer than `LONGEST_PARAGRAPH`."""
+    """Splits a paragraph that is longer than `LONGEST_PARAGRAPH`, if possible after a line, a sentence or a word."""
     if len(block) <= LONGEST_PARAGRAPH:
         return [block]
     splitter = imported("langchain_text_splitters").RecursiveCharacterTextSplitter(

@@ -1,4 +1,4 @@
-"""Encodes and stores the passages of a corpus, in this process or in others."""
+"""Encodes the passages of a corpus and stores them. Other processes can do parts of this work (`fill_part`)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,18 @@ Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
 
 
 async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-    """Stores the passages that are not stored yet, in this process.
+    """Encodes and stores new and changed passages in this process.
 
-    While a batch is encoded, the previous batch is written, and the encoding of the next batch begins.
+    While a batch is encoded, the previous batch is written, and the encoding of the next batch begins. A failure or a
+    cancellation leaves this function only after the current write has ended.
+
+    Raises:
+        UserError, WorldError: a batch cannot be read or encoded, or the store failed.
     """
 
     def read() -> tuple[int, list[Passage]] | None:
         batch = next(batches, None)
-        return None if batch is None else (len(batch), not_stored(target.name, target.collection, batch))
+        return None if batch is None else (len(batch), passages_to_store(target.name, target.collection, batch))
 
     async def begin() -> tuple[int, list[Passage], asyncio.Future[list[Vector]]] | None:
         found = await asyncio.to_thread(read)
@@ -75,7 +79,7 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
 
 
 async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
-    """Waits until the last write has ended. A cancellation meanwhile is raised only afterwards."""
+    """Waits until the last write has ended. If the waiting task is cancelled, CancelledError is raised afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while storing and not storing.done():
         try:
@@ -87,7 +91,7 @@ async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
 
 
 async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
-    """Cancels the encoding of the next batch, which will not be stored."""
+    """Waits until the next batch is read, and cancels its encoding. Does nothing if there is no next batch."""
     if begun is not None:
         batch: Any = (await asyncio.gather(begun, return_exceptions=True))[0]
         if isinstance(batch, tuple):
@@ -105,22 +109,23 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
         passages: the passages to add.
 
     Returns:
-        The number of passages that were not stored yet.
+        The number of new and changed passages.
 
     Raises:
-        UserError: the corpus no longer exists, or the encoder cannot be opened.
+        UserError: the corpus no longer exists or is damaged, the store or the encoder cannot be opened, or the
+            encoder's endpoint refused.
         WorldError: the encoder's endpoint or the Chroma server failed, or the vectors have another length.
     """
     store = await asyncio.to_thread(open_store)
     collection = await asyncio.to_thread(store.open, name)
-    fresh = await asyncio.to_thread(not_stored, name, collection, passages)
+    fresh = await asyncio.to_thread(passages_to_store, name, collection, passages)
     vectors = await encode_passages(await open_encoder(encoder), dimension, fresh)
     await asyncio.to_thread(store_passages, name, collection, fresh, vectors)
     return len(fresh)
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages. Raises an error if the vectors' length is not ``dimension``."""
+    """The vectors of passages. Raises a WorldError if the vectors' length is not ``dimension``."""
     if not passages:
         return []
     vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
@@ -133,9 +138,9 @@ async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passa
     return vectors
 
 
-def not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
+def passages_to_store(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
     """The passages that a collection does not have, or has with other content. Blocking."""
-    batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
+    batch = list({p.id: p for p in batch}.values())  # a batch may have the same passage twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
     known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
@@ -158,7 +163,7 @@ def store_passages(name: str, collection: Any, passages: list[Passage], vectors:
 def metadata_of(passage: Passage) -> dict[str, str]:
     """The fields of a passage that have a value, except its id and text.
 
-    The source is always present, because Chroma rejects empty metadata.
+    There is always a source (``(no source)`` if the passage has none), because Chroma rejects empty metadata.
     """
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
     fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
@@ -180,7 +185,9 @@ def chroma_errors(name: str, problem: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        chroma = sys.modules.get("chromadb.errors")  # not imported here: a corpus without vectors does not need it
+        chroma = sys.modules.get(
+            "chromadb.errors"
+        )  # not imported here, because a corpus without vectors does not need Chroma
         if isinstance(error, sqlite3.Error) or (chroma and isinstance(error, chroma.ChromaError)):
             raise damaged(name, f"{problem} ({error})") from error
         raise

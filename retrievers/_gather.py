@@ -14,7 +14,7 @@ from moot.retrievers._search import ONLINE
 from moot.retrievers._tampering import current_tampering
 
 MOST_REQUESTED = 500
-"""Most pieces that are requested from one source."""
+"""Maximum number of pieces requested from a source that is not in `ONLINE`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """The results of each source for its query, not yet normalised, or the source's error.
+    """For each source, its results (not yet normalised) or its error.
 
     Raises:
         UserError: as `search_all`.
@@ -54,7 +54,10 @@ async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> lis
 
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
-    """The results of a source, or its error; UserErrors other than a used-up quota are raised."""
+    """The results of a source, or its error. UserErrors are raised, except for a used-up quota.
+
+    If an attack is simulated (`current_tampering`), it changes the results.
+    """
     try:
         return current_tampering().change(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:
@@ -66,7 +69,8 @@ async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | 
 def pieces_to_request(source: str, rules: Rules) -> int:
     """The number of pieces to request from a source, so that enough of them remain after filtering.
 
-    At most ten are requested from a service, unless ``rules.k`` is larger: services may charge for more than ten.
+    From a source in `ONLINE`, at most ten are requested, because services may charge for more. But if ``rules.k`` is
+    larger than ten, ``rules.k`` pieces are requested.
     """
     if source in ONLINE:
         return max(rules.k, min(2 * rules.k, 10))

@@ -1,4 +1,4 @@
-"""Sources of installed packages. A package declares a source as an entry point of the group ``moot.sources``."""
+"""Searches sources of installed packages. A package declares a source as an entry point of ``moot.sources``."""
 
 from __future__ import annotations
 

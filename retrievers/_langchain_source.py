@@ -1,8 +1,8 @@
-"""LangChain retrievers and vector stores of the user, imported by module and attribute.
+"""Searches LangChain retrievers and vector stores of the user, which are imported by module and attribute.
 
-``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``, which is searched among the
-installed packages and then in the current directory. A server opens only the entries of ``MOOT_LANGCHAIN_SOURCES``
-(comma separated), because its callers must not choose which code is imported.
+``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``. Python looks for the module among
+the installed packages, and then in the current directory. A server opens only the objects that
+``MOOT_LANGCHAIN_SOURCES`` lists (separated by commas), because its callers must not choose which code is imported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with
 
 
 async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
-    """The retriever for ``module:attribute``.
+    """Opens the retriever or vector store ``module:attribute`` as a source.
 
     Raises:
         UserError: the server does not list the object, it cannot be imported, or it is not a retriever or vector store.
@@ -68,12 +68,12 @@ def import_retriever(given: str) -> Any:
 
 
 def short_error(error: BaseException) -> str:
-    """An exception's type and message, shortened."""
+    """An exception's type and message, without keys, in at most 200 characters."""
     return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
 
 
 class UserSource:
-    """The base class of sources that run code from outside moot. Exceptions and timeouts become MootErrors.
+    """The base class of sources that run code from outside moot. Exceptions and timeouts become WorldErrors.
 
     Args:
         name: the source's name.
@@ -91,7 +91,7 @@ class UserSource:
 
         Raises:
             WorldError: the source failed or timed out.
-            MootError: the source raised it; it is not changed.
+            MootError: a MootError of the source, unchanged.
         """
         query = clean(query)
         if not query:
@@ -110,6 +110,7 @@ class UserSource:
         return [piece for piece in pieces if piece["text"]]
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
+        """The first ``k`` results as pieces. Each subclass implements this."""
         raise NotImplementedError
 
 
@@ -123,7 +124,7 @@ class LangChainRetriever(UserSource):
         return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
 
     async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
-        """The documents that the object finds, each with its score, or None."""
+        """The documents that the object finds, each with its score (None if there is no score)."""
         if isinstance(self._searcher, imported("langchain_core.retrievers").BaseRetriever):
             return [(document, None) for document in await self._searcher.ainvoke(query)]
         for search in SEARCHES:
@@ -135,22 +136,23 @@ class LangChainRetriever(UserSource):
 
 
 def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "documents") -> list[Evidence]:
-    """Converts LangChain documents to evidence, for steps that read the results of your own graph.
+    """Converts LangChain documents, for example results of your own graph, to evidence.
 
     Args:
-        documents: their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are used.
+        documents: the documents; their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are
+            used.
         query: the query that found them.
         retriever: the retriever that found them; also their source if their metadata has none.
 
     Returns:
-        One piece for each text and source, in their order; documents without text are left out.
+        One piece for each text and source, in the order of the documents. Documents without text are left out.
     """
     pieces = [piece_of(document, query, None, retriever) for document in documents]
     return merge_evidence((), [piece for piece in pieces if piece["text"]])
 
 
 def piece_of(document: Any, query: str, score: float | None, retriever: str) -> Evidence:
-    """A LangChain document as a piece of evidence."""
+    """Converts a LangChain document to a piece of evidence. Metadata of unsuitable types are ignored."""
     about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
     dates = (document.metadata.get(name) for name in ("published", "date"))
     return make_evidence(

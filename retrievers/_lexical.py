@@ -1,4 +1,4 @@
-"""Corpora without vectors, which only BM25 can search. Their passages are in an SQLite file; Chroma is not used."""
+"""Stores the passages of a corpus without vectors in an SQLite file. Only BM25 can search such a corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from moot.retrievers._encoders import Vector
 
 NO_ENCODER = "none"
-"""Recorded in place of an encoder's name for a corpus without vectors."""
+"""The name that a manifest records as the encoder of a corpus without vectors."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     id TEXT PRIMARY KEY, text TEXT NOT NULL, source TEXT NOT NULL, metadata TEXT NOT NULL
@@ -72,8 +72,9 @@ class LexicalCollection:
         limit: int = -1,
         offset: int = 0,
     ) -> dict[str, list[Any]]:
-        """Passages with the given ids, or of one source, or all, in the order in which they were first stored.
+        """Passages with the given ids, in the order in which they were first stored.
 
+        If ``ids`` is None, these are the passages of the source in ``where``; without ``where``, all passages.
         ``include`` is ignored: texts and metadata are always returned.
         """
         query, values = "SELECT id, text, metadata FROM passages", list[Any]()
@@ -94,12 +95,12 @@ class LexicalCollection:
     def upsert(
         self, *, ids: list[str], documents: list[str], metadatas: list[dict[str, str]], embeddings: list[Vector]
     ) -> None:
-        """Stores passages. A passage with a known id replaces the old passage."""
+        """Stores passages without their vectors. A passage with a known id replaces the old passage."""
         rows = zip(ids, documents, (m["source"] for m in metadatas), map(json.dumps, metadatas), strict=True)
         with self._transaction() as connection:
             connection.executemany(UPSERT, rows)
 
     def delete(self, *, ids: list[str]) -> None:
-        """Deletes passages."""
+        """Deletes the passages with these ids. Unknown ids are ignored."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM passages WHERE id = ?", [(id,) for id in ids])

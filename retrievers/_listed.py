@@ -1,6 +1,6 @@
-"""Allow lists of a server: the local models and the LangChain sources that its callers may name.
+"""Checks a server's allow lists: the local models and the LangChain sources that its callers may name.
 
-Without them, a name that a caller chooses could make the server read a folder, download a model, or import code.
+Without these lists, a name that a caller chooses could make the server read a folder, download a model, or import code.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from collections.abc import Collection
 from moot.core.errors import UserError
 
 MODELS = "MOOT_EMBEDDERS"
+"""The environment variable with the list of models."""
 SOURCES = "MOOT_LANGCHAIN_SOURCES"
+"""The environment variable with the list of LangChain sources."""
 SHIPPED = ("all-MiniLM-L6-v2", "cross-encoder/stsb-roberta-base")
 """Models that settings name by default; every server opens them."""
 ENDPOINTS = ("openai:", "ollama:", "vllm:")
-"""Prefixes of models at the endpoints that the environment sets; callers may name any such model."""
+"""Prefixes of models behind the endpoints that the environment sets. Callers may name any model with such a prefix."""
 
 
 def is_server() -> bool:
@@ -25,7 +27,7 @@ def is_server() -> bool:
 
 
 def names_in_variable(variable: str) -> Collection[str]:
-    """The names in an environment variable, separated by commas."""
+    """The names in an environment variable, which separates them by commas. Blank names are left out."""
     return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
 
 
@@ -42,7 +44,7 @@ def check_model(name: str, setting: str) -> None:
         setting: the setting that names the model, for the error.
 
     Raises:
-        UserError: this process is a server, and the model neither comes with moot nor is listed in ``MOOT_EMBEDDERS``.
+        UserError: this process is a server, and the model is neither in `SHIPPED` nor in ``MOOT_EMBEDDERS``.
     """
     if may_load(name):
         return
@@ -58,7 +60,7 @@ def check_source(given: str) -> None:
     """Raises an error for the ``MODULE:ATTRIBUTE`` of a LangChain retriever that the server does not list.
 
     Raises:
-        UserError: the object is not listed.
+        UserError: this process is a server, and ``MOOT_LANGCHAIN_SOURCES`` does not list the object.
     """
     if is_server() and given not in names_in_variable(SOURCES):
         raise UserError(

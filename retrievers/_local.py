@@ -1,4 +1,4 @@
-"""Search in our own corpora: dense, lexical and hybrid."""
+"""Searches moot's corpora by meaning (dense), by words (lexical), or by both (hybrid)."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ DENSE_WEIGHT = 0.65
 K1, B = 1.2, 0.75
 """BM25's parameters in hybrid search."""
 CANDIDATES = 100
-"""How many passages of each search are fused (``k`` if that is larger)."""
+"""How many passages of each search are fused (or ``k`` passages, if ``k`` is larger)."""
 RERANKED = 30
-"""How many of the fused passages a cross-encoder reranks (``k`` if that is larger)."""
+"""How many of the fused passages a cross-encoder reranks (or ``k`` passages, if ``k`` is larger)."""
 QUERIES_AT_ONCE = 64
-"""Most queries in one request to Chroma. Alone, a query takes about ten times as long as its share of such a request.
+"""Maximum number of queries in a request to Chroma. Alone, a query takes about ten times as long as its share of such a request.
 """
 PATIENCE = 1.0
 """Seconds after which the next batch of queries starts, even if the last batch has no answer yet."""
 SMALL = 5000
-"""Most passages that are searched without a separate thread. Starting a thread would take longer than the search."""
+"""BM25 searches at most this many passages without a separate thread, whose start would take longer than the search."""
 STORED = ["documents", "metadatas", "embeddings"]
 """The fields of a passage in a collection: its text, its metadata, and its vector."""
 
@@ -66,7 +66,7 @@ async def state_of(corpus: str, *, recent: bool) -> str:
 async def open_chroma(
     corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, *, recent: bool = False
 ) -> ChromaRetriever:
-    """Dense search in a corpus, opened once per event loop and state of the corpus; see `state_of`.
+    """Opens dense search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
 
     Raises:
         UserError, WorldError: as `open_corpus` and `open_encoder`.
@@ -83,7 +83,11 @@ async def open_chroma(
 
 
 async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
-    """Lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
+    """Opens lexical search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
+
+    Raises:
+        UserError, WorldError: as `all_passages`; or the corpus has no words to search for.
+    """
     state = await state_of(corpus, recent=recent)
 
     async def make() -> Bm25Retriever:
@@ -94,7 +98,11 @@ async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
 
 
 async def open_rows(corpus: str, state: str) -> list[Row]:
-    """Every passage of a corpus in the order of their ids, read once per event loop and state of the corpus."""
+    """Every passage of a corpus, in the order of the ids. They are read once per event loop and state of the corpus.
+
+    Raises:
+        UserError, WorldError: as `all_passages`.
+    """
 
     def read() -> list[Row]:
         return [
@@ -108,10 +116,10 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
 async def open_hybrid(
     corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, reranker: str | None = None, *, recent: bool = False
 ) -> HybridRetriever:
-    """Dense and lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`.
+    """Opens hybrid search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
 
     Raises:
-        UserError, WorldError: as `open_chroma`; or the cross-encoder cannot be loaded.
+        UserError, WorldError: as `open_chroma` and `open_bm25`; or the cross-encoder cannot be loaded.
     """
 
     async def make() -> HybridRetriever:
@@ -133,9 +141,10 @@ async def open_hybrid(
 
 
 async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
-    """The result of ``opening``. While the corpus is being indexed, it is the key's last result in this event loop.
+    """Awaits ``opening``. If the corpus is unfinished, the key's last result in this event loop is returned.
 
-    So a debate continues with the same state of the corpus.
+    So a debate continues with the earlier state of a corpus that is being indexed. If the key has no earlier result,
+    the error is raised.
     """
     opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
     try:
@@ -159,7 +168,7 @@ class WaitingQuery(NamedTuple):
 
 
 class ChromaRetriever:
-    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the passages found."""
+    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the found passages."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"
@@ -172,10 +181,11 @@ class ChromaRetriever:
         self._answering: asyncio.Task[None] | None = None
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` passages nearest to the query; none for a blank query.
+        """At most ``k`` passages, those nearest to the query; none for a blank query.
 
         Raises:
-            UserError: the encoder's vectors do not fit the corpus, or the corpus is damaged.
+            UserError: the encoder's vectors do not fit the corpus, the corpus is missing or damaged, or the encoder's
+                endpoint refused.
             WorldError: the encoder's endpoint or the Chroma server failed.
         """
         query = clean(query)
@@ -185,7 +195,7 @@ class ChromaRetriever:
         return [self._piece(query, text, about, distance) for text, about, distance in found]
 
     async def _nearest(self, vector: Vector, k: int) -> Found:
-        """Searches in batches: queries that arrive together, or while other queries wait, are sent together."""
+        """The results for a query's vector. Queries that wait at the same time are sent together (`_answer_queue`)."""
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._queue.append(WaitingQuery(vector, k, future))
         if self._answering is None or self._answering.done():
@@ -219,13 +229,13 @@ class ChromaRetriever:
                 set_answer(answer)
 
     async def embed(self, query: str) -> Vector:
-        """The query's vector. Raises an error if its length differs from the corpus's vectors."""
+        """The query's vector. Raises an error if the corpus's vectors have another length."""
         vector = (await self._encoder.embed([query]))[0]
         check_dimension(self._corpus.manifest, len(vector))
         return vector
 
     def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
-        """The cosines with ``vector`` of the ``count`` nearest passages and of ``others``, by id. Blocking."""
+        """The cosines of ``vector`` with the ``count`` nearest passages and with ``others`` (ids), by id. Blocking."""
         np = imported("numpy")
         found = self._query([vector], count, [])
         near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
@@ -246,11 +256,12 @@ class ChromaRetriever:
         self._remember(*(rows[column] for column in STORED))
 
     def _query_batch(self, vectors: Sequence[Vector], k: int) -> list[Found]:
+        """The results for each vector. The encoder caches the vectors of the found passages."""
         found = self._query(vectors, k, STORED)
         for columns in zip(*(found[column] for column in STORED), strict=True):
             self._remember(*columns)
-        shown = (found[column] for column in ("documents", "metadatas", "distances"))
-        return [[*zip(*rows, strict=True)] for rows in zip(*shown, strict=True)]
+        results = (found[column] for column in ("documents", "metadatas", "distances"))
+        return [[*zip(*rows, strict=True)] for rows in zip(*results, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
         # Text and vector both come from the collection: the passage may have changed since the corpus was opened.
@@ -289,7 +300,7 @@ class LexicalIndex:
     Args:
         corpus: the corpus's name, for errors.
         texts: one text per passage.
-        k1: how strongly repetitions of a word count; if it is 0, only its first occurrence counts.
+        k1: how strongly repetitions of a word count; if it is 0, only the word's first occurrence counts.
         b: how strongly long texts are penalised, from 0 to 1.
         stem: whether words are compared by their stems (Porter's second algorithm).
 
@@ -312,7 +323,7 @@ class LexicalIndex:
         self._index.index(tokens, show_progress=False)
 
     def scores(self, query: str) -> Any:
-        """One weight (0 or more) for each text, as an array; None if the query has no searchable word."""
+        """One weight (0 or more) for each text, as an array; None if the query has no words, or only stop words."""
         tokens = imported("bm25s").tokenize([query], return_ids=False, **self._options)[0]
         return self._index.get_scores(tokens) if tokens else None
 
@@ -337,7 +348,7 @@ class Bm25Retriever:
         self._index = LexicalIndex(name, [f"{title}. {text}" for _, title, text, *_ in rows], stem=False)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` best passages that share a word with the query, other than stop words."""
+        """At most ``k`` passages that share a word with the query, best first. Stop words do not count."""
         if self.passages <= SMALL:
             return self._search(clean(query), k)
         return await asyncio.to_thread(self._search, clean(query), k)
@@ -391,7 +402,7 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float
 
 
 class HybridRetriever:
-    """Dense and lexical search together. Scores come from `fuse`, or from the cross-encoder if it reranks."""
+    """Dense and lexical search together. Scores come from the cross-encoder if there is one, otherwise from `fuse`."""
 
     def __init__(
         self, dense: ChromaRetriever, rows: list[Row], lexical: LexicalIndex, scorer: CrossScorer | None
@@ -406,7 +417,7 @@ class HybridRetriever:
         self._scorer = scorer
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` best passages by meaning and words; none for a blank query.
+        """At most ``k`` passages, the best by meaning and words; none for a blank query.
 
         Raises:
             UserError: as `ChromaRetriever.search`.
@@ -429,11 +440,12 @@ class HybridRetriever:
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        known = {i: self._rows[i] for i in dense if i in self._rows}  # without passages that were stored later
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # passages that were stored later have no row
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 
     async def _rerank(self, query: str, ids: list[str], scorer: CrossScorer) -> dict[str, float]:
+        """The cross-encoder's ratings of these passages, by id, highest first."""
         rows = [self._stored[self._rows[i]] for i in ids]
         rated = await scorer.compare(query, [encoded_text(title, text) for _, title, text, *_ in rows])
         return dict(sorted(zip(ids, rated, strict=True), key=lambda item: -item[1]))

@@ -1,7 +1,7 @@
-"""Loading and running of models in this process. Text encoders share the loading, but run in their own module.
+"""Loads and runs models in this process. Text encoders are loaded here, but `moot.retrievers._encoders` runs them.
 
-If a model is not on this machine, loading it may fail only after a long time. So a failure is remembered: the error is
-raised again at once for `RETRY_SECONDS`.
+If a model is not on this machine, loading it may take a long time and then fail. So failures are remembered: for
+`RETRY_SECONDS`, the next attempts raise the error at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from moot.retrievers._listed import check_model
 A = TypeVar("A")
 T = TypeVar("T")
 
-loading = threading.Lock()
-"""A lock: only one model is loaded at a time."""
+_load_lock = threading.Lock()
 RETRY_SECONDS = 300
-"""Seconds after which a model that could not be loaded is tried again."""
+"""Seconds after which moot may try again to load a model that could not be loaded."""
 _failures: dict[Any, tuple[float, UserError]] = {}
+"""The time and the error of each last failure, by the loading function and the model's name."""
 
 
 class LocalModel:
@@ -39,10 +39,11 @@ class LocalModel:
         self._worker = ThreadPoolExecutor(1, self.kind)
 
     async def run(self, work: Callable[[A], T], given: A) -> T:
-        """The result of ``work(given)``.
+        """Runs ``work(given)`` in the model's thread, and returns the result.
 
         Raises:
-            WorldError: the model failed.
+            WorldError: the model raised a RuntimeError, a ValueError or an IndexError.
+            Exception: any other error of ``work``.
         """
         try:
             return await asyncio.get_running_loop().run_in_executor(self._worker, work, given)
@@ -52,27 +53,27 @@ class LocalModel:
 
 
 async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T:
-    """Loads a model in a thread, by its name or its folder; ``setting`` is its setting's name, for errors.
+    """Loads a model in a thread, by its name or its folder. Errors name the model's ``setting``.
 
     Raises:
         UserError: the model cannot be loaded, or the server does not list it.
     """
     check_model(name, setting)
-    return await asyncio.to_thread(load_alone, load, name)
+    return await asyncio.to_thread(load_one_at_a_time, load, name)
 
 
-def load_alone(load: Callable[[str], T], name: str) -> T:
-    """Loads a model; a process loads one at a time. Blocking.
+def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
+    """Loads a model after waiting for other threads that load models. Blocking.
 
-    A failure is remembered, except for folders of this machine and missing packages.
+    A UserError of ``load`` is raised again by the next calls, except if ``name`` is a folder or a package is missing.
 
     Raises:
-        UserError: the model cannot be loaded, or a failure less than `RETRY_SECONDS` ago is remembered.
+        UserError: the model cannot be loaded, or could not be loaded less than `RETRY_SECONDS` ago.
     """
-    with loading:
+    with _load_lock:
         failed, error = _failures.get((load, name), (0.0, None))
         if error is not None and time.monotonic() < failed + RETRY_SECONDS and not Path(name).exists():
-            again = f"moot tries it again {RETRY_SECONDS // 60} minutes after this failure, or after a restart."
+            again = f"moot tries again {RETRY_SECONDS // 60} minutes after this failure, or after a restart."
             raise UserError(f"{error.detail} {again}", kind=error.kind)
         try:
             return load(name)
@@ -83,11 +84,14 @@ def load_alone(load: Callable[[str], T], name: str) -> T:
 
 
 def check_hub(name: str) -> None:
-    """If a model is not on this machine, asks the Hugging Face hub once whether it exists, and raises the hub's error.
+    """If a model is not on this machine, asks the Hugging Face hub with one request whether the model exists.
 
     Without this check, loading the model would retry for minutes if there is no network. The check comes before the
     import of the libraries that load models, because this import takes seconds. If huggingface_hub is not installed,
-    the check does nothing; the import then fails, because these libraries need it.
+    the check does nothing. The import then fails, because these libraries need huggingface_hub.
+
+    Raises:
+        Exception: the hub's client failed, or the model does not exist.
     """
     if Path(name).exists() or find_spec("huggingface_hub") is None:
         return

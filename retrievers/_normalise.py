@@ -20,15 +20,15 @@ from moot.core.redaction import environment_keys, hide_environment_keys
 from moot.retrievers._evidence import Evidence, Origin
 from moot.retrievers._excerpts import beginning, is_short
 
-PLAIN = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
-"""Punctuation that is ignored if texts are compared. Other symbols count: they may reverse the meaning of a text."""
+IGNORED_PUNCTUATION = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
+"""Punctuation that is ignored around words if texts are compared. Other symbols may reverse the meaning of a text."""
 DASHES = "‐‑‒–—―−"
 MOST_TOKENS = 1536
-"""Most tokens of a text that are shown by default: 99 of 100 abstracts are not longer."""
+"""Maximum number of shown tokens of a text by default. 99 of 100 abstracts are not longer."""
 WEB_SEARCHES = ("tavily", "serper")
 """Sources whose pieces come from many websites."""
 SAME = 0.9
-"""Two texts are the same only if the shorter text has at least this share of the longer text's words."""
+"""Two texts can be the same only if the shorter text has at least this share of the longer text's number of words."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Rules:
 def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
     """The results of one or more sources as one list, best first. Blocking.
 
-    Sources alternate: the first result of each, the second of each, and so on. Two pieces with the same text become one
-    piece with two origins, at the position of the first. Texts are the same if they differ only in white space, case,
-    kinds of dashes, and the punctuation in `PLAIN` around words. One text may also have a few more words at its
-    beginning or end; then the longer text is used. No other difference is ignored, because one changed word can reverse
-    the meaning. The environment's keys are hidden.
+    Sources alternate: the first result of each, the second of each, and so on. Pieces with the same text are merged at
+    the position of the first piece, with the origins and retrievals of all. Texts are the same if they differ only in
+    white space, case, kinds of dashes, and `IGNORED_PUNCTUATION` around words. One text may also have a few more words
+    at its beginning or end; then the longer text is used. No other difference is ignored, because one changed word can
+    reverse the meaning. The environment's keys are hidden.
 
     Args:
         found: the results of each source, best first.
@@ -112,9 +112,10 @@ def alternate(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Eviden
 
 
 def iso_date(text: str) -> str | None:
-    """A date in ISO form: a year, a month or a day, as precise as the text; None if not even a year can be parsed.
+    """Converts a date to ISO form: a year, a month or a day. None if not even a year can be parsed.
 
-    Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order.
+    Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order. If only
+    years are recognised, the latest year is used. Whether a day of an eight-digit or ISO date exists is not checked.
     """
     if re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
         return text
@@ -159,18 +160,18 @@ def last_day(published: str) -> date | None:
 
 
 def shortened(piece: Evidence, most: int) -> Evidence:
-    """The piece. If its text has more than ``most`` tokens, only the beginning is marked as shown."""
+    """The piece. If its text has more than ``most`` tokens, only the text's beginning is marked as shown."""
     if is_short(piece["text"], most):
         return piece
     return {**piece, "shown": [[0, len(beginning(piece["text"], most))]]}
 
 
 def words_of(text: str) -> list[str]:
-    """A text's words in lower case, without surrounding punctuation; all dashes are equal."""
+    """A text's words in lower case, without `IGNORED_PUNCTUATION` around them. All dashes become hyphens."""
     text = text.casefold()
     for dash in DASHES:  # `str.translate` takes ten times as long for text that is not ASCII
         text = text.replace(dash, "-")
-    return [word for part in text.split() if (word := part.strip(PLAIN))]
+    return [word for part in text.split() if (word := part.strip(IGNORED_PUNCTUATION))]
 
 
 def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -182,7 +183,7 @@ def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def website(piece: Evidence) -> str:
-    """The host of a piece from a web search, without ``www.``; empty for other sources."""
+    """The host of a piece from a web search, without ``www.``; empty for other sources, or without a valid URL."""
     if piece["retrievals"][0]["retriever"] not in WEB_SEARCHES:
         return ""
     try:
@@ -192,7 +193,10 @@ def website(piece: Evidence) -> str:
 
 
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:
-    """The piece, with the origins and the retrievals of another piece with the same text added."""
+    """The piece, with the origins and the retrievals of another piece with the same text added.
+
+    Each source is listed once. If both pieces have the same source, a missing date is taken from the other piece.
+    """
     origins = {o["source"]: o for o in reversed([*origins_of(piece), *origins_of(other)])}
     joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}
     del origins[piece["source"]]
@@ -204,7 +208,7 @@ def with_origin(piece: Evidence, other: Evidence) -> Evidence:
 
 
 def origin_of(piece: Evidence) -> Origin:
-    """The origin of a piece."""
+    """The origin from which a piece was taken, without the other origins in ``also``."""
     origin: Origin = {"source": piece["source"], "title": piece["title"]}
     if "url" in piece:
         origin["url"] = piece["url"]
@@ -216,5 +220,5 @@ def origin_of(piece: Evidence) -> Origin:
 
 
 def origins_of(piece: Evidence) -> Iterable[Origin]:
-    """All origins of a piece, its own source first."""
+    """All origins of a piece, beginning with `origin_of` it."""
     return [origin_of(piece), *piece.get("also", [])]

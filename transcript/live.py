@@ -54,7 +54,7 @@ class Live:
             for reason, turn in (self._words.decided or {}).items()
             if reason not in shown  # there is no verdict, or the verdict has only some of the reasons
         ]
-        return [*self._with_headings(self._order.rest() if self._order else []), *left, *ending]
+        return [*self._with_headings(self._order.take_waiting() if self._order else []), *left, *ending]
 
     def _update_lines(self, update: Mapping[str, Any]) -> Iterator[Line]:
         words, turns, pieces = self._words, update.get("turns") or [], pieces_of(update)

@@ -1,4 +1,4 @@
-"""The text on the decision of a panel of judges: its votes, the confidence, and dissents."""
+"""The text on the decision of a panel of judges: votes, confidence, reasons, citations and dissents."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ from moot.transcript.line import Line, line, list_of, own_line
 WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """Maps a verdict to the side that wins with it; with other verdicts, no side wins."""
 MOST_CITED = 10
-"""Maximum number of citations shown; a side's arguments may have many."""
+"""Maximum number of citations that are shown, because a side's arguments may have many."""
 ROUNDING_ERROR = 1e-5
-"""The largest difference between the total and the sum of its parts that rounding in the document can cause."""
+"""The largest difference that rounding can cause between the document's confidence and the sum of its parts."""
 
 
 def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """A panel's verdict: the answer, its confidence, the reasons, the winning side's citations, and dissents.
+    """The lines on a panel's verdict: the answer, its confidence, the reasons, the citations, and the dissents.
+
+    The citations are those of the winning side. There are none if no side wins.
 
     Args:
         document: the result.
         shown: reasons that were shown before; a reference replaces each of them.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
-    how = f"{votes_for(document)}; {document['stop_reason']}"
+    how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"
     if document["answer"] is None:
-        none = f"none, as the panel finds the {subject} {verdict}, which is not one of the answers"
-        yield from headline(document, f"Verdict: {none} ({how})")
+        no_answer = f"none, as the panel finds the {subject} {verdict}, which is not one of the answers"
+        yield from headline(document, f"Verdict: {no_answer} ({how})")
     else:
         yield from headline(document, answer(document, how))
-    yield confidence(document)
+    yield confidence_line(document)
     yield from calibration_lines(document)
     yield from robustness_lines(document)
     yield from reasons(document, shown)
@@ -53,8 +55,11 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
         )
 
 
-def votes_for(document: Mapping[str, Any]) -> str:
-    """How many judges gave the panel's verdict: ``NOT SUPPORTED by 2 of 3 judges``."""
+def panel_votes_in_words(document: Mapping[str, Any]) -> str:
+    """How many judges gave the panel's verdict: ``NOT SUPPORTED by 2 of 3 judges``.
+
+    Notes follow if the votes are tied, if no judge refuted the claim, or if a judge gave no verdict.
+    """
     panel, verdict = document["metrics"]["panel"], document["raw_verdict"]
     given = panel["verdicts"]
     found = f"{verdict} by {given[verdict]} of {count_with_noun(sum(given.values()), 'judge')}"
@@ -67,14 +72,17 @@ def votes_for(document: Mapping[str, Any]) -> str:
     return found + (f"; {list_of(silent)} gave no verdict" if silent else "")
 
 
-def confidence(document: Mapping[str, Any]) -> Line:
-    """The confidence as a sum of its parts."""
+def confidence_line(document: Mapping[str, Any]) -> Line:
+    """The confidence as a sum of its parts, and a note if the sum was cut or raised to a bound.
+
+    The numbers have the fewest digits, from 2 to 4, with which the parts add up.
+    """
     given, parts = document["metrics"]["panel"]["verdicts"], document["confidence_parts"]
     winning, votes = given[document["raw_verdict"]], sum(given.values())
     base, switch, reflection = (parts[name] for name in ("base", "role_switch", "reflection"))
     total = base + switch + reflection
     limited = abs(total - document["confidence"]) > ROUNDING_ERROR
-    digits = next((n for n in (2, 3, 4) if adds_up((base, switch, reflection), total, n)), 4)
+    digits = next((n for n in (2, 3, 4) if is_sum_after_rounding((base, switch, reflection), total, n)), 4)
     terms = f"base {base:.{digits}f} ({winning} of {votes} votes, quality {parts['quality']:.2f})"
     terms += signed_part("role switch", switch, digits, parts["consistency"] is not None)
     terms += signed_part("reflection", reflection, digits, parts["winning_reflection"] is not None)
@@ -85,11 +93,11 @@ def confidence(document: Mapping[str, Any]) -> Line:
     return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms}", "")
 
 
-def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:
-    """Whether the parts still add up to the total after rounding to ``digits`` digits."""
+def is_sum_after_rounding(parts: tuple[float, ...], total: float, digits: int) -> bool:
+    """Whether the parts add up to the total after all of them are rounded to ``digits`` digits."""
     return round(sum(round(part, digits) for part in parts), digits) == round(total, digits)
 
 
-def signed_part(name: str, part: float, digits: int, known: bool) -> str:
-    """A part of a sum with its sign; with a note if its score is not ``known``."""
-    return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not known)
+def signed_part(name: str, part: float, digits: int, has_score: bool) -> str:
+    """A part of a sum with its sign and name, and a note if it has no score."""
+    return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not has_score)

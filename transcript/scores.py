@@ -1,4 +1,4 @@
-"""The text of Tool-MAD debates: answers and scores of each round, and whether the scores make a consensus stable."""
+"""The text of Tool-MAD debates: the answers and scores of each round, and whether a consensus is stable."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ class ScoredWords(Words):
     fields = (*FIELDS, "scores")
 
     def entries(self, turn: Turn) -> list[str]:
-        """See `Words.entries`; scores are shown once all of them are known."""
+        """See `Words.entries`. The field ``scores`` is left out until all scores of the turn are known."""
         given = self._known_metrics(turn)
         complete = given and (len(given) == len(self._gated_metrics()) or "consistency" in given)
         return [field for field in super().entries(turn) if field != "scores" or complete]
 
     def _with_scores(self, turn: Turn) -> Turn:
-        """The turn with all its scores so far, which arrive one by one; unchanged if its agent has not answered."""
+        """The stored turn of the agent's answer, which has all scores so far; the given turn if there is no answer.
+
+        Scores arrive one by one.
+        """
         return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
     def _known_metrics(self, turn: Turn) -> list[str]:
+        """The metrics of which the turn's answer has scores; empty if the turn itself has no scores."""
         return (
             [metric for metric in METRICS if metric in self._with_scores(turn)["scores"]] if turn.get("scores") else []
         )
@@ -41,7 +45,7 @@ class ScoredWords(Words):
         yield line(turn["agent"], f"scores r{turn['round']}", marks)
 
     def _gated_metrics(self) -> list[str]:
-        """The scores with thresholds, which decide whether a consensus is stable."""
+        """The metrics with a threshold in the settings."""
         return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
 
     def _score_in_words(self, metric: str, value: float | None, grounded: bool) -> str:
@@ -54,7 +58,10 @@ class ScoredWords(Words):
         return f"{name} {score_and_threshold(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """Whether the debaters agree, whether their scores confirm the consensus as stable, and what follows."""
+        """Lines on whether the debaters agree, whether the consensus is stable, and what follows.
+
+        There are no lines if the round has no votes.
+        """
         votes = record.get("votes")
         if not votes:
             return
@@ -78,7 +85,11 @@ class ScoredWords(Words):
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _ungated_outcome(self, left: bool) -> str:
-        """What follows if the debaters agree and no score decides; empty if the debate ends."""
+        """What follows if the debaters agree and no score decides; empty if the debate ends.
+
+        Args:
+            left: whether rounds are left.
+        """
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
         return (
@@ -88,14 +99,15 @@ class ScoredWords(Words):
         )
 
     def _is_gated(self) -> bool:
+        """Whether scores decide if a consensus is stable."""
         return bool(self._gated_metrics()) and self.settings.scoring == "on"
 
     def _low_scores(self, record: RoundRecord) -> list[str]:
-        """The scores below their thresholds, in the order of the debaters."""
+        """The names of the scores that are unknown or below their thresholds, in the order of the debaters."""
         answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
         low = low_scores(answers, self.settings, self.task)
         return [f"{agent}'s {metric.replace('_', ' ')}" for agent, metric, _, _ in low]
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """See `Words.stop`; the end of the rounds is shown with the last round's answers."""
+        """See `Words.stop`. The reason ``max_rounds`` has no line, because `after_round` shows that rounds are over."""
         return super().stop(None if reason == "max_rounds" else reason)

@@ -36,7 +36,7 @@ TRIAL_FIELDS = (
     "overall",
     "verdict",
 )
-"""Fields of turns that have their own lines, each from a method as for `words.FIELDS`. They show other fields, too."""
+"""Fields of turns that are shown, in this order; the method ``_NAME`` gives the lines for the field ``NAME``."""
 HEADINGS = {
     "negotiation": "Negotiation of the evidence",
     "primary": "Primary debate, round {round}",
@@ -51,9 +51,11 @@ POOLS = {
 }
 """The purpose of the search behind each pool."""
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
+"""The arbiter's action for each status of a weighed piece."""
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
+"""A note on who reads pieces of a status."""
 MOST_TITLES = 5
-"""Maximum number of listed titles. Further titles are only counted."""
+"""Maximum number of titles in a list. The other titles are only counted."""
 
 
 class TrialWords(Words):
@@ -67,11 +69,11 @@ class TrialWords(Words):
         return HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"])
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """Nothing: the findings of critic and court are shown with their turns."""
+        """No lines, because the findings of critic and court are shown with their turns."""
         yield from ()
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """Nothing: the reason is shown when each debate stops."""
+        """No lines, because the reason is shown when each debate stops."""
         yield from ()
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
@@ -96,14 +98,17 @@ class TrialWords(Words):
         yield line(turn["agent"], "asks", f"{POOLS['defense']}: {turn['challenging_query']}")
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """For each pool, the number of pieces found, and how many of them are new."""
+        """The number of pieces found for each pool, how many of them are new, and titles of new pieces.
+
+        Pools without a successful search have no line.
+        """
         for pool, what in POOLS.items():
             turns = [t for t in self.turns if t.get("pool") == pool and t.get("retrieval") == "ok"]
             if turns:
                 found = {id for turn in turns for id in turn["evidence_ids"]}
                 new = [piece for piece in pieces if piece.get("pool") == pool]
                 more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
-                names = first_of_names([piece["title"] or piece["source"] for piece in new])
+                names = names_suffix([piece["title"] or piece["source"] for piece in new])
                 text = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
                 yield line(turns[0]["agent"], "finds", text)
 
@@ -119,7 +124,7 @@ class TrialWords(Words):
             yield line(turn["agent"], "challenges", "nothing")
 
     def _relevance(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if turn["relevance"] is None:  # pieces that are weighed are shown with the rulings
+        if turn["relevance"] is None:  # `rulings` shows the pieces that are weighed
             about = ", ".join(titled(piece) for piece in self._known_pieces(turn))
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
@@ -145,7 +150,7 @@ class TrialWords(Words):
         return self._statement(turn, "lacks", turn["gap"])
 
     def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The query of a side, and a note if nothing was found."""
+        """The query of a side in a debate, and a note on any search that found nothing."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
@@ -158,7 +163,7 @@ class TrialWords(Words):
         yield from self._no_results(turn, update, side_name(turn), "finds")
 
     def _joined(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """How many pieces were found, how novel they are, and which of them join the record."""
+        """How many pieces were found, how novel they are, and which of them join the record; no line for no pieces."""
         found = [piece for piece in update.get("evidence") or [] if piece["id"] in turn["evidence_ids"]]
         joined = [titled(self.pieces[id]) for id in turn["joined"] if id in self.pieces]
         if turn["evidence_ids"]:
@@ -172,7 +177,7 @@ class TrialWords(Words):
             yield line(
                 side_name(turn),
                 "finds",
-                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){first_of_names(joined)}",
+                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){names_suffix(joined)}",
             )
 
     def _ended(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
@@ -209,12 +214,12 @@ class TrialWords(Words):
         called = f"(called by the {turn['side']}, on {turn['expertise']}) "
         return self._statement(turn, "testifies", turn["testimony"], called, "answer")
 
-    def _statement(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
-        """A statement, and its citations."""
+    def _statement(self, turn: Turn, what: str, text: str | None, prefix: str = "", tone: Tone = "") -> Iterator[Line]:
+        """A statement after its prefix, and its citations; a warning if ``text`` is None."""
         if text is None:
             yield line(side_name(turn), what, unusable(turn), "warning")
             return
-        yield line(side_name(turn), what, before + text, tone)
+        yield line(side_name(turn), what, prefix + text, tone)
         marks = dict.fromkeys(self._citation_in_words(citation) for citation in turn.get("citations") or [])
         if marks:
             yield line("", "cites", "; ".join(marks))
@@ -225,7 +230,7 @@ class TrialWords(Words):
         return self._piece_in_words(citation["evidence_id"], shown) + missing
 
     def _piece_in_words(self, id: str, shown: bool) -> str:
-        """A piece that a participant names: its title and id, or only the id if the participant was not shown it."""
+        """A piece that a participant names: its title and id, or only its id if the piece was not shown to it."""
         return titled(self.pieces[id]) if shown and id in self.pieces else f"{id[:80]} (no such piece was shown)"
 
     def _logic(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
@@ -258,7 +263,7 @@ class TrialWords(Words):
         yield line(turn["agent"], "decides", with_reason(found[turn["close"]], turn["reason"]), tone)
 
     def _early_note(self, turn: Turn) -> str:
-        """A note if this decision cannot end the debate; else empty."""
+        """A note if a decision to end the debate has no effect in this round; empty otherwise."""
         if not self.settings.progressive_retrieval:
             return " (which does not end it: without progressive retrieval all rounds take place)"
         least = self.settings.min_rounds
@@ -312,16 +317,16 @@ def unusable(turn: Turn) -> str:
 
 
 def side_name(turn: Turn) -> str:
-    """The name of a speaker; for a counsel, the side."""
+    """The name of a speaker; for a counsel, the name of the side that the counsel speaks for."""
     return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else turn["agent"]
 
 
-def first_of_names(names: Sequence[str]) -> str:
-    """The first `MOST_TITLES` names after a colon, and the number of the others; empty for no names."""
+def names_suffix(names: Sequence[str]) -> str:
+    """A colon, the first `MOST_TITLES` names and the number of the other names; empty for no names."""
     more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
     return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""
 
 
 def last_values(values: Sequence[float | None], count: int) -> str:
-    """The last ``count`` values of a series, as text."""
+    """The last ``count`` values of a series, as a text."""
     return ", ".join("unknown" if value is None else f"{value:.2f}" for value in values[-count:])

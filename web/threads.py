@@ -1,8 +1,8 @@
-"""Threads that persist across restarts of the server, in ``$MOOT_HOME/threads.sqlite``.
+"""Stores the threads of ``moot serve`` in ``$MOOT_HOME/threads.sqlite``, so that they outlive the server.
 
-``moot serve`` uses `checkpointer`. The server keeps its own list of threads in memory. At its start, `restore` adds the
-threads of the table's debates to the list, without their metadata and runs. The file is never unpickled; only types
-that LangGraph considers safe are loaded from checkpoints.
+LangGraph's server uses `checkpointer`, but keeps its own list of threads in memory. When the server starts, `restore`
+adds the threads of the debates in the ledger to this list, without metadata and runs. Nothing in the file is ever
+unpickled; only types that LangGraph considers safe are loaded from checkpoints.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ log = logging.getLogger(__name__)
 DAYS = 30
 """A thread is removed this many days after the last change of the thread or its debate."""
 EPOCH = 12_219_292_800
-"""Seconds from 1582-10-15, the epoch of time-based UUIDs, to 1970."""
+"""Seconds from the epoch of time-based UUIDs (1582-10-15) to 1970."""
 TABLES = ("checkpoints", "writes")
+"""The tables of LangGraph's checkpointer. Rows of ``checkpoints`` are deleted last, because the queries read them."""
 
 
 def threads_path() -> Path:
@@ -47,6 +48,9 @@ def ensure_file() -> Path:
 
     An existing file is not opened. When a process closes any descriptor of a file, POSIX drops all locks of the process
     on that file. Another process could then remove the write-ahead log that SQLite still uses in this process.
+
+    Raises:
+        OSError: the file cannot be created.
     """
     path = threads_path()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +61,12 @@ def ensure_file() -> Path:
 
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[Saver]:
-    """Context manager: yields a checkpointer that stores threads in the file."""
+    """Context manager: yields a checkpointer that stores threads in the file.
+
+    Raises:
+        OSError: the file cannot be created.
+        sqlite3.Error: the file cannot be opened.
+    """
     path = await asyncio.to_thread(ensure_file)
     async with aiosqlite.connect(path) as connection:
         await connection.execute("PRAGMA synchronous = NORMAL")
@@ -66,20 +75,25 @@ async def checkpointer() -> AsyncIterator[Saver]:
 
 
 class Saver(AsyncSqliteSaver):
-    """LangGraph's SQLite saver, with the methods that its server needs, and those for pruning the file."""
+    """LangGraph's SQLite checkpointer, with additional methods for LangGraph's server and for pruning the file."""
 
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Removes the checkpoints of rolled-back runs."""
+        """Removes the checkpoints of runs that were rolled back, and the writes of these checkpoints."""
         await self.setup()
-        named = "SELECT checkpoint_id FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.run_id') = ?"
+        of_run = "SELECT checkpoint_id FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.run_id') = ?"
         async with self.lock:
             for run in run_ids:
                 for table in reversed(TABLES):
-                    await self.conn.execute(f"DELETE FROM {table} WHERE checkpoint_id IN ({named})", (run,))
+                    await self.conn.execute(f"DELETE FROM {table} WHERE checkpoint_id IN ({of_run})", (run,))
             await self.conn.commit()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Removes threads (``delete_all``), or all checkpoints but the last of each namespace (``keep_latest``)."""
+        """Removes threads, or all their checkpoints except the last one of each namespace.
+
+        Args:
+            thread_ids: the ids of the threads.
+            strategy: ``delete_all`` removes the threads; any other value keeps the last checkpoints.
+        """
         await self.setup()
         latest = "SELECT max(checkpoint_id) FROM checkpoints AS c WHERE c.thread_id = ? GROUP BY c.checkpoint_ns"
         for thread in map(str, thread_ids):
@@ -94,7 +108,7 @@ class Saver(AsyncSqliteSaver):
                 await self.conn.commit()
 
     async def threads(self) -> dict[str, float]:
-        """The time of the last write of each thread, by id, in seconds since 1970."""
+        """The time of each thread's last checkpoint in seconds since 1970, by the thread's id."""
         await self.setup()
         latest = "SELECT thread_id, max(checkpoint_id) FROM checkpoints GROUP BY thread_id"
         async with self.lock, self.conn.execute(latest) as rows:
@@ -109,24 +123,29 @@ class Saver(AsyncSqliteSaver):
             return int(bytes_)
 
     async def shrink(self) -> None:
-        """Returns the file's unused space to the disk."""
+        """Gives the unused space of the file back to the file system."""
         async with self.lock:
-            # Each step of this statement returns one page, and `execute` would run only its first step.
+            # Each step of `incremental_vacuum` frees one page; `execute` would run only the first step.
             await self.conn.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
 
 def written_at(checkpoint: str) -> float:
-    """When a checkpoint was written, in seconds since 1970, from its time-based id."""
+    """The time at which a checkpoint was written, in seconds since 1970. It is read from the checkpoint's id."""
     return UUID(checkpoint).time / 1e7 - EPOCH
 
 
 async def restore() -> None:
-    """Removes old threads from the file, and adds the threads of debates to the list of a server that has just started.
+    """Prunes the file, and adds the threads of debates to the list of a server that has just started.
 
-    Threads without a debate, or of a graph that this server does not have, are not added. They stay in the file until
-    `prune` removes them, because another server may use them.
+    A thread is not added if it has no debate, or if this server does not have the debate's graph. Such a thread stays
+    in the file until `prune` removes it, because another server may use it.
+
+    Raises:
+        MootError: the ledger cannot be used.
+        OSError, sqlite3.Error: the file cannot be used.
+        APIError: the server refuses to add or to remove a thread.
     """
-    rows = await _debates()
+    rows = await _last_debates()
     threads = get_client(url=None, api_key=None).threads
     async with checkpointer() as saver:
         await prune(saver, rows)
@@ -135,32 +154,32 @@ async def restore() -> None:
                 await threads.create(thread_id=thread, graph_id=rows[thread].graph, if_exists="do_nothing")
 
 
-async def _debates() -> dict[str, Debate]:
-    """The last debate of each thread."""
+async def _last_debates() -> dict[str, Debate]:
+    """The last debate of each thread, by the thread's id."""
     ledger = open_ledger()
-    runs = await ledger.runs()  # read first, because a debate may start or be removed meanwhile
+    runs = await ledger.runs()  # read first; debates may start or be removed before the next read
     rows = {row.id: row for row in await ledger.debates()}
     return {thread: rows[id] for id, (thread, _) in reversed(runs.items()) if id in rows}
 
 
 async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:
-    """Removes threads that are too old, and then the oldest ones until the file is small enough; shrinks the file.
+    """Removes threads that are too old, then the oldest threads until the file is small enough; shrinks the file.
 
-    The threads of running and waiting debates are removed only for their age. A debate without its thread can still be
-    resumed.
+    The thread of a running or waiting debate is removed only if it is too old, not because of the file's size. A debate
+    whose thread was removed can still be resumed.
 
     Args:
-        saver: the file's saver.
-        debates: the last debate of each thread.
+        saver: the file's checkpointer.
+        debates: the last debate of each thread, by the thread's id.
         days: see `DAYS`.
         most: the maximum number of bytes in use in the file.
     """
     limit = time.time() - days * 86400
     written = await saver.threads()
-    changed = {one: max(at, debates[one].updated if one in debates else 0) for one, at in written.items()}
+    changed = {thread: max(at, debates[thread].updated if thread in debates else 0) for thread, at in written.items()}
     busy = {thread for thread, row in debates.items() if row.status in ("running", "waiting")}
     before = await saver.size()
-    for thread in sorted(changed, key=lambda one: changed[one]):
+    for thread in sorted(changed, key=lambda thread: changed[thread]):
         is_old = changed[thread] <= limit
         if is_old or (thread not in busy and await saver.size() > most):
             await forget(saver, thread)
@@ -169,25 +188,29 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
 
 
 async def forget(saver: Saver, thread: str) -> None:
-    """Removes a thread from the file, and from the server's list."""
-    with suppress(NotFoundError, UnprocessableEntityError):  # an id that is not a UUID is in no list
+    """Removes a thread from the file, and from the server's list.
+
+    Raises:
+        APIError: the server refuses to remove the thread.
+    """
+    with suppress(NotFoundError, UnprocessableEntityError):  # not in the list, or the id is not a UUID
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)
 
 
 async def delete(thread: str) -> None:
-    """Removes the thread of a deleted debate, even if it is not in the server's list."""
+    """Removes the thread of a deleted debate, even if the thread is not in the server's list; shrinks the file."""
     async with checkpointer() as saver:
         await forget(saver, thread)
         await saver.shrink()
 
 
 async def prune_daily() -> None:
-    """Prunes the file once a day while the server runs."""
+    """Prunes the file once a day until it is cancelled; logs errors of the ledger, of SQLite and of the server."""
     while True:
         await asyncio.sleep(86400)
         try:
             async with checkpointer() as saver:
-                await prune(saver, await _debates())
+                await prune(saver, await _last_debates())
         except (MootError, sqlite3.Error, APIError):
             log.exception("The file of threads could not be pruned; the next attempt is tomorrow.")

@@ -63,7 +63,7 @@ class Child:
             line = b""
         finally:
             timer.cancel()
-        if not line:
+        if not line.endswith(b"\n"):  # the process ended, perhaps in the middle of its answer
             self.close()
             why = (
                 f"more than {seconds:.0f} seconds"

@@ -104,9 +104,8 @@ def fetch(url: str) -> FetchedDocument:
     Raises:
         UserError: the address is invalid, has a user name or password, or is in a private network; the answer's media
             type is not supported; or the certificates in the environment cannot be used.
-        WorldError: the address cannot be reached, redirects too often, or answers with another status than 200; the
-            answer is too large or takes too long; or it cannot be stored.
-        ValueError: a redirect's address cannot be parsed.
+        WorldError: the address cannot be reached, redirects too often or to an invalid address, or answers with another
+            status than 200; the answer is too large or takes too long; or it cannot be stored.
     """
     return asyncio.run(fetch_page(url))
 
@@ -124,7 +123,7 @@ async def fetch_page(url: str) -> FetchedDocument:
                     current = urljoin(current, answer.headers["location"])
     except TimeoutError as error:
         raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
-    except (imported("aiohttp").ClientError, OSError, UnicodeError) as error:
+    except (imported("aiohttp").ClientError, OSError, ValueError) as error:
         if isinstance(cause := error.__cause__ or error, MootError):
             raise cause from None
         proxy = " The environment's proxies are not used for it." if getproxies() else ""
@@ -133,7 +132,7 @@ async def fetch_page(url: str) -> FetchedDocument:
 
 
 def check_address(url: str) -> None:
-    """Checks an address before its host is looked up. The IP addresses of a host name are checked later (`check_public`).
+    """Checks an address before its host is looked up. `check_public` checks the IP addresses of a host name later.
 
     Raises:
         UserError: the address is not a valid HTTP address, has a user name or password, or is in a private network.

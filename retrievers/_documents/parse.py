@@ -184,7 +184,7 @@ def decoded(content: bytes) -> str:
         try:
             if encoding:
                 return content.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
+        except (UnicodeError, LookupError):
             continue
     best = imported("charset_normalizer").from_bytes(content[:100_000]).best()
     try:

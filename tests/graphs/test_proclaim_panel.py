@@ -144,7 +144,7 @@ async def test_judges_may_have_own_models_names_and_personas(start_stub: StartSt
         ({"judges": 17}, "judges\n.*at most 15"),
         ({"judges": "openai:a"}, "expected a list"),
         ({"judges": [{"name": "solomon"}, {"name": "solomon"}, {}]}, "its own name"),
-        ({"judges": [{"name": "critic"}]}, "its own name, other than .*critic"),
+        ({"judges": [{"name": "critic"}]}, "these names are reserved: .*critic"),
         ({"judges": [{"name": "plaintiff"}, {}, {}]}, "its own name"),
         ({"judges": [{"nmae": "solomon"}]}, "nmae"),
         ({"temperatures": {"stenographer": 0.1}}, "no role 'stenographer'; known are .*judges"),

@@ -76,8 +76,8 @@ async def test_the_local_encoder_computes_no_vector_twice(kind: str, monkeypatch
     source = await open_retriever(f"{kind}:demo-encyclopaedia")
     monkeypatch.setattr(encoder, "_vectors", OrderedDict())
     found = await source.search("A lake in the mountains", 2 * FEW)
-    monkeypatch.setattr(encoder, "_quick", None)
-    monkeypatch.setattr(encoder, "_long", None)
+    monkeypatch.setattr(encoder, "_encode_short", None)
+    monkeypatch.setattr(encoder, "_encode_long", None)
     vectors = await vectors_of(found, encoder)
     assert len(vectors) == 2 * FEW
     precise = encode(encoder._model, [encoded_text(p["title"], p["text"]) for p in found])

@@ -45,8 +45,8 @@ class PausedModel:
     def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[list[str]] = []
         self.begun, self.go = threading.Event(), threading.Event()
-        self.real = encoder._quick
-        monkeypatch.setattr(encoder, "_quick", self)
+        self.real = encoder._encode_short
+        monkeypatch.setattr(encoder, "_encode_short", self)
 
     def __call__(self, texts: list[str]) -> list[Vector]:
         self.batches.append(texts)

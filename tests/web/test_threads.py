@@ -68,7 +68,7 @@ async def test_a_run_whose_debate_is_not_in_the_ledger_is_skipped(monkeypatch: p
             return [row]
 
     monkeypatch.setattr(threads, "open_ledger", Ledger)
-    assert await threads._debates() == {"thread a": row}
+    assert await threads._last_debates() == {"thread a": row}
 
 
 def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:

@@ -14,7 +14,7 @@ from moot.transcript.report.codes import answer_kind, answer_word
 from moot.transcript.report.sources import plain
 
 RATINGS = {"ref": 1, "sup": 5}
-"""Ratings from 1 (false) to 5 (true); other answers have only a text."""
+"""Ratings by kind of answer, from 1 (false) to 5 (true). Answers of other kinds have only a text."""
 
 
 def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
@@ -26,17 +26,17 @@ def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
         url: the address of the page that shows the review.
 
     Raises:
-        UserError: no publisher, an invalid web address, a debate without a verdict or about a question, or a document
-            with inconsistent parts.
+        UserError: the publisher is empty, the address is not a web address, the debate has no verdict, the debate is
+            not about a claim with labels as answers, or the document's parts are inconsistent.
     """
     check_publisher(publisher, url)
     with checked_parts():
         text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
-    return text.replace("<", "\\u003c") + "\n"  # pages embed the JSON, and a closing tag in it would end it
+    return text.replace("<", "\\u003c") + "\n"  # a closing tag would end the script of a page that embeds the JSON
 
 
 def check_publisher(publisher: str, url: str) -> None:
-    """Checks the publisher and the address of a ClaimReview.
+    """Checks the publisher of a ClaimReview, and the address of its page.
 
     Raises:
         UserError: the publisher is empty, or the address is not a web address.
@@ -57,11 +57,16 @@ def check_publisher(publisher: str, url: str) -> None:
 
 
 def _review(document: Mapping[str, Any], publisher: str, url: str) -> dict[str, Any]:
+    """The values of the ClaimReview.
+
+    Raises:
+        UserError: the debate has no verdict, or is not about a claim with labels as answers.
+    """
     task, answer = document["task"], document["answer"]
     if document["status"] != "done" or task is None or answer is None:
-        raise UserError("This debate has no verdict, so there is no claim review of it.", kind="bad_request")
+        raise UserError("This debate has no verdict, so it has no ClaimReview.", kind="bad_request")
     if task["subject"] != "claim" or task["kind"] != "labels":
-        raise UserError("This debate answers a question; a ClaimReview is of a claim.", kind="bad_request")
+        raise UserError("A ClaimReview needs a debate about a claim, with labels as answers.", kind="bad_request")
     kind = answer_kind(task, answer)
     rating: dict[str, Any] = {"@type": "Rating", "alternateName": plain(answer_word(kind, answer))}
     if kind in RATINGS:

@@ -1,6 +1,7 @@
-"""Words for codes: the only table of the texts that readers see instead of a document's codes.
+"""The words that readers see in place of a document's codes.
 
-A code without an entry is shown with spaces for underscores; a test ensures that every code has one.
+A code without an entry is shown with spaces in place of underscores. Tests ensure that all warnings, outcomes, stop
+reasons, reasons of rounds and sources have entries.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "
 
 
 class AnswerWords(NamedTuple):
-    """The texts for a kind of answer: ``word`` for its chip, the others for a verdict.
+    """The texts for a kind of answer.
 
-    ``verdict`` is for a verdict with a verified quote, ``unquoted`` without one, and ``closed_book`` without evidence.
+    ``word`` is the text of a chip, which is a small coloured label. The other texts are for verdicts: ``verdict`` if a
+    quote is verified, ``unquoted`` if no quote is verified, and ``closed_book`` if there is no evidence.
     """
 
     word: str
@@ -45,12 +47,12 @@ ANSWERS: Mapping[str, AnswerWords] = {
 }
 """Maps each kind of answer to its words. Any other answer has the kind ``text``."""
 
-FOUND: Mapping[str, tuple[str, str]] = {
+FINDINGS: Mapping[str, tuple[str, str]] = {
     "SUPPORTED": ("sup", "Supported"),
     "NOT SUPPORTED": ("ref", "Not supported"),
     "INCONCLUSIVE": ("nee", "Inconclusive"),
 }
-"""The findings of a panel's judges, each with its kind and its word."""
+"""Maps each finding of a panel's judges to its kind of answer and its word."""
 
 SPELLINGS = {
     **dict.fromkeys(SUPPORTED, "sup"),
@@ -58,17 +60,18 @@ SPELLINGS = {
     **dict.fromkeys((label.casefold() for label in UNSETTLED), "nee"),
     **dict.fromkeys(MIXED, "con"),
 }
-"""Maps labels, in lower case and with spaces for underscores, to kinds; all other labels have the kind ``text``."""
+"""Maps labels to kinds of answers. The labels are in lower case, with spaces in place of underscores."""
 
 
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
     """The kind of an answer: a key of `ANSWERS`, or ``text`` for any other answer.
 
-    Only labels of a task on claims have a kind of their own: "supported" as an answer to a question is ``text``.
+    The kind is ``non`` if there is no answer or no task. Otherwise, it is ``text`` unless the answer is one of the
+    task's labels and the task is about a claim: "supported" as an answer to a question is ``text``.
 
     Args:
-        task: the task of the debate.
-        answer: the answer; None if there is none.
+        task: the task of the debate; None if the debate was never opened.
+        answer: the answer; None if there is no answer.
     """
     if answer is None or task is None:
         return "non"
@@ -78,7 +81,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
 
 def answer_word(kind: str, answer: str | None) -> str:
-    """The text of a chip: the kind's word; for ``text``, the answer itself (``MOSTLY_TRUE`` as ``MOSTLY TRUE``)."""
+    """The word of a kind of answer. For the kind ``text``, it is the answer: ``MOSTLY_TRUE`` is "MOSTLY TRUE"."""
     if kind != "text":
         return ANSWERS[kind].word
     return (answer or "").replace("_", " ") if re.fullmatch(r"[A-Z_]+", answer or "") else answer or ""
@@ -102,7 +105,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
     "round": {
         "agreed": "All gave the same answer",
         "disputed": "The answers differed",
-        "first_answers": "Equal first answers do not end the debate",
+        "first_answers": "The first answers do not end the debate, even if all are the same",
         "unverified": "All gave the same answer, with too few verified quotes",
         "stable": "All gave the same answer, and it passed the checks",
         "unstable": "All gave the same answer, but it did not pass the checks",
@@ -112,7 +115,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "every_round": "Every round is run in any case",
         "single_pass": "One pass",
         "min_rounds": "The minimum number of rounds was not reached",
-        "unresolved": "No reason to end it was found",
+        "unresolved": "No reason to end the debate was found",
     },
     "warning": {
         "agent_left": "A debater dropped out.",
@@ -137,14 +140,14 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "no_evidence": "The verdict rests on no evidence.",
         "origins_left_out": "Not all origins of evidence were read.",
         "no_reader_summary": "The summary for readers could not be written.",
-        "no_search": "Nothing was searched for.",
+        "no_search": "No search was made.",
         "not_kept": "This debate could not be stored, so it cannot be resumed.",
         "not_weighed": "A passage was not admitted, as it could not be weighed.",
         "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
         "origin_share": "Evidence was left out, because its origin had its largest share of the evidence.",
-        "premises_not_searched": "Not all premises were searched for.",
+        "premises_not_searched": "No search was made for some premises.",
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",
         "query_not_refined": "A query was not refined.",
@@ -282,11 +285,11 @@ CODES: Mapping[str, Mapping[str, str]] = {
 
 
 def words_for(group: str, code: str | None) -> str:
-    """A code in words.
+    """A code in words; a code without an entry, with spaces in place of underscores.
 
     Args:
         group: the group of the code, a key of `CODES`.
-        code: the code.
+        code: the code. None means the same as an empty code.
     """
     return CODES[group].get(code or "", (code or "").replace("_", " "))
 
@@ -298,13 +301,16 @@ CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[
 def in_words(detail: str) -> str:
     """Replaces codes in the text of an error or a warning: settings by their labels, sources by their names.
 
+    Other codes do not change.
+
     Args:
         detail: the ``detail`` of an error or a warning of a document.
     """
-    return CODE.sub(_in_words, detail)
+    return CODE.sub(_code_in_words, detail)
 
 
-def _in_words(found: re.Match[str]) -> str:
+def _code_in_words(found: re.Match[str]) -> str:
+    """The words for a match of `CODE`; the matched text if it names no setting and no source."""
     quoted, more, bare, first = found.groups()
     if name := CODES["setting"].get(quoted or bare or ""):
         return f"“{name}”"
@@ -340,13 +346,15 @@ STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
 )
 """The warnings that a source replaced another source (`moot.nodes._steps.retrieving.fallback_warnings`).
 
-Each has the pattern of the warning's text, and its text in a report: bold words, and a sentence with placeholders for
-the sources.
+Each entry has the pattern of a warning's text, the bold words of a report, and a sentence with placeholders for the
+sources.
 """
 
 
 def replaced_source_words(detail: str) -> tuple[str, str]:
     """The warning that a source replaced another source, as bold words and a sentence.
+
+    If the warning is not in `STAND_IN_WARNINGS`, the sentence is its ``detail``.
 
     Args:
         detail: the ``detail`` of the warning.
@@ -359,5 +367,5 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
 
 
 def model_words(name: str) -> str:
-    """A model's name for readers."""
+    """A model's name for readers: a description of the demonstration model, and the name of any other model."""
     return {"embedded": "the built-in demonstration model"}.get(name.partition(":")[0], name)

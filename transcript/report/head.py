@@ -14,10 +14,10 @@ from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations
 from moot.transcript.end import is_tied, no_verdict_reason
 from moot.transcript.line import list_of
-from moot.transcript.panel import votes_for
+from moot.transcript.panel import panel_votes_in_words
 from moot.transcript.report.codes import (
     ANSWERS,
-    FOUND,
+    FINDINGS,
     answer_kind,
     answer_word,
     in_words,
@@ -29,7 +29,7 @@ from moot.transcript.report.names import Names
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
-"""Systems that tell an agent to argue against the claim. In other systems, all agents may give the same answer."""
+"""Systems in which an agent must argue against the claim. In other systems, all agents may give the same answer."""
 NO_EDITOR = "No editor has reviewed it."
 NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
@@ -63,9 +63,9 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``placeholder`` replaces them if there are none.
+    """Quotes under a heading, each with the names of the agents who gave it.
 
-    ``on_paper`` is how many quotes are on the first page of A4.
+    ``placeholder`` is shown if there are no quotes. ``on_paper`` is the number of quotes on the first printed page.
     """
 
     heading: str
@@ -88,14 +88,15 @@ def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
 
 
 def finding_chip(verdict: str | None) -> Chip:
-    """The finding of a panel's judge as a chip."""
-    return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
+    """The finding of a panel's judge as a chip; None if the judge gave no verdict."""
+    return Chip(*FINDINGS.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
 
 def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     """The verdict in plain words, and how it was reached.
 
-    The kind is ``non`` if the debate came to no verdict, and ``nee`` if it found that the evidence gives no answer.
+    The kind is ``non`` if the debate failed, was interrupted or came to no verdict. It is ``nee`` if the debate found
+    that the evidence gives no answer.
     """
     if document["status"] != "done":
         return Verdict("non", ANSWERS["non"].verdict, _unfinished_backing(document), "The record has the turns so far.")
@@ -105,12 +106,18 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
             "nee",
             "The evidence gives no answer",
             backing(document, names),
-            asked_again(document) + accuracy_in_words(document),
+            robustness_note(document) + calibration_in_words(document),
         )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
-        reason = f"{votes_for(document)}, which is not one of the answers" if panel else no_verdict_reason(document)
-        return Verdict("non", ANSWERS["non"].verdict, f"{reason[:1].upper()}{reason[1:]}.", accuracy_in_words(document))
+        reason = (
+            f"{panel_votes_in_words(document)}, which is not one of the answers"
+            if panel
+            else no_verdict_reason(document)
+        )
+        return Verdict(
+            "non", ANSWERS["non"].verdict, f"{reason[:1].upper()}{reason[1:]}.", calibration_in_words(document)
+        )
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
@@ -122,12 +129,12 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         kind,
         words,
         backing(document, names),
-        asked_again(document) + confidence(document) + accuracy_in_words(document),
+        robustness_note(document) + confidence(document) + calibration_in_words(document),
     )
 
 
-def accuracy_in_words(document: Mapping[str, Any]) -> str:
-    """How often such a verdict is right, or a note that this was not measured."""
+def calibration_in_words(document: Mapping[str, Any]) -> str:
+    """The decision and the guarantee of the calibration, or a note that there is no calibration."""
     if not (found := document.get("calibration")):
         return NOT_MEASURED
     decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
@@ -144,27 +151,31 @@ def _unfinished_backing(document: Mapping[str, Any]) -> str:
 
 
 def confidence(document: Mapping[str, Any]) -> str:
-    """The system's confidence in its verdict; empty if it has none."""
-    sure, known = document["confidence"], document.get("confidence_from")
+    """A sentence on the system's confidence in its verdict; empty if the document has no confidence."""
+    sure, basis = document["confidence"], document.get("confidence_from")
     if sure is None:
         return ""
-    origin = f" ({plain(known)})" if known else ""
+    origin = f" ({plain(basis)})" if basis else ""
     return f"Its raw confidence is {sure:.0%}{origin}. "
 
 
-def asked_again(document: Mapping[str, Any]) -> str:
-    """The result of asking for the verdict again; empty if that was not done, or if `verdict_warnings` shows it."""
+def robustness_note(document: Mapping[str, Any]) -> str:
+    """The result of the tests of the verdict's robustness, in which agents were asked again.
+
+    It is empty if no test was made. It is also empty if the verdict failed a test: `verdict_warnings` shows this.
+    """
     found = document.get("robustness")
     return f"Asked again: {_robustness_sentence(found)} " if found and found["holds"] is not False else ""
 
 
 def _robustness_sentence(found: Mapping[str, Any]) -> str:
+    """The result of the tests, as the continuation of a sentence."""
     sentence = plain(found["said"]).replace(" (robustness_calls)", "")
     return sentence[:1].lower() + sentence[1:]
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
-    """How a verdict was reached: the agents who gave it, the number of rounds, and who decided."""
+    """How a finished debate reached its result: the votes or findings, the number of rounds, and who decided."""
     if panel := (document["metrics"] or {}).get("panel"):
         given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
         silent = panel["without_verdict"]
@@ -187,7 +198,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
         how = f"{words_for('stop', stop)}, and a judge {verb}"
         return f"{text} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
-        return f"{text} The moderator preferred this one."
+        return f"{text} The moderator preferred this answer."
     more = " The votes are tied, so the earliest answer counts." if is_tied(document) else ""
     if any("weight" in vote for vote in votes) and len(votes) > 1:
         more += " Votes were weighed."
@@ -196,11 +207,12 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     return text + more
 
 
-def _without_answer(votes: list[Any]) -> str:
+def _no_answer_words(votes: list[Any]) -> str:
     return "without an answer" if any(vote["answer"] is not None for vote in votes) else "no answer"
 
 
 def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
+    """The votes in a sentence, which gives the number of rounds if it is greater than 1."""
     votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -213,13 +225,14 @@ def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
     if _is_unanimous(votes):
         return f"{_all_of(votes)} gave the same answer{after}."
     counts = [
-        f"{len(same)} {_without_answer(same) if group is None else _quoted_answer(document, same)}"
+        f"{len(same)} {_no_answer_words(same) if group is None else _quoted_answer(document, same)}"
         for group, same in groups.items()
     ]
     return f"Of {len(votes)} answers{after}: {list_of(counts)}."
 
 
 def _is_unanimous(votes: list[Any]) -> bool:
+    """Whether all votes are for the same answer; false if there are no votes or no answers."""
     return len({vote["group"] for vote in votes}) == 1 and votes[0]["group"] is not None
 
 
@@ -236,12 +249,12 @@ def _has_warning(document: Mapping[str, Any], kind: str) -> bool:
 
 
 def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Warnings that belong to the verdict: bold words, and a sentence."""
+    """The warnings that belong to the verdict, each as bold words and a sentence."""
     warnings = []
     for one in caveats(document):
         lead, sentence = words_for("warning", one["kind"]), plain(caveat_in_words(one))
         if one["kind"] == "retrieval_failed":
-            sentence = failed_source(one)
+            sentence = failed_source_sentence(one)
         elif one["kind"] == "stand_in":
             lead, sentence = replaced_source_words(sentence)
         else:
@@ -257,14 +270,17 @@ def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return warnings
 
 
-def failed_source(warning: Mapping[str, Any]) -> str:
-    """A sentence that the source could not be searched; the report's section "The record" has the cause."""
+def failed_source_sentence(warning: Mapping[str, Any]) -> str:
+    """A sentence that says which source could not be searched. The report's section "The record" has the cause."""
     name = source_words(str(warning["detail"]).partition(": ")[0])
     return f"{name[:1].upper()}{name[1:]} could not be searched."
 
 
 def is_one_sided(document: Mapping[str, Any]) -> bool:
-    """Whether all debaters always gave the same answer, for or against the claim, and none was told to oppose it."""
+    """Whether several debaters always gave the same answer, for or against the claim, of their own choice.
+
+    False for a debate that is not done, and for systems in `OPPOSED`.
+    """
     if document["graph"] in OPPOSED or document["status"] != "done":
         return False
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
@@ -274,7 +290,7 @@ def is_one_sided(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
-    """The reasons of the agents who decided, each with its authors."""
+    """The reasons of the agents who decided, as pairs of the authors' names and the reason."""
     return [
         (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
         for reason, turns in turns_by_reason(dict(document)).items()
@@ -285,20 +301,21 @@ def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
 
 
 def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes, grouped by the answer of the agents who gave them; in a trial, by their side."""
+    """Quotes, grouped by the answers of the agents who gave them; in a trial, by the sides of the agents."""
     found: dict[tuple[str, str], Group] = {}
     for one in sources.quotes:
-        chips: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        quoting: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for turn in one.turns:
-            chips.setdefault(_side(document, turn), []).append(turn)
-        for key, turns in chips.items():
+            quoting.setdefault(_side_or_answer(document, turn), []).append(turn)
+        for key, turns in quoting.items():
             who = list_of(dict.fromkeys(names(turn.get("side") or turn["agent"]) for turn in turns))
             found.setdefault(key, Group(_quotes_heading(*key))).quotes.append((one, who))
     order = [*ANSWERS, "text", "side"]
     return [found[key] for key in sorted(found, key=lambda key: order.index(key[0]))]
 
 
-def _side(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
+def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind of the answer that a turn argues for, with its side in a trial or its answer in words."""
     if turn.get("side") in SIDES:
         return SIDES[turn["side"]], str(turn["side"])
     chip = chip_of(document, turn.get("answer"))
@@ -312,20 +329,20 @@ def _quotes_heading(kind: str, word: str) -> str:
 
 
 def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes, grouped by the stance that the summary assigned to them. The groups for and against always exist."""
+    """Quotes, grouped by the stances that the summary gave them. The groups for and against always exist."""
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
-    left = Group("Quoted, not sorted")
+    unsorted = Group("Quoted, not sorted")
     for one in sources.quotes:
         stance = stances.get((one.id, one.start, one.end), "")
-        groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
+        groups.get(stance, unsorted).quotes.append((one, quoters(one, names)))
     for group in (groups["for"], groups["against"]):
         group.placeholder = "" if group.quotes else "Nothing was quoted."
-    return [group for group in (*groups.values(), left) if group.quotes or group.placeholder]
+    return [group for group in (*groups.values(), unsorted) if group.quotes or group.placeholder]
 
 
-def quoted_by(one: SourceQuote, names: Names) -> str:
-    """The agents who quoted a text."""
+def quoters(one: SourceQuote, names: Names) -> str:
+    """The names of the agents who gave a quote, as a list in words."""
     return list_of(map(names, one.who))
 
 
@@ -335,7 +352,8 @@ def quoted_by(one: SourceQuote, names: Names) -> str:
 def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
     """The dissents: a text, and a list with the chip, the agent and the reason of each dissent.
 
-    The text says how answers changed, or that there are no dissents; it may be empty.
+    The text says how answers changed, or that there are no dissents. It may be empty. Both are empty if there are
+    fewer than two votes and no panel.
     """
     panel = (document["metrics"] or {}).get("panel")
     if panel:
@@ -368,7 +386,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
 
 
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
-    """A sentence for each change of an answer: see `moot.transcript.end.change_in_words`."""
+    """The changes of answers, each in a sentence. Titles of sources replace the ids of the sources."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
     sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:
@@ -383,6 +401,9 @@ def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
 
 
 def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
-    """The groups that are placed side by side, and the groups below them."""
+    """The groups that are placed side by side, and the groups below them.
+
+    The first two groups are placed side by side. A single group is placed below.
+    """
     listed = list(groups)
     return (listed[:2], listed[2:]) if len(listed) > 1 else ([], listed)

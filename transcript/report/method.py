@@ -22,10 +22,10 @@ from moot.transcript.report.sources import plain
 
 
 def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How a debate was made, as pairs of a fact's name and its text. The command is not among them.
+    """How a debate was made, as pairs of a fact's name and its text. The command is not among the facts.
 
     Raises:
-        UserError: this version does not know the graph, or the file of prices cannot be read.
+        UserError: this version does not know the graph, or the file of prices cannot be read or is invalid.
     """
     about = load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
@@ -33,8 +33,8 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     ids = dict.fromkeys((document["id"],) if document["id"] else ())
     facts = [
         ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
-        ("Model", models(document)),
-        ("Time and usage", cost_in_words(document)),
+        ("Model", models_in_words(document)),
+        ("Time and usage", usage_in_words(document)),
         ("Cost", cost(document)),
         ("Version", f"moot {document['moot_version']}"),
     ]
@@ -44,7 +44,7 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def control_in_words(document: Mapping[str, Any]) -> str:
-    """The control that was run after a debate, in words; empty if there was none."""
+    """The control that was run after a debate, in words; empty if no control was run."""
     if (beside := document.get("beside")) is None:
         return ""
     run, error, name = beside["document"], beside["error"], graph_title(beside["control"])
@@ -62,8 +62,8 @@ def control_in_words(document: Mapping[str, Any]) -> str:
     return f"{name}, at equal {BUDGET_NAMES[beside['equal']]}: {answer}, {compared}. {cost(run)}. {taken.text}"
 
 
-def models(document: Mapping[str, Any]) -> str:
-    """The models, each with the roles that used it."""
+def models_in_words(document: Mapping[str, Any]) -> str:
+    """The models, each with the roles that used it; a single model without its roles."""
     parts: dict[str, list[str]] = {}
     for role, used in document["models"].items():
         parts.setdefault(used["model"], []).append(role)
@@ -73,8 +73,8 @@ def models(document: Mapping[str, Any]) -> str:
     return "; ".join(f"{model_words(name)} as {list_of(roles)}" for name, roles in parts.items()) or "none"
 
 
-def cost_in_words(document: Mapping[str, Any]) -> str:
-    """Time, rounds, calls and tokens."""
+def usage_in_words(document: Mapping[str, Any]) -> str:
+    """The time, rounds, model calls and tokens of a debate; the rounds only if its system has rounds."""
     usage = document["usage"]
     rounds = f"{count_with_noun(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
     text = f"{format_duration(document['seconds'])}, {rounds}{count_with_noun(usage['calls'], 'model call')}, "
@@ -86,7 +86,11 @@ def cost_in_words(document: Mapping[str, Any]) -> str:
 
 
 def cost(document: Mapping[str, Any]) -> str:
-    """The cost of a document's paid calls by today's list prices, or why it is unknown."""
+    """The cost of a document's paid calls by the current prices, or why the cost is not known.
+
+    Raises:
+        UserError: the file of prices cannot be read, or is invalid.
+    """
     calls = paid_calls(document["calls"])
     spent = cost_of(calls, read_prices())
     if spent is None:
@@ -95,7 +99,11 @@ def cost(document: Mapping[str, Any]) -> str:
 
 
 def command(document: Mapping[str, Any]) -> str:
-    """The command that repeats the debate, without the inputs that `not_in_command` names."""
+    """The command that repeats the debate, without the inputs that `not_in_command` names.
+
+    Raises:
+        UserError: this version does not know the graph or its settings.
+    """
     settings, task = settings_of(document), document["task"]
     words = ["moot", "verify", document["claim"], "--graph", document["graph"]]
     if task:
@@ -118,7 +126,7 @@ def command(document: Mapping[str, Any]) -> str:
 
 
 def _is_plain_text(value: Any) -> bool:
-    """Whether ``--set`` reads a text unchanged."""
+    """Whether a value is a text that ``--set`` reads unchanged."""
     if not isinstance(value, str):
         return False
     try:
@@ -129,7 +137,7 @@ def _is_plain_text(value: Any) -> bool:
 
 
 def not_in_command(document: Mapping[str, Any]) -> str:
-    """A sentence on the inputs that the command does not repeat; empty if there are none."""
+    """A sentence on the inputs that the command does not repeat; empty if it repeats all inputs."""
     given = len(given_evidence(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
     found = [f"the {count_with_noun(given, 'text')} given with the claim"] if given else []

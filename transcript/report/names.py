@@ -21,6 +21,7 @@ ROLES = {
 }
 """Maps names of speakers, without a number, to the names that readers see."""
 ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}
+"""Maps the sides of a trial to facts about them."""
 
 
 class Names:
@@ -40,10 +41,10 @@ class Names:
             for name, letter in zip(self.declared, string.ascii_uppercase, strict=False)
             if not re.fullmatch(r"agent-\d+", name)
         }
-        read: dict[str, dict[str, None]] = {}
+        searched: dict[str, dict[str, None]] = {}
         for reading in document["corpora"]:
-            read.setdefault(reading["agent"], {})[source_words(reading["retriever"])] = None
-        self.read = {agent: ", ".join(found) for agent, found in read.items()}
+            searched.setdefault(reading["agent"], {})[source_words(reading["retriever"])] = None
+        self.searched = {agent: ", ".join(found) for agent, found in searched.items()}
 
     def __call__(self, agent: str) -> str:
         """The name of a speaker for readers."""
@@ -57,14 +58,17 @@ class Names:
         return agent[:1].upper() + agent[1:]
 
     def speaker_facts(self, agent: str) -> str:
-        """Facts about a speaker: its sources, its side, and its name in the debate's texts."""
-        found = [f"searched {self.read[agent]}"] if agent in self.read else []
+        """Facts about a speaker: its sources, its side, and its name in the debate's texts; empty if none is known."""
+        found = [f"searched {self.searched[agent]}"] if agent in self.searched else []
         found += [ABOUT[agent]] if agent in ABOUT else []
         found += [f"called “{agent}” in the debate"] if agent in self.given else []
         return "; ".join(found)
 
     def with_names(self, text: str) -> str:
-        """A sentence that moot wrote, with the agents' names replaced by their names for readers."""
+        """A sentence that moot wrote, with readers' names in place of the debaters' names.
+
+        Only names from the settings are replaced, except names such as ``agent-1``.
+        """
         if not self.given:
             return text
         known = "|".join(map(re.escape, sorted(self.given, key=len, reverse=True)))

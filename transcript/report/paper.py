@@ -1,4 +1,7 @@
-"""Computes how many quotes fit on the first page of A4, which readers must understand without the other pages."""
+"""Computes how many quotes fit on the first printed page (A4).
+
+Readers must understand this page without the other pages.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from math import ceil
 from moot.transcript.report.head import Group, Verdict
 
 Line = tuple[int, float]
+"""The number of characters in a line of text, and the height of the line in millimetres."""
 
 HEIGHT = 261.0
-"""Height between the margins of A4, in millimetres, as set in `look/report.html`."""
+"""Height between the margins of an A4 page, in millimetres, as set in `look/report.html`."""
 MOST_QUOTES = 4
 """Maximum number of a group's quotes on the first printed page, and on a screen before the rest is unfolded."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
@@ -22,6 +26,7 @@ quote.
 
 
 def _height(text: str, line: Line) -> float:
+    """The estimated height of a text in millimetres."""
     characters, millimetres = line
     return ceil(len(text) / characters) * millimetres
 
@@ -36,8 +41,8 @@ def fill_first_page(
 ) -> None:
     """Sets the number of quotes of each group on the printed first page: `Group.on_paper`, from 0 to `MOST_QUOTES`.
 
-    The groups get quotes in turns while there is room. The room is estimated from the length of the texts, because the
-    reader's fonts are unknown.
+    The rows get quotes in turns while extended is room. Groups that are side by side are one row. The room is estimated
+    from the length of the texts, because the reader's fonts are unknown.
 
     Args:
         claim: the report's headline.
@@ -58,11 +63,11 @@ def fill_first_page(
         group.on_paper = 0
     for index in range(MOST_QUOTES):
         for number, (groups, line) in enumerate(rows):
-            there = [group for group in groups if len(group.quotes) > index]
-            needed = max((_height(group.quotes[index][0].text, line) + GAP for group in there), default=0.0)
+            extended = [group for group in groups if len(group.quotes) > index]
+            needed = max((_height(group.quotes[index][0].text, line) + GAP for group in extended), default=0.0)
             if number in full or needed > room:
                 full.add(number)
                 continue
             room -= needed
-            for group in there:
+            for group in extended:
                 group.on_paper = index + 1

@@ -19,7 +19,7 @@ from moot.transcript.report.sources import Sources, plain, title_of
 from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
-"""If there are more agents, the table has a row for each answer in place of a row for each agent."""
+"""If there are more agents, the timeline has a row for each answer in place of a row for each agent."""
 
 TextParts = list[tuple[str, int | None]]
 """A text in parts: each is a text and None, or an empty text and the number of a source."""
@@ -27,7 +27,10 @@ TextParts = list[tuple[str, int | None]]
 
 @dataclass
 class Cell:
-    """An agent's answer in a round; ``was`` is the previous answer if it changed, ``note`` is shown below it."""
+    """The answers in a round, as chips.
+
+    ``was`` is a text with the agent's previous answer if the answer changed. ``note`` is shown below the answers.
+    """
 
     chips: list[Chip] = field(default_factory=list)
     was: str = ""
@@ -36,7 +39,10 @@ class Cell:
 
 @dataclass
 class Row:
-    """A row of the timeline: an agent with facts about it, or an answer if there are many agents; a cell per column."""
+    """A row of the timeline, with a cell for each column.
+
+    ``who`` is an agent or an answer. ``about`` has facts about the agent.
+    """
 
     who: str
     about: str
@@ -45,7 +51,10 @@ class Row:
 
 @dataclass
 class Timeline:
-    """The answers by round. ``why`` has for each column why the debate continued or ended; empty for the decision."""
+    """The answers by round.
+
+    ``why`` has a text for each column: why the debate continued or ended. It is empty for the decision.
+    """
 
     columns: list[str]
     rows: list[Row]
@@ -54,7 +63,10 @@ class Timeline:
 
 @dataclass
 class Item:
-    """An action of a speaker: a label, and a text or a list of sources by number and title."""
+    """An action of a speaker: a label, and a text or a list of sources by number and title.
+
+    ``bad`` marks a failure, a faulty quote or a low score.
+    """
 
     label: str
     said: TextParts = field(default_factory=list)
@@ -85,7 +97,14 @@ class Part:
 
 
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
-    """The answers in each round, and why another round followed; None for fewer than two answers and decisions."""
+    """The answers in each round, and why another round followed.
+
+    The rows are agents. They are answers if there are more than `MOST_ROWS` agents, or if an agent gave several
+    samples.
+
+    Returns:
+        None if there are fewer than two answers and decisions in total.
+    """
     answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
     judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
     judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
@@ -112,16 +131,17 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
 
 
 def _cells(document: Mapping[str, Any], given: Mapping[int, Any], rounds: list[int]) -> list[Cell]:
-    cells, before = [], None
+    """A cell for each round, from an agent's turns by round."""
+    cells, previous = [], None
     for number in rounds:
         turn = given.get(number)
         if turn is None:
             cells.append(Cell(note="did not speak"))
             continue
         chip = chip_of(document, turn["answer"])
-        was = f"was {before.word}" if before and before.kind != "non" and before.word != chip.word else ""
+        was = f"was {previous.word}" if previous and previous.kind != "non" and previous.word != chip.word else ""
         cells.append(Cell([chip], was, _failure_note(turn) or _unsupported_note(turn)))
-        before = chip
+        previous = chip
     return cells
 
 
@@ -148,6 +168,7 @@ def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[i
 
 
 def _failure_note(turn: Mapping[str, Any]) -> str:
+    """Why a turn has no usable reply; empty if the reply was usable."""
     outcome = turn.get("outcome", "ok")
     return "" if outcome == "ok" else words_for("outcome", outcome)
 
@@ -159,7 +180,7 @@ def _unsupported_note(turn: Mapping[str, Any]) -> str:
 
 
 def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
-    """Why another round followed, or why this was the last round."""
+    """Why another round followed, or why this was the last round; empty if the document does not tell."""
     record = next((one for one in document["round_log"] if one["round"] == number), None)
     reason = record["reason"] if record else None
     reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
@@ -189,21 +210,21 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
 
 
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
-    """The texts of a debate by parts. The command line shows the same texts, but with codes."""
+    """The texts of a debate, in parts, with words in place of codes. Remarks about the debate are left out."""
     found = []
     for number, section in enumerate(lines(document)):
-        lines_of = [one for one in section.lines if one.tone != "aside"]
-        if not lines_of:
+        shown_lines = [one for one in section.lines if one.tone != "aside"]
+        if not shown_lines:
             continue
-        cards, notes, done = list[Card](), list[TextParts](), set[tuple[int, str]]()
-        for one in lines_of:
+        cards, notes, added = list[Card](), list[TextParts](), set[tuple[int, str]]()
+        for one in shown_lines:
             if not one.who and one.turn is None:
                 notes.append(sources.numbered(_without_codes(one.text, document, names)))
                 continue
             who = names(one.who) if one.who else cards[-1].who if cards else ""
             if not cards or cards[-1].who != who:
                 cards.append(Card(who))
-            _add_line(document, one, cards[-1], done, sources, names)
+            _add_line(document, one, cards[-1], added, sources, names)
         heading = section.heading if number else "Before the answers" if document["rounds"] else "What was said"
         found.append(Part(heading, _answers_line(cards), [card for card in cards if card.chips or card.items], notes))
     return found
@@ -233,9 +254,13 @@ def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
 
 
 def _add_line(
-    document: Mapping[str, Any], one: Line, card: Card, done: set[tuple[int, str]], sources: Sources, names: Names
+    document: Mapping[str, Any], one: Line, card: Card, added: set[tuple[int, str]], sources: Sources, names: Names
 ) -> None:
-    """Adds a line to its card; a turn's results, answer, quotes and scores are added once, from the turn itself."""
+    """Adds a line to its speaker's card.
+
+    Results, answers, quotes and scores come from the line's turn in place of its text. The results and the quotes of a
+    turn are added once.
+    """
     verb, _, number = one.what.partition(" ")
     if one.turn is None:
         card.items.append(Item(_action_label(one.what), sources.numbered(one.text)))
@@ -244,8 +269,8 @@ def _add_line(
     if verb == "cites":
         return
     if verb == "finds" and turn.get("retrieval") == "ok" and turn["evidence_ids"] and not {"joined", "gap"} & {*turn}:
-        if (one.turn, verb) not in done:
-            done.add((one.turn, verb))
+        if (one.turn, verb) not in added:
+            added.add((one.turn, verb))
             known = [id for id in turn["evidence_ids"] if id in sources.pieces]
             found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in known]
             card.items.append(Item("Found", found=found))
@@ -259,8 +284,8 @@ def _add_line(
         card.items.append(
             Item(_action_label(one.what), sources.numbered(_outcome_in_words(one.text)), bad=one.tone == "warning")
         )
-    if one.tone == "answer" and (one.turn, "cites") not in done:
-        done.add((one.turn, "cites"))
+    if one.tone == "answer" and (one.turn, "cites") not in added:
+        added.add((one.turn, "cites"))
         card.items += _citation_items(turn, sources)
 
 
@@ -275,6 +300,7 @@ def _action_label(what: str) -> str:
 def _add_answer(
     document: Mapping[str, Any], one: Line, turn: Mapping[str, Any], card: Card, sources: Sources, number: str
 ) -> None:
+    """Adds a turn's answer or finding to its card, as a chip and as an item with its reason."""
     answer = turn.get("verdict", turn.get("answer"))
     label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
     if answer is None:
@@ -291,11 +317,12 @@ def _add_answer(
 
 
 def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
+    """The quotes of a turn, each with its source and the result of its check."""
     items = []
     for citation in turn.get("citations") or []:
         number = sources.numbers.get(citation["evidence_id"])
         if citation["fabricated"] or number is None:
-            invented = f"“{plain(citation['quote'])}”: names a source that it was not shown; not counted"
+            invented = f"“{plain(citation['quote'])}”: names a source that its writer was not shown; not counted"
             items.append(Item("Quoted", [(invented, None)], bad=True))
         elif citation["verified"]:
             items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
@@ -324,7 +351,7 @@ def _score_items(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[I
 
 
 def _outcome_in_words(text: str) -> str:
-    """A line's text, in which words replace the code of an unusable reply's outcome."""
+    """A line's text, in which words replace the code for why a reply is unusable."""
     known = "|".join(CODES["outcome"])
     return re.sub(
         rf"\(?no usable reply(?: \(|: )({known})\)",

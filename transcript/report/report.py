@@ -43,7 +43,9 @@ Document = Mapping[str, Any]
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """Characters that Markdown would interpret."""
 REPLACED_SOURCES = ("stand_in", "retrieval_failed")
+"""Kinds of warnings that a report shows under "Replaced or failed"."""
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
+"""Kinds of warnings that a report shows under "Shortened"."""
 SHOWN_ELSEWHERE = (
     "empty_retrieval",
     "fabricated_citation",
@@ -53,13 +55,14 @@ SHOWN_ELSEWHERE = (
     "no_evidence",
     "single_origin",
 )
+"""Kinds of warnings that are left out of "Other notes", because other parts of a report show them."""
 LONGEST_TITLE = 120
-"""Maximum length in characters of a claim in the page's title, and of the query of a search for past debates."""
+"""Maximum number of characters of a page's title, and of a search query for past debates."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A label and sentences on searches, gaps or failures; ``bad`` marks a failure."""
+    """A label, and sentences on searches, gaps or failures. ``bad`` marks a failure."""
 
     name: str
     sentences: list[str]
@@ -75,7 +78,8 @@ def report(document: Document, kind: str) -> str:
         kind: ``html``, ``md``, or ``part`` for only the body of the HTML, for a page with `styles` and `icons`.
 
     Raises:
-        UserError: this version does not know the debate's graph or settings, or the document's parts are inconsistent.
+        UserError: this version does not know the debate's graph or settings, the document's parts are inconsistent, or
+            the file of prices cannot be read or is invalid.
     """
     with checked_parts():
         values = _template_values(document)
@@ -85,7 +89,7 @@ def report(document: Document, kind: str) -> str:
 
 
 def icons() -> str:
-    """The icons that a report's parts refer to; a page contains them once."""
+    """The icons that reports refer to. A page contains them once."""
     return files("moot.transcript").joinpath("look/icons.html").read_text(encoding="utf-8")
 
 
@@ -144,6 +148,7 @@ def _template_values(document: Document) -> dict[str, Any]:
 
 
 def _title_line(document: Document, names: Names) -> str:
+    """What was made and by whom, such as "Claim check by two language models"."""
     what = "Answer" if document["task"] and document["task"]["subject"] == "question" else "Claim check"
     if document["graph"] == "proclaim":
         return f"{what} by a trial among language models"
@@ -153,6 +158,7 @@ def _title_line(document: Document, names: Names) -> str:
 
 
 def _claim_origin(document: Document) -> str:
+    """Who said the claim and when; empty for a question."""
     task = document["task"] or {}
     if task.get("subject") == "question":
         return ""
@@ -162,6 +168,7 @@ def _claim_origin(document: Document) -> str:
 
 
 def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, list[int]]]:
+    """The sentences of a summary, each with the numbers of its sources."""
     return [
         (plain(one["text"]), list(dict.fromkeys(sources.numbers[c["evidence_id"]] for c in one["citations"])))
         for one in summary["sentences"]
@@ -169,7 +176,7 @@ def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
 
 
 def _omitted_sentences(summary: Mapping[str, Any]) -> str:
-    """A sentence on how many sentences of the summary are not shown; empty if all are."""
+    """A sentence on how many sentences of the summary are left out; empty if all are shown."""
     if not (count := summary["dropped"]):
         return ""
     more = "1 more sentence was" if count == 1 else f"{count} more sentences were"
@@ -177,6 +184,7 @@ def _omitted_sentences(summary: Mapping[str, Any]) -> str:
 
 
 def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
+    """Facts beside the verdict, each as a name, a text, and whether the text reports a problem."""
     count = document["metrics"].get("citations") or {}
     facts = []
     if count.get("total"):
@@ -184,7 +192,7 @@ def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, boo
         facts.append(("Quotes found", f"{found} of {total}", found < total))
     facts.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
-    if any(map(_is_replaced, document["corpora"])):
+    if any(map(_replaces_web_search, document["corpora"])):
         facts.append(("The web", "not searched", True))
     elif kinds["stand_in"]:
         facts.append(("A source", "was replaced", True))
@@ -223,7 +231,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
 
 
 def format_time(text: str) -> str:
-    """A time in ISO form in words; any other text unchanged."""
+    """A time in ISO form in words, in UTC; any other text as `plain` shows it."""
     try:
         at = datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
@@ -232,7 +240,10 @@ def format_time(text: str) -> str:
 
 
 def clean_part(text: str) -> str:
-    """A part of a text for display; white space at its ends becomes a single space."""
+    """A part of a text for display, with its HTML entities decoded.
+
+    White space at each end becomes a single space. A part without visible characters becomes a single space.
+    """
     found = html.unescape(text)
     cleaned = clean(found)
     before = " " if found[:1].isspace() and cleaned else ""
@@ -244,6 +255,7 @@ def clean_part(text: str) -> str:
 
 
 def _searched(document: Document, sources: Sources, names: Names, summary: Mapping[str, Any] | None) -> list[Fact]:
+    """What was searched, what was not found, and what was replaced, failed, was shortened or went wrong."""
     facts = [Fact("Searched", _searched_sources(document, sources))]
     empty = [
         f"“{plain(turn['query'])}” found nothing ({names(turn['agent'])})."
@@ -255,13 +267,13 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if found := list(dict.fromkeys([*missing, *empty])):
         facts.append(Fact("Not found", found))
     elif not summary and document["corpora"] and not has_failed:
-        facts.append(Fact("Not found", ["Each search found something. Whether evidence is missing was not checked."]))
+        facts.append(Fact("Not found", ["Each search found something. No check for missing evidence was made."]))
     instead = dict.fromkeys(
         f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
         for one in document["corpora"]
-        if _is_replaced(one)
+        if _replaces_web_search(one)
     )
-    failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
+    failed = [head.failed_source_sentence(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
     replacements = [
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
@@ -287,17 +299,20 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     return facts
 
 
-def _is_replaced(reading: Mapping[str, Any]) -> bool:
+def _replaces_web_search(reading: Mapping[str, Any]) -> bool:
     """Whether a web search was requested, but another source was read, for example without a search key."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
 def _searched_sources(document: Document, sources: Sources) -> list[str]:
+    """Sentences on the searched sources, the given texts, and the number of passages found and quoted."""
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
-        ended = document["status"] != "done"
+        unfinished = document["status"] != "done"
         return [
-            "Nothing before the debate ended." if ended else "Nothing: this method answers from what the model knows."
+            "Nothing before the debate ended."
+            if unfinished
+            else "Nothing: this method answers from what the model knows."
         ]
     where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
     searches = sum("retrieval" in turn for turn in document["turns"])
@@ -338,7 +353,10 @@ def _citation_check(sources: Sources) -> str:
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
-    """Warnings not shown with the verdict, and all warnings on replaced or failed sources: words, details, count."""
+    """The warnings that are not shown with the verdict, and all warnings on replaced or failed sources.
+
+    Each warning has its words, its details and its count.
+    """
     beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
@@ -359,7 +377,7 @@ def escaped(text: object) -> str:
 
 
 def styles() -> str:
-    """The style sheet of a report: the design's tokens, the report's additions, and the light colours for print."""
+    """The style sheet of a report, with light colours for print."""
     look = files("moot.transcript").joinpath("look")
     tokens, own = (look.joinpath(name).read_text(encoding="utf-8") for name in ("tokens.css", "report.css"))
     light = tokens[tokens.index(":root {") : tokens.index("}") + 1].replace("light dark", "light", 1)

@@ -1,4 +1,4 @@
-"""The sources of a report: numbered, with the quotes from each, and how each quote was checked."""
+"""Numbers the sources of a report, and collects the quotes from each source."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from moot.retrievers._excerpts import GAP
 WEB = re.compile(r"https?://\S", re.IGNORECASE)
 
 Parts = list[tuple[str, bool]]
-"""A text in parts, each with whether it is quoted."""
+"""A text in parts. Each part is a text, and whether it is quoted."""
 
 
 @dataclass
 class SourceQuote:
     """A quote that its source contains.
 
-    ``who`` are the agents (in a trial, the sides) who quoted it, and ``turns`` their turns. ``differs`` is true if a
-    writer's quote differs in typography from the source.
+    ``who`` has the agents who gave the quote, or their sides in a trial. ``turns`` has the turns with the quote.
+    ``differs`` is true if an agent's quote differs in typography from the source.
     """
 
     id: str
@@ -42,7 +42,10 @@ class SourceQuote:
 
 @dataclass(frozen=True)
 class FaultyQuote:
-    """A quote that its source does not contain. ``number`` is None if its writer was not shown the named source."""
+    """A quote that its source does not contain.
+
+    ``number`` is the number of the source. It is None if the agent was not shown the named source.
+    """
 
     text: str
     who: str
@@ -50,7 +53,9 @@ class FaultyQuote:
 
 
 class Sources:
-    """A debate's evidence, numbered for a report: pieces that the verdict cites, other quoted pieces, then the rest.
+    """A debate's evidence, numbered for a report.
+
+    Pieces with a verified quote of the verdict come first, then pieces with another verified quote, then all others.
 
     Args:
         document: the result document.
@@ -71,7 +76,7 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[SourceQuote]:
-        """The quotes that their sources contain, by source. A quote inside a longer quote is merged into that."""
+        """The quotes that their sources contain, ordered by source. Each quote includes the quotes inside it."""
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
@@ -111,7 +116,8 @@ class Sources:
     def numbered(self, text: str) -> list[tuple[str, int | None]]:
         """Splits a text at the ids of sources.
 
-        Returns pairs: a text and None or, in place of an id, an empty text and the source's number.
+        Returns:
+            Pairs. A pair has a text and None or, in place of an id, an empty text and the source's number.
         """
         if not self.pieces:
             return [(text, None)]
@@ -132,7 +138,7 @@ class Sources:
 
 
 def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
-    """A piece's whole text in parts, each with whether it is quoted."""
+    """A piece's whole text, split into quoted and other parts."""
     cited = [c for turn in document["turns"] for c in turn.get("citations") or [] if c["verified"]]
     spans = sorted((c["start"], c["end"]) for c in cited if c["evidence_id"] == piece["id"])
     parts, at = [], 0
@@ -145,7 +151,10 @@ def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts
 
 
 def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
-    """The parts that debaters were shown, with `GAP` for omissions; all of ``parts`` if nothing was omitted."""
+    """The parts that debaters were shown, with `GAP` in place of omissions.
+
+    An omission at the beginning has no `GAP`. All of ``parts`` is returned if the piece was shown in full.
+    """
     spans, found = piece.get("shown") or [], Parts()
     for start, end in spans:
         at, gap = 0, [(f" {GAP} ", False)]
@@ -159,7 +168,7 @@ def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
-    """Notes on a piece: whether it was given, added, struck, left out, shortened or summarised."""
+    """Notes on a piece that was given, added, struck, left out, shortened or summarised; empty for other pieces."""
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
         "given with the claim": GIVEN in agents,
@@ -174,12 +183,12 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
 
 
 def web_address(url: str | None) -> str:
-    """A web address that is safe in a link: characters that would end it are encoded. Empty for any other text."""
+    """A web address in which characters that would end a link are encoded; empty for any other text or None."""
     return encoded(str(url), safe="/:?#[]@!$&'*+,;=%~-._") if WEB.match(url or "") else ""
 
 
 def host_of(url: str | None) -> str:
-    """The website of an address, for readers; empty for an invalid address."""
+    """The host of a web address, without ``www.``; empty for an invalid address or None."""
     try:
         host = urlsplit(web_address(url)).hostname or ""
     except ValueError:
@@ -188,11 +197,11 @@ def host_of(url: str | None) -> str:
 
 
 def title_of(piece: Mapping[str, Any]) -> str:
-    """The title of a source."""
+    """The title of a source, or "Untitled passage"."""
     title = plain(piece["title"])
     return title if title and title != UNTITLED else "Untitled passage"
 
 
 def plain(text: object) -> str:
-    """A text for display, in one line: without control characters, and with its HTML entities decoded."""
+    """A text for display in one line, without control characters and with its HTML entities decoded."""
     return " ".join(html.unescape(clean(str(text))).split())

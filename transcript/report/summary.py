@@ -1,4 +1,4 @@
-"""Adds a summary for readers to a finished debate: the graph `summarise_for_readers` over a document."""
+"""Adds a summary for readers to a finished debate, with the graph `summarise_for_readers`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ SHARED = tuple(name for name in Settings.model_fields if name not in ("models", 
 
 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
-    """A document with ``reader_summary``; the summary's calls, warnings, usage and models are added to it.
+    """A document with a summary for readers under ``reader_summary``.
 
-    If the ledger has the debate, the summary's calls are stored with the debate's.
+    The summary's calls, warnings, usage and models are added to the debate's. If a ledger is used and has the debate,
+    it also has the summary's calls.
 
     Args:
         document: a finished debate. If it has no verdict or no checked quote, no call is made, and the summary is
@@ -52,9 +53,10 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
 
 
 async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
-    """The ledger for the summary of a debate; None if it is not used.
+    """The ledger for the summary of a debate; None if no ledger is used.
 
-    Except in the mode ``replay``, a ledger without a row for the debate is not used.
+    No ledger is used in the mode ``off`` or for a debate without an id. Except in the mode ``replay``, the ledger must
+    have a row for the debate.
 
     Raises:
         UserError: the ledger cannot be used.
@@ -71,8 +73,10 @@ async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
 async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A debate's document with the summary that its setting ``reader_summary`` asks for.
 
-    The summary may use what is left of the debate's ceilings. If it fails, the verdict does not change, and a warning
-    gives the cause.
+    The document does not change if the setting is off, the debate is not done, or the document has a summary.
+
+    The summary may use what is left of the debate's ceilings. If the summary fails with a `MootError`, the document
+    gets a warning with the cause.
 
     Args:
         document: the document at the end of the debate.
@@ -95,7 +99,7 @@ def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
         document: the result document.
 
     Raises:
-        UserError: a file of prices cannot be read.
+        UserError: the debate has a limit on its cost, and the file of prices cannot be read or is invalid.
         BudgetExhausted: nothing is left of a ceiling.
     """
     given = document["settings"]

@@ -1,4 +1,4 @@
-"""``moot service``: one process of a server with any number of processes."""
+"""``moot service``: runs one process of a server. Such a server may have any number of processes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PACKAGES = ("aegra_api", "langgraph.checkpoint.postgres", "psycopg", "uvicorn")
+"""Modules that the extra ``service`` installs."""
 
 
 def run_service(host: str, port: int, at_once: int) -> None:
@@ -31,12 +32,13 @@ def run_service(host: str, port: int, at_once: int) -> None:
     Args:
         host: the address to listen on.
         port: the port to listen on.
-        at_once: the maximum number of concurrent debates; 0 if this process only answers requests.
+        at_once: the maximum number of concurrent debates of this process; 0 to run none.
 
     Raises:
-        UserError: the extra ``service`` is not installed, the server cannot listen at the address, or an environment
-            variable is missing or not valid.
-        WorldError: the database cannot be reached.
+        UserError: the extra ``service`` is not installed, the server cannot listen at the address, an environment
+            variable is missing or not valid, a package declares a name of moot's own, Aegra does not use moot's
+            authentication, or Aegra's configuration cannot be written.
+        WorldError: the database cannot be reached, or the disk is full or fails.
     """
     check_packages()
     check_token(host, users=True)
@@ -47,15 +49,15 @@ def run_service(host: str, port: int, at_once: int) -> None:
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # otherwise, the pool logs each failed attempt to connect
     with own_folder("moot-service-") as folder:
         os.environ |= environment(write_config(folder), at_once)
-        app = imported("aegra_api.main").app  # reads its settings from the environment
+        app = imported("aegra_api.main").app  # the import reads Aegra's settings from the environment
         check_auth_is_ours()
-        take_runs_without_redis()
+        accept_runs_without_redis()
         keep_leases()
-        release_runs_without_database()
+        restart_runs_after_postgres_outage()
         START_LOCK.begin(os.environ[DATABASE])
-        load = f"runs {at_once} debates at once" if at_once else "runs no debates"
-        shown = "localhost" if host in ANYWHERE else host
-        print(f"Page: http://{shown}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
+        load = f"runs at most {at_once} debates at once" if at_once else "runs no debates"
+        name = "localhost" if host in ANYWHERE else host
+        print(f"Page: http://{name}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
         level = os.environ["LOG_LEVEL"].lower()
         imported("uvicorn").run(app, host=host, port=port, log_level=level, timeout_graceful_shutdown=3)
 
@@ -65,65 +67,72 @@ def check_packages() -> None:
 
     Raises:
         UserError: the extra is not installed.
+        Exception: any other error of an import.
     """
-    old = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
+    hint = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
     for name in PACKAGES:
-        import_extra(name, "service", "The service", old)
+        import_extra(name, "service", "The service", hint)
 
 
 def check_auth_is_ours() -> None:
     """Checks that Aegra uses moot's authentication. Without authentication, Aegra treats all users as one.
 
     Raises:
-        UserError: Aegra uses another authentication.
+        UserError: Aegra uses another authentication, or none.
     """
     if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
         raise UserError(
-            "Aegra could not load moot.web.service.auth: users would see each other's threads. Its log says why "
+            "Aegra could not load moot.web.service.auth: users would see each other's threads. Aegra's log says why "
             "(LOG_LEVEL=ERROR).",
             kind="invalid_environment",
         )
 
 
-def take_runs_without_redis() -> None:
-    """Makes Aegra accept runs while Redis is unreachable. Aegra's workers find these runs in Postgres.
+def accept_runs_without_redis() -> None:
+    """Makes Aegra accept a run even if Redis reports an error, for example because Redis is unreachable.
 
-    Without this function, Aegra would report a failure, but run them later.
+    Aegra's workers later find the run in Postgres. Without this function, Aegra would report that the run failed,
+    although a worker would run it later.
     """
-    failed = imported("redis").RedisError
+    redis_error = imported("redis").RedisError
     executor = imported("aegra_api.services.executor").executor
-    queue = executor.submit
+    submit_to_redis = executor.submit
 
     async def submit(job: Any) -> None:
         try:
-            await queue(job)
-        except failed as error:
+            await submit_to_redis(job)
+        except redis_error as error:
             log.warning(
-                "Redis is unreachable (%s): run %s waits in Postgres.", type(error).__name__, job.identity.run_id
+                "Redis reported an error (%s): run %s waits in Postgres.", type(error).__name__, job.identity.run_id
             )
 
     executor.submit = submit
 
 
-def release_runs_without_database() -> None:
-    """Makes Aegra restart a run that failed because Postgres was unreachable; any worker may restart it.
+def restart_runs_after_postgres_outage() -> None:
+    """Makes Aegra restart a run that failed because Postgres was unreachable. Any worker may restart the run.
 
-    Without this function, Aegra would record an error as soon as Postgres is back, even for a debate whose verdict is
-    stored, or that has not started and is in no list. Aegra restarts a run without a recorded end when its lease
-    expires, up to ``BG_JOB_MAX_RETRIES`` times. The debate of a restarted run replays its stored calls.
+    Without this function, Aegra would record an error for the run as soon as Postgres is reachable again. It would do
+    so even if the verdict of the debate is already stored, or if the debate has not started and is in no list.
+
+    With this function, the run has no recorded end. So Aegra restarts the run when the run's lease expires, at most
+    ``BG_JOB_MAX_RETRIES`` times. The restarted debate replays its stored calls.
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):
-        setattr(runs, name, releasing_run(getattr(runs, name), lambda run, *_: run))
-    runs._stream_graph = releasing_run(runs._stream_graph, lambda job: job.identity.run_id)
+        setattr(runs, name, release_run_on_outage(getattr(runs, name), lambda run, *_: run))
+    runs._stream_graph = release_run_on_outage(runs._stream_graph, lambda job: job.identity.run_id)
 
 
-def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
-    """Wraps a step of a run: if Postgres is unreachable, this process ends the run without recording its end.
+def release_run_on_outage(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
+    """Wraps a step of a run, so that the run is released if Postgres is unreachable; see `release_run`.
 
     Args:
-        step: the step.
-        run_of: returns the run's id from the step's arguments.
+        step: the step, a coroutine function.
+        run_of: returns the run's id; it is called with the step's positional arguments.
+
+    Returns:
+        The wrapped step. It raises all other errors of the step unchanged.
     """
 
     async def run_step(*values: Any, **named: Any) -> T:
@@ -140,25 +149,29 @@ def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str])
 
 
 def is_postgres_unreachable(error: BaseException | None) -> bool:
-    """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
+    """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection.
+
+    Every `OSError` counts, and every error with such a cause. False for None.
+    """
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
     unreachable: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
     # asyncpg raises these while Postgres stops or starts, or if the connection is closed during a query.
     unreachable += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)
     while error is not None and not (isinstance(error, unreachable) or getattr(error, "connection_invalidated", False)):
-        error = error.__cause__  # SQLAlchemy's errors wrap asyncpg's
+        error = error.__cause__  # SQLAlchemy wraps asyncpg's errors
     return error is not None
 
 
 def keep_leases() -> None:
-    """Makes Aegra keep the lease of a run until the run has ended, and start a run only while its claim is valid.
+    """Makes Aegra keep the lease of a run until the run has ended, and start a run only if the worker's claim is valid.
 
-    Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a run:
+    If a run is `running` but has no lease, no worker ever finds the run again. Without this function, three cases would
+    lead to such a run:
 
     - The end of the run could not be recorded.
-    - A worker froze, lost a run, and claimed the run again. The end of its first claim released the lease of its second
-      claim. So each claim gets its own name.
-    - A claim was lost while Postgres was unreachable, before the run was marked as started.
+    - A worker froze, lost a run, and claimed the run again. When the worker's first claim ended, it released the lease
+      of the second claim. So each claim gets a name of its own here.
+    - A worker lost its claim while Postgres was unreachable, before the run was marked as started.
     """
     workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")
     release, executor = workers._release_lease, imported("aegra_api.services.executor").executor
@@ -176,16 +189,16 @@ def keep_leases() -> None:
     async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):
             return False
-        if await claimant_of(run_id) != own_claim.get():
+        if await worker_claim_of(run_id) != own_claim.get():
             release_run(run_id)
-        return True  # the claim has already marked it as running
+        return True  # the claim has already marked the run as running
 
     workers._release_lease, runs.start_run = release_after_end, start_claimed
     executor._execute_and_release = execute_claimed
 
 
-async def claimant_of(run_id: str) -> str | None:
-    """The worker that has claimed a run; None if no worker has, or if there is no such run."""
+async def worker_claim_of(run_id: str) -> str | None:
+    """The name of a worker's claim to a run; None if no worker has claimed the run, or if there is no such run."""
     orm, select = imported("aegra_api.core.orm"), imported("sqlalchemy").select
     async with orm._get_session_maker()() as session:
         claim: str | None = await session.scalar(select(orm.Run.claimed_by).where(orm.Run.run_id == run_id))
@@ -193,7 +206,9 @@ async def claimant_of(run_id: str) -> str | None:
 
 
 def release_run(run_id: str) -> NoReturn:
-    """Ends a run in this process without recording its end, so that a worker, possibly this one, restarts it.
+    """Ends a run in this process without recording the end, so that a worker restarts the run.
+
+    The worker may belong to any process, also to this one.
 
     Raises:
         CancelledError: always.

@@ -1,4 +1,4 @@
-"""The ledger and documents of a server with ``MOOT_DATABASE``, shared by all its processes."""
+"""What all processes of a server with ``MOOT_DATABASE`` share: the ledger, the documents and the endpoints' limits."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ START_LOCK_NUMBER = 1836019574
 
 
 class StartLock:
-    """Makes the processes of a service start one after the other, because Aegra's setup is not safe otherwise."""
+    """Makes the processes of a service start one after the other, because two setups of Aegra may disturb each other."""
 
     def __init__(self) -> None:
         self._connection: Any = None
 
     def begin(self, url: str) -> None:
-        """Waits until no other process is starting. Blocking.
+        """Waits until no other process is starting, and takes the lock. Blocking.
 
         Raises:
             UserError: the package ``psycopg`` is not installed.
-            WorldError: the database cannot be reached.
+            WorldError: the database cannot be reached, or its address is not valid.
         """
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
-            # It polls, because a transaction that waits for the lock would block Aegra's building of indexes.
+            # This polls, because a transaction that waits for the lock would keep Aegra from building indexes.
             while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (START_LOCK_NUMBER,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:
@@ -50,7 +50,7 @@ class StartLock:
             ) from error
 
     def end(self) -> None:
-        """Releases the lock: this process has started."""
+        """Releases the lock after this process has started; does nothing if this process does not hold the lock."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -61,7 +61,9 @@ START_LOCK = StartLock()
 
 @asynccontextmanager
 async def shared_stores(url: str) -> AsyncIterator[None]:
-    """Context manager: inside it, the server stores its debates in a database.
+    """Context manager: inside it, this process stores its debates in a database that other processes also use.
+
+    The processes also share the limits of their endpoints.
 
     Args:
         url: the database's address.

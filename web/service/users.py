@@ -37,15 +37,16 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class User:
-    """A user of the file.
+    """A user in the file that ``MOOT_USERS`` names.
 
     Args:
         token_sha256: the SHA-256 of the token, in hexadecimal digits.
         corpora: corpora that the user may read; None for all.
-        debates_a_day: the maximum number of debates started within 24 hours; None for no limit.
-        tokens_a_day: tokens within 24 hours after which no further debate may start; None for no limit.
-        usd_a_day: USD within 24 hours after which no further debate may start. With this limit, models without a
-            price are refused. None for no limit.
+        debates_a_day: the maximum number of debates that the user may start within 24 hours; None for no limit.
+        tokens_a_day: once the user has spent this many tokens within 24 hours, no further debate may start; None for
+            no limit.
+        usd_a_day: once the user has spent this many USD within 24 hours, no further debate may start. With this limit,
+            models without a price are refused. None for no limit.
     """
 
     token_sha256: str
@@ -57,7 +58,11 @@ class User:
 
 @dataclass(frozen=True)
 class Users:
-    """The users, by name."""
+    """All users of the service.
+
+    Args:
+        by_name: the users by their names.
+    """
 
     by_name: Mapping[str, User]
     _by_digest: dict[str, str] = field(init=False, repr=False)
@@ -66,16 +71,21 @@ class Users:
         object.__setattr__(self, "_by_digest", {user.token_sha256: name for name, user in self.by_name.items()})
 
     def user_of_token(self, token: bytes) -> str | None:
-        """The name of the user with this token; None if no user has it."""
+        """The name of the user with this token; None if no user has this token."""
         return self._by_digest.get(hashlib.sha256(token).hexdigest())
 
     def session_cookie(self, name: str, seconds: int) -> str:
-        """The cookie of a new session."""
+        """The cookie of a user's new session.
+
+        Args:
+            name: the user's name, which must be in the file.
+            seconds: the number of seconds until the session expires.
+        """
         until = int(time.time()) + seconds
         return f"{name}.{until}.{self._signature(name, until)}"
 
     def user_of_session(self, cookie: str) -> str | None:
-        """The name of the user of a session's cookie; None if the cookie is not valid or has expired."""
+        """The name of the user whose session has this cookie; None if the cookie is not valid or has expired."""
         name, _, rest = cookie.partition(".")
         until, _, signature = rest.partition(".")
         if name not in self.by_name or not re.fullmatch(r"[0-9]{1,12}", until) or int(until) < time.time():
@@ -88,11 +98,11 @@ class Users:
 
 
 def read_users() -> Users | None:
-    """The users in the file that ``MOOT_USERS`` names; None if the variable is not set. Blocking.
+    """The users in the file that ``MOOT_USERS`` names; None if the variable is not set or blank. Blocking.
 
     Raises:
-        UserError: the file cannot be read, is not valid TOML, names no user, or has a table that is not valid; or two
-            users have the same token.
+        UserError: the file cannot be read, is not valid TOML or names no user; a user's name or table is not valid; or
+            two users have the same token.
     """
     if not (named := os.environ.get(USERS, "").strip()):
         return None
@@ -110,12 +120,12 @@ def read_users() -> Users | None:
     for name, user in users.items():
         if not NAME.fullmatch(name) or name in RESERVED:
             raise _users_error(
-                f"{name[:40]!r} is not a name: a lower-case letter, then up to 39 lower-case letters, digits, - and _; "
-                f"not {' or '.join(RESERVED)}"
+                f"{name[:40]!r} is not a name: a name is a lower-case letter, followed by up to 39 lower-case letters, "
+                f"digits, - and _. The names {' and '.join(RESERVED)} are reserved"
             )
         if unknown := {*tables[name]} - known:
             raise _users_error(
-                f"{name} has the unknown field {sorted(unknown)[0]!r}; known: {', '.join(sorted(known))}"
+                f"{name} has the unknown field {sorted(unknown)[0]!r}; the fields are {', '.join(sorted(known))}"
             )
         if not DIGEST.fullmatch(user.token_sha256):
             raise _users_error(f"the token_sha256 of {name} must be 64 hexadecimal digits in lower case")
