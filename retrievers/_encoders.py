@@ -41,12 +41,11 @@ Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
-"""Maximum number of texts in a short list. Short lists come from debates. Most long lists come from building corpora."""
+"""Maximum number of texts in a short list. Short lists come from debates; most long lists come from indexing."""
 BATCH_CHARACTERS = 2000
 """If a batch of short lists has this many characters, no list is added: a larger batch would not be faster."""
 STEP = 32
-"""A short list's lengths in tokens are rounded up to a multiple of this: PyTorch compiles code for each new input shape.
-"""
+"""In short lists, lengths in tokens are rounded up to a multiple of this: each new input shape costs a compilation."""
 BULK_STEP = 8
 """The same as `STEP`, but for long lists."""
 TOKENS_AT_ONCE = 1024
@@ -56,7 +55,7 @@ AT_ONCE = 1000
 LONGEST_VECTORS = 64 * 2**20
 """Maximum size of an endpoint's answer, in bytes."""
 CACHED_TEXTS = 8192
-"""Maximum number of texts whose vectors an encoder caches: enough for 256 concurrent debates that each reuse 30 texts."""
+"""Maximum number of texts whose vectors an encoder caches. It suffices for 256 debates that each reuse 30 texts."""
 
 
 class Encoder(Protocol):
@@ -151,8 +150,9 @@ class SentenceEncoder(VectorCache):
 
     The model may compute in bfloat16 (see `fast_encoders`). A list is short if at most `FEW` of its texts are not
     cached. Debates wait for short lists (queries, claims, questions), so short lists do not wait for long lists
-    (passages of a corpus, sentences of a long text). Short lists that wait at the same time share a batch. Their vectors
-    are cached, because debates use the same texts again. If several short lists have the same text, it is computed once.
+    (passages of a corpus, sentences of a long text). Short lists that wait at the same time share a batch. Their
+    vectors are cached, because debates use the same texts again. If several waiting short lists have the same text, the
+    text is encoded once.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -239,7 +239,7 @@ def one_core_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # sets the thread's default now; otherwise PyTorch would set it later, and replace the 1
+        torch.get_num_threads()  # sets the thread's default now; otherwise PyTorch would later replace the 1 by it
         torch.set_num_threads(1)
         started.wait()
 
@@ -355,7 +355,11 @@ def join_batches(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
 
 
 def load_sentence_encoder(name: str) -> SentenceEncoder:
-    """Loads a sentence-transformers model by name. The last four models stay loaded. Blocking. Raises as `load_one_at_a_time`."""
+    """Loads a sentence-transformers model by name. The four most recently used models stay loaded. Blocking.
+
+    Raises:
+        UserError: as `load_one_at_a_time`.
+    """
     return load_one_at_a_time(_load, name)
 
 
@@ -481,9 +485,7 @@ def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
         WorldError: a vector is not a list of numbers, or its length is 0 or not finite.
     """
     np = imported("numpy")
-    problem = (
-        "The encoder returned an unusable vector: zero, not finite, or not numbers. Try again, or use another encoder."
-    )
+    problem = "The encoder returned a zero vector, or not a list of finite numbers. Try again, or use another encoder."
     try:
         rows = [np.asarray(vector, dtype=float) for vector in vectors]
         norms = [float(np.sqrt(row @ row)) for row in rows]

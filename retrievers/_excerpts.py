@@ -82,9 +82,7 @@ def _sentence_ends(text: str) -> Iterator[int]:
     boundaries, start = imported("sentencex").get_sentence_boundaries, 0
     while start < len(text):
         block = text[start : start + BLOCK]
-        ends = set.intersection(
-            *({boundary["end_index"] for boundary in boundaries(code, block)} for code in LANGUAGES)
-        )
+        ends = set.intersection(*({found["end_index"] for found in boundaries(code, block)} for code in LANGUAGES))
         known = sorted(end for end in ends if end < len(block.rstrip())) or [len(block)]
         yield from (start + end for end in known)
         start += known[-1]
@@ -145,7 +143,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def _end_of_fitting(text: str, spans: Iterable[Span], most: int) -> int:
-    """The end of the last span that fits if all spans before it are included, in ``most`` tokens; 0 if none fits."""
+    """The end of the first spans that have at most ``most`` tokens together; 0 if the first span alone has more."""
     last = 0
     for start, end in spans:
         if (most := most - count_tokens(text[start:end])) < 0:

@@ -34,7 +34,7 @@ LONGEST_PARAGRAPH = 1200
 
 
 class Passage(BaseModel):
-    """A passage of a corpus. Each line of a JSON Lines file is an object with these fields; ``id`` and ``text`` are needed."""
+    """A passage of a corpus. A line of a JSON Lines file is an object with at least the fields ``id`` and ``text``."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -182,6 +182,8 @@ def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
         return unreadable(name, why)
     except OSError as error:
         return _open_error(name, error)
+    except RuntimeError:  # Python 3.11 and 3.12 raise it for links in a circle
+        return unreadable(name, UnreadableDocument("its link leads in a circle"))
     if kind is None and file.suffix.lower() not in READERS:
         return unreadable(
             name, UnreadableDocument(f"its kind is not supported. Supported are {', '.join(FILE_SUFFIXES)} files")

@@ -44,7 +44,8 @@ CANDIDATES = 100
 RERANKED = 30
 """How many of the fused passages a cross-encoder reranks (or ``k`` passages, if ``k`` is larger)."""
 QUERIES_AT_ONCE = 64
-"""Maximum number of queries in a request to Chroma. Alone, a query takes about ten times as long as its share of such a request.
+"""Maximum number of queries in a request to Chroma. A query that is sent alone takes about ten times as long as a query
+in a full request.
 """
 PATIENCE = 1.0
 """Seconds after which the next batch of queries starts, even if the last batch has no answer yet."""

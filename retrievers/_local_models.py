@@ -73,7 +73,7 @@ def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
     with _load_lock:
         failed, error = _failures.get((load, name), (0.0, None))
         if error is not None and time.monotonic() < failed + RETRY_SECONDS and not Path(name).exists():
-            again = f"moot tries again {RETRY_SECONDS // 60} minutes after this failure, or after a restart."
+            again = f"(moot tries again {RETRY_SECONDS // 60} minutes after this failure, or after a restart.)"
             raise UserError(f"{error.detail} {again}", kind=error.kind)
         try:
             return load(name)

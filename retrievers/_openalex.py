@@ -1,6 +1,6 @@
 """OpenAlex: abstracts of scholarly works (https://docs.openalex.org/api-entities/works/search-works).
 
-``OPENALEX_API_KEY`` (free, for more than a few searches a day) and ``OPENALEX_MAILTO`` are sent if they are set;
+``OPENALEX_API_KEY`` and ``OPENALEX_MAILTO`` are sent if they are set. The key is free, and allows more searches a day.
 ``OPENALEX_BASE_URL`` sets another address of the same API.
 """
 
@@ -15,7 +15,7 @@ FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index"
 
 
 class Work(BaseModel):
-    """The fields of a work that we read. The abstract is given as an index from words to their positions."""
+    """The fields that are read from a work. ``abstract_inverted_index`` maps each word to its positions."""
 
     id: str
     doi: str | None = None
@@ -25,19 +25,19 @@ class Work(BaseModel):
 
 
 class Works(BaseModel):
-    """The fields of an answer that we read."""
+    """The fields that are read from an answer of the API."""
 
     results: list[Work]
 
 
 def abstract_of(index: dict[str, list[int]]) -> str:
-    """The text of an abstract from its index, which maps each word to its positions."""
+    """The text of an abstract; ``index`` maps each word to its positions. Empty for an empty index."""
     placed = sorted((place, word) for word, places in index.items() for place in places)
     return " ".join(word for _, word in placed)
 
 
 class OpenAlexRetriever(WebRetriever):
-    """Search for works with an abstract; each result is an abstract."""
+    """Searches for works that have an abstract. The text of each result is the abstract."""
 
     name = "openalex"
     source = Source(
@@ -51,11 +51,11 @@ class OpenAlexRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The abstracts of the first works for a query."""
+        """The works that match a query best, with their abstracts."""
         until = f",to_publication_date:{self.last_day}" if self.last_day else ""
-        wanted = {"search": query, "filter": f"has_abstract:true{until}", "per-page": str(k), "select": FIELDS}
-        given = {"api_key": self.source.key(), "mailto": os.environ.get("OPENALEX_MAILTO", "")}
-        params = wanted | {name: value for name, value in given.items() if value}
+        required = {"search": query, "filter": f"has_abstract:true{until}", "per-page": str(k), "select": FIELDS}
+        optional = {"api_key": self.source.key(), "mailto": os.environ.get("OPENALEX_MAILTO", "")}
+        params = required | {name: value for name, value in optional.items() if value}
         works = await ask(self.source, self.limits, Works.model_validate_json, "/works", params=params)
         return [
             WebResult(

@@ -20,16 +20,16 @@ from moot.retrievers._files import FILE_SUFFIXES
 from moot.retrievers._normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
-"""Least share of common word pairs for near-duplicates (Jaccard index, estimated by MinHash).
+"""The smallest share of common word pairs at which two texts are near-duplicates (Jaccard index, estimated by MinHash).
 
-Measured (tests/retrievers/reprints.jsonl): reprints with another beginning, order or length share at least 0.41, and
-different reports on the same events share at most 0.06. Paraphrases share at most 0.03, so they are not found.
+In the texts of tests/retrievers/reprints.jsonl, reprints with another beginning, order or length have an index of at
+least 0.41. Different reports on the same events have at most 0.06. Paraphrases have at most 0.03: they are not found.
 """
 PERMUTATIONS = 256
-"""Permutations of MinHash. An index of 0.25 is then estimated with a standard error of 0.03."""
+"""Number of permutations of MinHash. With 256, an index of 0.25 is estimated with a standard error of 0.03."""
 SEED = 26
 FEWEST = 30
-"""Texts with fewer different word pairs are not compared: they may be similar by chance."""
+"""Texts with fewer different word pairs are not compared, because they may be similar by chance."""
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
 """Websites with documents of many authors. Each of their documents is a separate origin."""
@@ -40,18 +40,18 @@ DOCUMENTS = {*FILE_SUFFIXES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
 def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool = False) -> dict[str, str]:
     """The origin of each piece, by its id.
 
-    The origin of a web page is its registered domain, by the public suffix list: ``news.bbc.co.uk`` belongs to
-    ``bbc.co.uk``. In `COLLECTIONS`, in corpora and among texts given with a claim, each document is an origin. All
-    pages and headings of a file belong to one document. Two origins become one if they have near-duplicates, or if one
-    piece was found at both.
+    The origin of a piece with a web address is the registered domain of the address, by the public suffix list:
+    ``news.bbc.co.uk`` belongs to ``bbc.co.uk``. On the websites in `COLLECTIONS`, each page is an origin. Without a web
+    address, the origin is the document. All pages and headings of a file (`DOCUMENTS`) belong to one document. Two
+    origins become one if they have near-duplicates, or if one piece was found at both.
 
     Args:
         pieces: the evidence.
-        alike: least share of common word pairs of near-duplicates (Jaccard index), from 0 to 1.
-        in_parts: whether each heading of a file is a separate origin.
+        alike: the smallest share of common word pairs at which two texts are near-duplicates (Jaccard index, 0 to 1).
+        in_parts: whether each heading of a file is a separate origin, not the whole file.
 
     Returns:
-        For each id, a readable name of the origin. Origins that became one have the name of one of them.
+        A readable name of the origin for each id. Origins that became one have the name of one of them.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
     names = [origin_names(piece, in_parts=in_parts) for piece in known]
@@ -74,12 +74,12 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
 
 
 def origin_names(piece: Evidence, *, in_parts: bool = False) -> list[str]:
-    """The names of the origins at which a piece was found, its own source first; see `origins`."""
+    """The names of the origins at which a piece was found, each once. The origin of its own source comes first."""
     return list(dict.fromkeys(_origin_name(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
 
 
 def _origin_name(origin: Origin, id: str, *, in_parts: bool) -> str:
-    """The origin's name for one place of publication; ``id`` is the piece's id, used if there is no title."""
+    """The name of the origin for one place of publication. The piece's ``id`` replaces a missing title in the name."""
     url = origin.get("url", "")
     domain = registered_domain(url)
     if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:
@@ -96,19 +96,20 @@ def pool_results(
     share: float,
     pool: Sequence[Evidence] = (),
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Merges the results of sources with `normalise`, and limits each origin to its share of the list. Blocking.
+    """Merges the results of sources with `normalise`, and limits each origin to its share (`within_share`). Blocking.
 
-    A piece beyond its origin's share is replaced by the source's next result that fits, if there is one.
+    If a piece would exceed its origin's share, the source's next result that fits replaces it, if there is one. With a
+    share of 1, no origin is limited.
 
     Args:
         found: the results of each source, best first.
         rules: filters and limits.
         retrieved: the time of the search.
-        share: largest share of one origin (above 0, at most 1); see `within_share`.
+        share: the largest share of one origin (above 0).
         pool: the pieces of earlier searches.
 
     Returns:
-        The list, best first, and the pieces left out because of the share.
+        Two lists: the merged pieces, best first; and the pieces that were left out only because of the share.
     """
     if share >= 1:
         return normalise(found, rules, retrieved), []
@@ -125,36 +126,36 @@ def within_share(
     """The pieces that may join a pool so that no origin exceeds its share.
 
     The share applies to the new pieces alone, and to the new pieces together with the pool. An origin may always have
-    one piece. Documents of a corpus without an address may fill the remaining places beyond their share, because the
-    user chose them for the index. Here each heading of a file is a separate origin, because one report may hold most of
-    the evidence. Pieces in the pool stay.
+    one piece. A document without a web address may exceed its share if places remain, because the user chose it (see
+    `_is_strictly_limited`). Each heading of a file is a separate origin, because one report may hold most of the
+    evidence. No piece is removed from the pool.
 
     Args:
         pieces: the candidates, best first.
-        share: largest share of one origin (above 0, at most 1).
+        share: the largest share of one origin (above 0, at most 1).
         pool: the pieces of earlier searches.
-        k: most pieces of each source; None for any number.
+        k: maximum number of pieces from each source; None for any number.
 
     Returns:
-        The pieces that join, in their order.
+        The pieces that may join, best first.
     """
     names = origins([*pool, *pieces], in_parts=True)
     known = {piece["id"] for piece in pool}
-    before = Counter(names[id] for id in known)
-    bound = {names[piece["id"]] for piece in (*pool, *pieces) if _is_bound(piece, names[piece["id"]])}
-    most = len(pieces if k is None else _first_per_source(pieces, k))
+    pooled = Counter(names[id] for id in known)
+    strict = {names[piece["id"]] for piece in (*pool, *pieces) if _is_strictly_limited(piece, names[piece["id"]])}
+    total = len(pieces if k is None else _first_per_source(pieces, k))
     joining: dict[str, Evidence] = {}
     taken: Counter[str] = Counter()
 
     def largest(total: int) -> int:
-        """The most pieces of one origin among ``total`` pieces."""
+        """The maximum number of pieces of one origin among ``total`` pieces."""
         return max(1, floor(share * total + 1e-9))
 
     def exceeds(name: str, ids: Sequence[str], size: int) -> bool:
-        """Whether an origin exceeds its share if ``size`` pieces join, of which ``ids`` are the origin's."""
+        """Whether an origin with the pieces ``ids`` exceeds its share if ``size`` pieces join in total."""
         new = sum(id not in known for id in ids)
         in_both = sum(id in known for id in joining)
-        exceeds_in_pool = new > 0 and before[name] + new > largest(len(known) + size - in_both)
+        exceeds_in_pool = new > 0 and pooled[name] + new > largest(len(known) + size - in_both)
         return len(ids) > largest(size) or exceeds_in_pool
 
     def joining_from(name: str) -> list[str]:
@@ -162,17 +163,17 @@ def within_share(
 
     def join(piece: Evidence) -> None:
         joining[piece["id"]] = piece
-        taken[_source(piece)] += 1
+        taken[_retriever(piece)] += 1
 
     for piece in pieces:
         name = names[piece["id"]]
-        if (k is None or taken[_source(piece)] < k) and not exceeds(name, [*joining_from(name), piece["id"]], most):
+        if (k is None or taken[_retriever(piece)] < k) and not exceeds(name, [*joining_from(name), piece["id"]], total):
             join(piece)
     for piece in pieces:
-        free = piece["id"] not in joining and names[piece["id"]] not in bound
-        if free and (k is None or taken[_source(piece)] < k):
+        free = piece["id"] not in joining and names[piece["id"]] not in strict
+        if free and (k is None or taken[_retriever(piece)] < k):
             join(piece)
-    while excess := [name for name in sorted(bound) if exceeds(name, joining_from(name), len(joining))]:
+    while excess := [name for name in sorted(strict) if exceeds(name, joining_from(name), len(joining))]:
         worst = max(excess, key=lambda name: len(joining_from(name)))
         new = [id for id in joining_from(worst) if id not in known]
         del joining[new[-1] if new else joining_from(worst)[-1]]
@@ -180,23 +181,28 @@ def within_share(
 
 
 def _first_per_source(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
-    """The first ``k`` pieces of each source."""
+    """The first ``k`` pieces from each source, in their order."""
     taken: Counter[str] = Counter()
     first = []
     for piece in pieces:
-        taken[_source(piece)] += 1
-        first += [piece] if taken[_source(piece)] <= k else []
+        taken[_retriever(piece)] += 1
+        first += [piece] if taken[_retriever(piece)] <= k else []
     return first
 
 
-def _source(piece: Evidence) -> str:
+def _retriever(piece: Evidence) -> str:
+    """The name of the source in a piece's first retrieval."""
     return piece["retrievals"][0]["retriever"]
 
 
-def _is_bound(piece: Evidence, name: str) -> bool:
-    """Whether the share is a strict limit for a piece's origin.
+def _is_strictly_limited(piece: Evidence, name: str) -> bool:
+    """Whether a piece's origin may never exceed its share.
 
-    It is not strict if the piece's only origin is a document without an address.
+    Only a document without a web address may exceed its share. It must not have become one with another origin.
+
+    Args:
+        piece: the piece.
+        name: the name of its origin (`origins`, with ``in_parts``).
     """
     return origin_names(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)
@@ -205,10 +211,10 @@ def _is_bound(piece: Evidence, name: str) -> bool:
 
 @lru_cache(4096)
 def registered_domain(url: str) -> str:
-    """The registered domain of an address's host, or the host itself if it has none; empty without a host."""
+    """The registered domain of a web address; the host if it has none, such as an IP address. Empty without a host."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:  # not a valid address
+    except ValueError:  # not a valid web address
         return ""
     try:
         return str(ip_address(host))
@@ -222,24 +228,24 @@ def _suffixes() -> Any:
 
 
 def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
-    """The pairs of texts, by index, whose share of common word pairs is at least ``alike``. Blocking.
+    """The pairs of texts that are near-duplicates, as pairs of their indices. Blocking.
 
-    The share is estimated. Texts with fewer than `FEWEST` different word pairs are never duplicates.
+    The share of common word pairs is estimated. Texts with fewer than `FEWEST` different word pairs are in no pair.
 
     Args:
         texts: the texts to compare.
-        alike: the share (Jaccard index), from 0 to 1.
+        alike: the smallest share of common word pairs of near-duplicates (Jaccard index, 0 to 1).
     """
-    marked = [(index, mark) for index, text in enumerate(texts) if (mark := _minhash(text)) is not None]
-    return [(i, j) for (i, one), (j, other) in combinations(marked, 2) if one.jaccard(other) >= alike]
+    hashed = [(index, sketch) for index, text in enumerate(texts) if (sketch := _minhash(text)) is not None]
+    return [(i, j) for (i, one), (j, other) in combinations(hashed, 2) if one.jaccard(other) >= alike]
 
 
 @lru_cache(2048)
 def _minhash(text: str) -> Any:
-    """The MinHash of a text's word pairs; None if there are fewer than `FEWEST`."""
+    """The MinHash of a text's word pairs; None if the text has fewer than `FEWEST` different pairs."""
     pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
     if len(pairs) < FEWEST:
         return None
-    mark = imported("rensa").RMinHash(num_perm=PERMUTATIONS, seed=SEED)
-    mark.update(sorted(pairs))
-    return mark
+    sketch = imported("rensa").RMinHash(num_perm=PERMUTATIONS, seed=SEED)
+    sketch.update(sorted(pairs))
+    return sketch

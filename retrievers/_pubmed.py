@@ -1,6 +1,6 @@
 """PubMed: abstracts of biomedical papers, from NCBI's E-utilities (https://www.ncbi.nlm.nih.gov/books/NBK25499/).
 
-No key is needed; ``NCBI_API_KEY`` (more searches per second) and ``NCBI_EMAIL`` are sent if they are set;
+No key is needed. ``NCBI_API_KEY``, which allows more searches per second, and ``NCBI_EMAIL`` are sent if they are set.
 ``PUBMED_BASE_URL`` sets another address of the same API.
 """
 
@@ -18,21 +18,21 @@ Pmid = Annotated[str, Field(pattern=r"^\d+$")]
 
 
 class SearchResult(BaseModel):
-    """The fields of ESearch's result that we read, or its error."""
+    """The fields that are read from ESearch's result: the papers' ids, or the error."""
 
     idlist: list[Pmid] | None = None
     error: str | None = Field(default=None, alias="ERROR")
 
 
 class SearchReply(BaseModel):
-    """An answer of ESearch. Errors have HTTP status 200, too."""
+    """An answer of ESearch. Many errors also have HTTP status 200."""
 
     error: str | None = None
     esearchresult: SearchResult | None = None
 
 
 class Paper(BaseModel):
-    """The fields of a record of EFetch that we read. ``abstract`` is empty if the record has none."""
+    """The fields that are read from a record of EFetch. ``title`` and ``abstract`` are empty if the record has none."""
 
     pmid: Pmid
     title: str
@@ -40,25 +40,32 @@ class Paper(BaseModel):
     published: str | None
 
 
-def paper_of(record: Element) -> Paper:
-    """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
+def parse_paper(record: Element) -> Paper:
+    """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html).
+
+    Raises:
+        ValidationError: the record has no valid id.
+    """
     sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
     return Paper(
         pmid=text_within(record.find(".//PMID")),
         title=text_within(record.find(".//ArticleTitle")) or text_within(record.find(".//BookTitle")),
         abstract="\n".join(f"{label}: {text}" if label else text for label, text in sections if text),
-        published=day_of(record.find(".//PubDate")),
+        published=iso_pub_date(record.find(".//PubDate")),
     )
 
 
-def day_of(element: Element | None) -> str | None:
-    """A PubDate in ISO form: a year, a month or a day, as precise as the element; None if it has no year."""
+def iso_pub_date(element: Element | None) -> str | None:
+    """A PubDate in ISO form: a year, a month or a day, as precise as the element.
+
+    Of a MedlineDate, only the last year is used. None if there is no element, or if it has no year.
+    """
     if element is None:
         return None
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # the later year of "1998 Dec-1999 Jan", when the whole issue was published
+        return years[-1] if years else None  # 1999 for "1998 Dec-1999 Jan": the issue is complete then
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year
@@ -66,7 +73,10 @@ def day_of(element: Element | None) -> str | None:
 
 
 class PubMedRetriever(WebRetriever):
-    """Search for papers with an abstract, in two requests: for their ids, then for the records."""
+    """Searches for papers in two requests: one for their ids, and one for their records.
+
+    `search` leaves out papers without an abstract.
+    """
 
     name = "pubmed"
     source = Source(
@@ -85,9 +95,9 @@ class PubMedRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The abstracts of the best matches."""
-        numbers = await self._numbers(query, k)
-        papers = {paper.pmid: paper for paper in await self._papers(numbers)} if numbers else {}
+        """The papers that match a query best; the text of each is its abstract, which may be empty."""
+        ids = await self._find_ids(query, k)
+        papers = {paper.pmid: paper for paper in await self._fetch_papers(ids)} if ids else {}
         return [
             WebResult(
                 paper.abstract,
@@ -96,11 +106,11 @@ class PubMedRetriever(WebRetriever):
                 f"https://pubmed.ncbi.nlm.nih.gov/{paper.pmid}/",
                 paper.published,
             )
-            for paper in (papers[number] for number in numbers if number in papers)
+            for paper in (papers[id] for id in ids if id in papers)
         ]
 
-    async def _numbers(self, query: str, k: int) -> list[str]:
-        """The ids of the best matches."""
+    async def _find_ids(self, query: str, k: int) -> list[str]:
+        """The ids of the papers that match a query best, best first."""
         params = {"term": query, "retmax": str(k), "retmode": "json", "sort": "relevance"}
         if self.last_day:
             params |= {"datetype": "pdat", "mindate": "1000/01/01", "maxdate": f"{self.last_day:%Y/%m/%d}"}
@@ -116,13 +126,16 @@ class PubMedRetriever(WebRetriever):
 
         return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common_parameters() | params)
 
-    async def _papers(self, numbers: list[str]) -> list[Paper]:
-        def read(body: bytes) -> list[Paper]:
-            return [paper_of(record) for record in read_xml(body, "PubmedArticleSet")]
+    async def _fetch_papers(self, ids: list[str]) -> list[Paper]:
+        """The papers with these ids, in the order of the answer. Ids without a record are left out."""
 
-        params = {"id": ",".join(numbers), "retmode": "xml", "rettype": "abstract"}
+        def read(body: bytes) -> list[Paper]:
+            return [parse_paper(record) for record in read_xml(body, "PubmedArticleSet")]
+
+        params = {"id": ",".join(ids), "retmode": "xml", "rettype": "abstract"}
         return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common_parameters() | params)
 
     def _common_parameters(self) -> dict[str, Any]:
-        given = {"api_key": self.source.key(), "email": os.environ.get("NCBI_EMAIL", "").strip()}
-        return {"db": "pubmed", "tool": "moot"} | {name: value for name, value in given.items() if value}
+        """The parameters of both requests."""
+        optional = {"api_key": self.source.key(), "email": os.environ.get("NCBI_EMAIL", "").strip()}
+        return {"db": "pubmed", "tool": "moot"} | {name: value for name, value in optional.items() if value}

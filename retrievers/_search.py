@@ -1,23 +1,23 @@
-"""Sources by name, with one protocol.
+"""Opens sources of evidence by their names. All sources have one protocol (`Retriever`).
 
     chroma:CORPUS   dense search: the corpus's Chroma collection, by cosine
     bm25:CORPUS     lexical search over the same passages
-    hybrid:CORPUS   both, fused
+    hybrid:CORPUS   dense and lexical search, fused
     tavily          web search (TAVILY_API_KEY)
     serper          Google's results (SERPER_API_KEY)
-    web             tavily if its key is set, else serper if its key is set, else bm25 over the corpus; in a debate
-                    with the user's own model and without a corpus, wikipedia in place of bm25
+    web             tavily if its key is set, else serper if its key is set, else bm25; wikipedia replaces bm25 in a
+                    debate that has the user's own model and no corpus
     wikipedia       the first sections of Wikipedia's articles
     openalex        abstracts of scholarly works
     pubmed          abstracts of biomedical papers
     arxiv           abstracts of preprints
     langchain:MODULE:ATTRIBUTE
                     your own LangChain retriever or vector store
-    NAME            a source of an installed package: an object with ``async def search(query, k)`` that an entry
-                    point of the group ``moot.sources`` names
+    NAME            a source of an installed package, which an entry point of the group ``moot.sources`` declares: an
+                    object with ``async def search(query, k)``
 
-Without ``:CORPUS``, the debate's corpus is used; if none is set, a demo corpus: the encyclopaedia for ``chroma`` and
-``hybrid``, news and notices for the other sources.
+Without ``:CORPUS``, the debate's corpus is searched. If the debate has no corpus, a demo corpus is searched: the
+encyclopaedia for ``chroma`` and ``hybrid``, news and notices for ``bm25``.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ WEB: dict[str, type[WebRetriever]] = {
     "arxiv": ArxivRetriever,
 }
 ONLINE = tuple(WEB)
-"""Sources on the web."""
+"""The names of the sources on the web."""
 INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
-"""Sources of installed packages. A server's callers may name them, because its operator has installed them."""
+"""Sources of installed packages. A server's callers may name them, because the server's operator has installed them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
-"""The demo corpus of each kind of source; searched if no corpus is named or set."""
+"""The demo corpus of each kind of source. It is searched if no corpus is named or set."""
 SCHOLARLY = ("openalex",)
 """Sources for which a model turns the query into keywords, and whose abstracts can be summarised."""
 
@@ -86,22 +86,24 @@ async def open_retriever(
     keyless_web: str = "bm25",
     recent: bool = False,
 ) -> Retriever:
-    """The source with this name. A corpus is opened once per event loop, and again after it has been indexed again.
+    """The source with this name. A corpus is opened once per event loop, and reopened if it has changed.
 
     Args:
         name: a name as in this module's docstring.
-        corpus: the corpus of names without one.
-        encoder: the encoder of dense search, by name.
-        limits: limits of web sources, and of encoders behind an endpoint.
+        corpus: the corpus for names without ``:CORPUS``; None or empty for the demo corpus.
+        encoder: the name of the encoder for dense search.
+        limits: limits of web sources, and of encoders behind an endpoint. For LangChain objects and sources of
+            packages, only ``timeout`` is used.
         published_before: a day in ISO form; web sources that can filter by date leave out pieces published on this day
             or later.
-        reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for none.
+        reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for no reranking.
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
-        recent: whether a state of the corpus that is up to one second old is accepted; for callers that opened it
-            before.
+        recent: whether a cached state of the corpus may be used, which is at most one second old. It is for callers
+            that have opened the corpus before.
 
     Raises:
-        UserError: the source is unknown or misconfigured, or its corpus, encoder, package or key is missing.
+        UserError: the source is unknown or misconfigured, or ``published_before`` is not a day. Or the source's corpus,
+            encoder, reranker, package or key is missing or cannot be used.
         WorldError: the Chroma server or the encoder's endpoint failed.
     """
     kind, given = resolve(name, keyless_web)
@@ -127,7 +129,7 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: the source is unknown or cannot be imported.
+        UserError: as `resolve` and `installed_source`.
     """
     kind, _ = resolve(name, keyless_web)
     if kind in ABOUT:
@@ -136,10 +138,11 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
 
 
 def installed_source(name: str) -> Any:
-    """The object that a package declares as the source with this name. Blocking: it is imported on first use.
+    """The object that a package declares as the source with this name. Blocking, because the first use imports it.
 
     Raises:
-        UserError: the object cannot be imported, or has no suitable ``search``.
+        UserError: the object cannot be imported, is a class, or has no ``async def search``.
+        KeyError: no package declares the name.
     """
     found = INSTALLED.load(name)
     if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
@@ -148,7 +151,7 @@ def installed_source(name: str) -> Any:
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus that a kind of source searches; empty if the kind has none, or if ``corpus`` is given."""
+    """The demo corpus for a kind of source; empty if the kind has no demo corpus, or if ``corpus`` is given."""
     return "" if corpus else DEMO.get(name, "")
 
 
@@ -157,34 +160,35 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
 
     Args:
         names: names as in this module's docstring.
-        corpus: the corpus of names without one.
+        corpus: the corpus for names without ``:CORPUS``; None for the demo corpora.
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Returns:
-        Two dicts: the digest of each corpus's passages, by the corpus's name; and the kind of each source whose name
-        does not state it, by the source's name.
+        Two dicts. The first maps the name of each corpus to the digest of its passages. The second maps the name of
+        each source to its kind; it leaves out names that begin with their kind.
 
     Raises:
-        UserError: a source is unknown, or a corpus is missing, unfinished or damaged.
+        UserError: as `resolve`, or a corpus is missing, unfinished or damaged.
         WorldError: the Chroma server failed.
     """
     kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
-    read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
-    digests = {name: corpus_digest(name) for name in sorted(read)}
+    corpora = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
+    digests = {name: corpus_digest(name) for name in sorted(corpora)}
     return digests, {name: kind for name, (kind, _) in kinds.items() if kind != name.partition(":")[0]}
 
 
 def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     """Splits a source's name into its kind (a key of `ABOUT`, or the name of a package's source) and the rest.
 
-    The rest is a corpus, a module and attribute, or empty. ``web`` becomes the kind that it stands for.
+    The rest is a corpus, a module and an attribute, or empty. The kind of ``web`` is the source that it stands for.
 
     Args:
         name: a name as in this module's docstring.
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: the source is unknown.
+        UserError: the source is unknown, or several packages declare it. For ``web``, also if a key has characters that
+            cannot be sent.
     """
     kind, colon, given = name.partition(":")
     INSTALLED.check(kind)

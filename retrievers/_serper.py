@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 
 class Result(BaseModel):
-    """The fields of a result that we read. ``date`` is as Google shows it, e.g. "Jan 5, 2024" or "3 days ago"."""
+    """The fields that are read from a result. ``date`` is Google's text, e.g. "Jan 5, 2024" or "3 days ago"."""
 
     link: str
     position: int
@@ -23,20 +23,20 @@ class Result(BaseModel):
 
 
 class Reply(BaseModel):
-    """The fields of an answer that we read."""
+    """The fields that are read from an answer of the API."""
 
     organic: list[Result]
 
 
-def day_of(shown: str | None) -> str | None:
-    """Converts a date as Google shows it to ISO form; other texts are unchanged."""
+def iso_google_date(shown: str | None) -> str | None:
+    """Converts a date such as "Jan 5, 2024" to ISO form. Other texts, and None, are returned unchanged."""
     parts = re.fullmatch(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", shown or "")
     month = month_number(parts[1]) if parts else None
     return f"{parts[3]}-{month:02}-{int(parts[2]):02}" if parts and month else shown
 
 
 class SerperRetriever(WebRetriever):
-    """Web search by Google through Serper; each result is a snippet."""
+    """Searches Google through Serper. The text of each result is Google's snippet."""
 
     name = "serper"
     source = Source(
@@ -55,11 +55,11 @@ class SerperRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """Google's organic results."""
+        """Google's organic results, in Google's order."""
         body: dict[str, Any] = {"q": query, "num": k}
         if day := self.last_day:
             body["tbs"] = f"cdr:1,cd_min:1/1/1900,cd_max:{day.month}/{day.day}/{day.year}"
         headers = {"X-API-KEY": self.source.key()}
         reply = await ask(self.source, self.limits, Reply.model_validate_json, "/search", body=body, headers=headers)
         ranked = sorted(reply.organic, key=lambda row: row.position)
-        return [WebResult(row.snippet, row.title, row.link, row.link, day_of(row.date)) for row in ranked]
+        return [WebResult(row.snippet, row.title, row.link, row.link, iso_google_date(row.date)) for row in ranked]

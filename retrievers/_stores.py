@@ -1,6 +1,7 @@
 """Stores of corpora: folders on this machine, or a Chroma server if ``MOOT_CHROMA_URL`` is set.
 
-Both stores have the same methods. Our encoders compute all vectors: Chroma's default encoder would download a model.
+Other modules use both stores in the same way. Our encoders compute all vectors, because Chroma's default encoder would
+download a model.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was built. ``complete`` is false while a build is running, or after it was interrupted.
+    """How a corpus was built. ``complete`` is false while a build is running, or if a build was interrupted.
 
-    ``digest`` is the digest of its passages (`moot.retrievers._corpus.digest_of`). It is empty while the corpus is not
-    complete, or if an older moot built the corpus.
+    ``dimension`` is the length of the vectors, and ``passages`` is the number of passages. ``digest`` is the digest of
+    the passages (`moot.retrievers._corpus.digest_of`). It is empty if the corpus is not complete, or if an older moot
+    built it.
     """
 
     name: str
@@ -53,11 +55,10 @@ def corpora_folder() -> Path:
 
 
 def open_store() -> FolderStore | ServerStore:
-    """The store that the environment names. The first call for a server blocks.
+    """The store: a server if ``MOOT_CHROMA_URL`` is set, otherwise folders. The first call for a server blocks.
 
     Raises:
-        UserError: for a server, Chroma is not installed, ``MOOT_CHROMA_URL`` is not a web address, or
-            ``MOOT_CHROMA_TOKEN`` cannot be sent.
+        UserError: ``MOOT_CHROMA_URL`` is not a web address, or a server's client cannot be created (see `ServerStore`).
     """
     url = os.environ.get("MOOT_CHROMA_URL", "").strip()
     if not url:
@@ -68,9 +69,10 @@ def open_store() -> FolderStore | ServerStore:
 
 
 def _parse_manifest(name: str, content: str | bytes) -> Manifest:
+    """Parses a manifest. Raises a ValueError if the content is not the manifest of the corpus ``name``."""
     manifest = TypeAdapter(Manifest).validate_json(content)
     if manifest.name != name:
-        raise ValueError(f"is the manifest of {manifest.name!r}")
+        raise ValueError(f"it is the manifest of {manifest.name!r}")
     return manifest
 
 
@@ -79,9 +81,10 @@ def _parse_manifest(name: str, content: str | bytes) -> Manifest:
 
 @dataclass(frozen=True)
 class FolderStore:
-    """Corpora in folders. A corpus's folder has ``chroma/`` and ``manifest.json``, with checksums of the index files.
+    """Corpora in folders. A corpus's folder contains ``chroma/`` and ``manifest.json``.
 
-    For a corpus without vectors, the folder has ``passages.sqlite`` in place of ``chroma/``.
+    The manifest has the checksums of the index files. If the corpus has no vectors, its folder contains
+    ``passages.sqlite`` in place of ``chroma/``.
     """
 
     folder: Path
@@ -91,7 +94,11 @@ class FolderStore:
         return [p.parent.name for p in self.folder.glob("*/manifest.json")] if self.folder.is_dir() else []
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None if there is none."""
+        """A corpus's manifest; None if there is no manifest.
+
+        Raises:
+            UserError: the manifest cannot be read.
+        """
         try:
             return _parse_manifest(name, self._manifest(name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +107,7 @@ class FolderStore:
             raise self.damaged(name, "its manifest cannot be read") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Stores a manifest. If the corpus is complete, the checksums of its index are stored, too."""
+        """Stores a manifest. For a complete corpus, the file also has the checksums of the index files."""
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
@@ -115,14 +122,22 @@ class FolderStore:
             return str(path)
 
     def create(self, manifest: Manifest) -> Any:
-        """Opens a corpus's collection for writing, creates it if it is missing, and stores the manifest."""
+        """Opens a corpus's collection for writing, and stores the manifest. A missing collection is created.
+
+        Raises:
+            UserError: as `open`.
+        """
         _client.cache_clear()  # the folder of a cached client may have been deleted
         collection = self._open(manifest.name, manifest.encoder)
         self.write(manifest)
         return collection
 
     def open(self, name: str) -> Any:
-        """A corpus's collection in its current state."""
+        """A corpus's collection in its current state. A missing collection is created.
+
+        Raises:
+            UserError: the corpus is damaged, or Chroma is not installed.
+        """
         manifest = self.read(name)
         return self._open(name, manifest.encoder if manifest else "")
 
@@ -134,7 +149,7 @@ class FolderStore:
                 raise self.damaged(name, f"it cannot be opened ({error})") from error
         errors = import_chroma("chromadb").errors
         try:
-            with _opening:  # two threads cannot create Chroma clients at once
+            with _opening:  # two threads must not create Chroma clients at once
                 client = _client(self, name, self.state(name))
                 return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
         # Chroma raises AttributeError if a collection is opened again after a failure.
@@ -142,19 +157,30 @@ class FolderStore:
             raise self.damaged(name, f"it cannot be opened ({error})") from error
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus. The manifest is deleted first, because a folder without a manifest is not a corpus."""
+        """Deletes a corpus. The manifest is deleted first, because a folder without a manifest is not a corpus.
+
+        Raises:
+            OSError: the folder is missing, or cannot be deleted.
+        """
         _client.cache_clear()
         self._manifest(name).unlink(missing_ok=True)
         shutil.rmtree(self.folder / name, ignore_errors=False)
 
     def check(self, name: str) -> None:
-        """Raises an error if the index files have changed: Chroma would return wrong results, or crash."""
-        while (recorded := self._recorded(name)) is not None:
+        """Checks the index files against the manifest: with other files, Chroma gives wrong results, or crashes.
+
+        A manifest without checksums passes (see `_recorded_checksums`).
+
+        Raises:
+            UserError: an index file is missing, or has changed.
+            ValueError: the manifest is not JSON.
+        """
+        while (recorded := self._recorded_checksums(name)) is not None:
             found = _checksums(self.folder / name / "chroma")
             changed = sorted(path for path, _ in recorded.items() ^ found.items())
             if not changed:
                 return
-            if self._recorded(name) == recorded:  # otherwise another process has just indexed more
+            if self._recorded_checksums(name) == recorded:  # otherwise another process has just indexed the corpus
                 raise self.damaged(name, f"{changed[0]} is missing or has changed since it was written")
 
     def damaged(self, name: str, problem: str) -> UserError:
@@ -167,8 +193,8 @@ class FolderStore:
     def _manifest(self, name: str) -> Path:
         return self.folder / name / "manifest.json"
 
-    def _recorded(self, name: str) -> dict[str, str] | None:
-        """The checksums in the manifest; None if the corpus is missing or unfinished, or if an older moot wrote it."""
+    def _recorded_checksums(self, name: str) -> dict[str, str] | None:
+        """The checksums in a corpus's manifest; None if it is missing, unfinished, or from a moot without checksums."""
         try:
             sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")
             return sums
@@ -177,17 +203,17 @@ class FolderStore:
 
 
 def import_chroma(name: str) -> Any:
-    """A module of Chroma.
+    """Imports and returns a module of Chroma.
 
     Raises:
-        UserError: Chroma is not installed.
+        UserError: Chroma, or a package that it needs, is not installed.
     """
     return import_extra(
         name,
         "chroma",
         "A corpus with vectors",
-        "BM25 needs none: index files with `moot index PATH --corpus NAME --embedder none` and name bm25:NAME as the "
-        "source.",
+        "BM25 needs no vectors: index files with `moot index PATH --corpus NAME --embedder none` and name bm25:NAME "
+        "as the source.",
     )
 
 
@@ -196,19 +222,22 @@ _opening = threading.Lock()
 
 @lru_cache(maxsize=64)
 def _client(store: FolderStore, name: str, state: str) -> Any:
-    """A client for one state of a corpus, because a client does not see later writes of another process."""
+    """The client for one state of a corpus. A new state needs a new client, which sees the writes of other processes.
+
+    ``state`` (`FolderStore.state`) is only a part of the cache's key.
+    """
     store.check(name)
-    # Chroma caches a database for each path, and would return an outdated database. Existing clients keep theirs.
+    # Chroma caches one database for each path, which may be outdated. Existing clients keep their database.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    """The checksums of the files of an index.
+    """The checksums of Chroma's index files, by their paths in the folder.
 
-    An index without ``index_metadata.pickle`` (below 1,000 passages) is left out, because Chroma rebuilds it from
-    SQLite whenever it is opened. SQLite's own file is left out, because reading changes it.
+    An index with fewer than 1,000 passages has no ``index_metadata.pickle``. It is left out, because Chroma rebuilds
+    such an index whenever it opens it. SQLite's own file is left out, because reading changes it.
     """
     sums = {}
     for ids in folder.glob("*/index_metadata.pickle"):
@@ -222,7 +251,16 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 class ServerStore:
-    """Corpora on a Chroma server. Each manifest is in its collection's metadata, so that all machines see it."""
+    """Corpora on a Chroma server. Each manifest is in its collection's metadata, so that all machines see it.
+
+    Args:
+        url: the server's address, which may contain a user name and a password.
+        token: the token to send with each request; empty for none.
+
+    Raises:
+        UserError: Chroma is not installed, or no HTTP client can be created. Or the token has characters that are not
+            allowed, or the address has a user name although there is a token.
+    """
 
     def __init__(self, url: str, token: str) -> None:
         self._url = Endpoint(url, token).display_url
@@ -245,11 +283,11 @@ class ServerStore:
             return [model.name for model in self._api.list_collections() if "moot" in (model.metadata or {})]
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None if there is none.
+        """A corpus's manifest; None if the server has no collection with this name.
 
         Raises:
-            UserError: moot did not create the collection, its manifest is damaged, or the server refused the token.
-            WorldError: the server failed.
+            UserError: moot did not create the collection, its manifest is damaged, or the server refused access.
+            WorldError: as `errors`.
         """
         model = self._find(name)
         if model is None:
@@ -275,7 +313,12 @@ class ServerStore:
         return f"{self._url} {(model.metadata or {}).get('moot_written') if model else None}"
 
     def create(self, manifest: Manifest) -> ServerCollection:
-        """Opens a corpus's collection for writing, creates it if it is missing, and stores the manifest."""
+        """Opens a corpus's collection for writing, and stores the manifest. A missing collection is created.
+
+        Raises:
+            UserError: the corpus has no vectors; or as `errors`.
+            WorldError: as `errors`.
+        """
         if manifest.encoder == NO_ENCODER:
             raise UserError(
                 "A Chroma server cannot store a corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to "
@@ -291,7 +334,7 @@ class ServerStore:
         return self.open(manifest.name)
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus."""
+        """Deletes a corpus. Raises a UserError if it is not on the server."""
         with self.errors(name):
             self._api.delete_collection(name)
 
@@ -310,11 +353,14 @@ class ServerStore:
 
     @contextmanager
     def errors(self, name: str = "") -> Iterator[None]:
-        """Context manager that turns errors of Chroma's client and of httpx into MootErrors.
+        """Context manager that turns all exceptions into MootErrors.
+
+        Args:
+            name: the corpus's name, for the error if the server does not have it.
 
         Raises:
-            UserError: the corpus is not on the server, or the server refused the token.
-            WorldError: the server cannot be reached, or its answer cannot be read.
+            UserError: the corpus is not on the server, or the server refused access.
+            WorldError: the server cannot be reached, reports another error, or sends an answer that cannot be read.
         """
         try:
             yield
@@ -340,6 +386,7 @@ class ServerStore:
             ) from error
 
     def _find(self, name: str) -> Any:
+        """Chroma's description of a collection; None if the server has no collection with this name."""
         with self.errors(name):
             try:
                 return self._api.get_collection(name)
@@ -347,11 +394,12 @@ class ServerStore:
                 return None
 
     def _collection(self, model: Any) -> Any:
+        """Chroma's collection object for a description from the server."""
         kind = imported("chromadb.api.models.Collection").Collection
         return kind(client=self._api, model=model, embedding_function=None)
 
     def _check_status(self, response: Any) -> None:
-        """Raises an error if the server refuses access."""
+        """Raises a UserError if the server refuses access (HTTP 401 or 403)."""
         if response.status_code in (401, 403):
             raise UserError(
                 f"The Chroma server at {self._url} refused access (HTTP {response.status_code}). "
@@ -361,7 +409,7 @@ class ServerStore:
 
 
 class ServerCollection:
-    """A collection on a server. Its methods block, and raise only MootErrors."""
+    """A collection on a server. Its methods block, and raise only MootErrors (see `ServerStore.errors`)."""
 
     def __init__(self, store: ServerStore, collection: Any) -> None:
         self._store = store
@@ -378,36 +426,40 @@ class ServerCollection:
             return int(self._collection.count())
 
     def upsert(self, **rows: Any) -> None:
-        """Stores passages."""
+        """Stores passages; a passage with the same id is replaced."""
         with self._store.errors(self._collection.name):
             self._collection.upsert(**rows)
 
     def delete(self, *, ids: list[str]) -> None:
-        """Deletes passages."""
+        """Deletes the passages with these ids."""
         with self._store.errors(self._collection.name):
             self._collection.delete(ids=ids)
 
     def get(self, *, include: list[str], **options: Any) -> Any:
-        """Passages by id, source or position."""
+        """The passages that ``options`` select: by id, source or position."""
         with self._store.errors(self._collection.name):
             found = self._collection.get(include=include, **options)
             return _checked_columns(found, found["ids"], [found[column] for column in include])
 
     def query(self, *, include: list[str], **options: Any) -> Any:
-        """The passages nearest to each vector."""
+        """The passages nearest to each vector in ``options``.
+
+        Only the results for the first vector are checked for missing data.
+        """
         with self._store.errors(self._collection.name):
             found = self._collection.query(include=include, **options)
             return _checked_columns(found, found["ids"][0], [found[column][0] for column in include])
 
 
 def _checked_columns(found: Any, ids: list[str], columns: list[Any]) -> Any:
-    """Checks that an answer has data for each of its ids, and returns it."""
+    """Returns the answer ``found``. Raises a ValueError if a column does not have one entry for each id."""
     if any(len(column) != len(ids) for column in columns):
         raise ValueError("it lists ids without their data")
     return found
 
 
 def _as_metadata(manifest: Manifest) -> dict[str, str]:
+    """A collection's metadata: the manifest, and a new random text that shows the change."""
     return {"moot": json.dumps(asdict(manifest)), "moot_written": uuid.uuid4().hex}
 
 
@@ -419,8 +471,11 @@ def _server(url: str, token: str) -> ServerStore:
 def server_api(url: str, headers: dict[str, str], check: Any) -> Any:
     """Chroma's API for a server, with moot's HTTP client. ``check`` is called with each response.
 
-    `chromadb.HttpClient` has no timeout, and would send calls to this machine's own addresses through the environment's
-    proxies.
+    `chromadb.HttpClient` is not used: it has no timeout, and would send calls to loopback addresses through the
+    environment's proxies.
+
+    Raises:
+        UserError: as `make_client`.
     """
     httpx = imported("httpx")
     limits = httpx.Limits(max_keepalive_connections=0)  # one connection per call, so that no open connection remains

@@ -1,4 +1,4 @@
-"""Summarisation models in this process, by name."""
+"""Summarisation models, which are opened by name and run in this process."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Summariser(LocalModel):
     def _generate(self, text: str) -> str:
         tokens = self._tokenizer([text], truncation=True, return_token_type_ids=False, return_tensors="pt")
         with imported("torch").inference_mode():
-            made = self._model.generate(**tokens, do_sample=False)
-        summary: str = self._tokenizer.batch_decode(made, skip_special_tokens=True)[0]
+            output = self._model.generate(**tokens, do_sample=False)
+        summary: str = self._tokenizer.batch_decode(output, skip_special_tokens=True)[0]
         return summary
 
 
 async def open_summariser(name: str) -> Summariser:
-    """The summarisation model with this name (or in this folder), loaded once per process.
+    """The summarisation model with this name, or in this folder. The two models used last stay loaded.
 
     Raises:
         UserError: the model cannot be loaded, or the server does not list it.

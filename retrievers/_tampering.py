@@ -1,4 +1,4 @@
-"""Simulated attacks on debates (``moot eval attack``): changed results of sources, and an agent that lies."""
+"""Simulated attacks on debates (``moot eval attack``): they change the results of sources, or make an agent lie."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Tampering:
     """An attack on a debate.
 
     Args:
-        change: changes the results of a source, which are given best first.
-        liar: the agent that is instructed to lie; empty for none.
+        change: takes the results of a source, best first; returns the changed results. By default, nothing changes.
+        liar: the name of the agent that is instructed to lie; empty for no such agent.
         instructions: the text that is added to the end of that agent's instructions.
     """
 
@@ -36,7 +36,7 @@ def current_tampering() -> Tampering:
 
 @contextmanager
 def tamper_with(attack: Tampering) -> Iterator[None]:
-    """Context manager: the debates that run in it are attacked."""
+    """Context manager in which all debates are attacked."""
     token = _tampering.set(attack)
     try:
         yield

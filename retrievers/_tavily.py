@@ -14,7 +14,7 @@ from pydantic import BaseModel, FiniteFloat
 
 
 class Result(BaseModel):
-    """The fields of a result that we read. ``content`` is an excerpt of the page."""
+    """The fields that are read from a result. ``content`` is an excerpt of the page."""
 
     url: str
     content: str
@@ -24,13 +24,13 @@ class Result(BaseModel):
 
 
 class Reply(BaseModel):
-    """The fields of an answer that we read."""
+    """The fields that are read from an answer of the API."""
 
     results: list[Result]
 
 
 class TavilyRetriever(WebRetriever):
-    """Web search by Tavily's own client."""
+    """Searches the web with Tavily's own client. The text of each result is an excerpt of the page."""
 
     name = "tavily"
     source = Source(
@@ -47,7 +47,7 @@ class TavilyRetriever(WebRetriever):
     async def find(self, query: str, k: int) -> list[WebResult]:
         """Tavily's results with their scores.
 
-        Tavily's documentation contradicts itself on whether ``end_date`` is inclusive; here it is treated as inclusive.
+        ``end_date`` is treated as inclusive. Tavily's documentation contradicts itself on this.
         """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()
@@ -67,7 +67,7 @@ class TavilyRetriever(WebRetriever):
 
     async def _client(self) -> Any:
         key, base_url = self.source.key(), self.source.address()
-        # Checked before Tavily's client reads the answer, because the client adds an empty list if results are missing.
+        # `open_client` checks the answer first: if results are missing, Tavily's client would add an empty list.
         http = await open_client(self.source, Reply.model_validate_json)
 
         def make() -> Any:

@@ -42,11 +42,11 @@ Kind = Literal[
 ]
 
 LONGEST_ANSWER = 5_000_000
-"""Most bytes of an answer."""
+"""Maximum number of bytes of an answer."""
 RETRYABLE = ("rate_limited", "server_error", "timeout", "unreachable")
 TEXTS: dict[Kind, str] = {
     "authentication": "{name} refused the key{message}. Check {key}.",
-    "quota": "The quota at {name} is used up{message}. Check the account's plan, or search again when it is renewed.",
+    "quota": "The quota at {name} is used up{message}. Check the account's plan, or wait until the quota is renewed.",
     "rate_limited": "{name} is receiving too many searches{message}. Try again later.",
     "server_error": "{name} failed{message}. Try again later.",
     "timeout": "{name} did not answer in time. Try again, or raise the setting `timeout`.",
@@ -60,8 +60,8 @@ TEXTS: dict[Kind, str] = {
 class Source:
     """A web source: its name in errors, its usual address, and the environment variables that configure it.
 
-    ``meanings`` lists the source's special statuses as triples: an HTTP status, words in lower case that the answer
-    must contain, and the kind of error. The first match counts.
+    ``meanings`` lists the source's special statuses as triples: an HTTP status, a text in lower case, and the kind of
+    error. A triple applies if the answer has the status and contains the text. The first triple that applies counts.
     """
 
     name: str
@@ -75,27 +75,30 @@ class Source:
         """The source's address. Only the environment can change it, because keys are sent to this address.
 
         Raises:
-            UserError: the variable is not a web address.
+            UserError: the environment variable is not a web address.
         """
         base_url = os.environ.get(self.base_url_variable, "").strip() or self.base_url
         check_address(base_url, self.base_url_variable)
         return base_url.rstrip("/")
 
     def key(self) -> str:
-        """The key; empty if it is not set. Raises an error as `header_text`."""
+        """The key; empty if it is not set. Raises a UserError as `header_text`."""
         return header_text(self.key_variable)
 
     def user_agent(self) -> str:
-        """moot's User-Agent header. Blocking. Raises an error as `header_text`."""
+        """moot's User-Agent header. Blocking. Raises a UserError as `header_text`."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
     def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
-        """An error of this source with advice. ``message`` is shortened, and keys in it are hidden."""
-        words = redact(clean(message)[:2000])[:200]
+        """An error of this source with advice: a UserError for authentication and quotas, else a WorldError.
+
+        The error includes ``message``, shortened and without keys. Timeouts have no message.
+        """
+        excerpt = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
             name=self.name,
-            message=f" ({words})" if words else "",
+            message=f" ({excerpt})" if excerpt else "",
             key=self.key_variable or self.base_url_variable,
             address=self.base_url_variable,
         )
@@ -104,7 +107,7 @@ class Source:
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
     def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
-        """The error for an HTTP status and its message. Some sources report errors in answers with status 200."""
+        """The error for an answer with this HTTP status and message. Some sources report errors with status 200."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         default_kind: Kind = "server_error" if status >= 500 else "search_refused"
@@ -115,7 +118,7 @@ class Source:
         )
 
     def explain(self, error: Exception) -> MootError:
-        """The MootError for an exception during a request to the source."""
+        """The MootError for a timeout, an error of httpx, or a ValueError during a request to the source."""
         httpx = imported("httpx")
         if isinstance(error, (TimeoutError, httpx.TimeoutException)):
             return self.failure("timeout")
@@ -128,7 +131,7 @@ class Source:
 
 
 def header_text(variable: str) -> str:
-    """An environment variable's value, for a header; empty if the variable is not set.
+    """An environment variable's value, for a header; empty if the variable is not set or has no name.
 
     Raises:
         UserError: the value contains control characters, or characters that are not ASCII.
@@ -142,16 +145,16 @@ def header_text(variable: str) -> str:
     return value
 
 
-class HiddenKeys(logging.Filter):
-    """Removes keys from httpx's logs: some sources accept a key only in the address."""
+class KeyRedaction(logging.Filter):
+    """Removes keys from httpx's logs, which contain addresses: some sources accept a key only in the address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrites the record; no record is dropped."""
+        """Removes keys from the record's message. Always returns True, so no record is dropped."""
         record.msg, record.args = redact(record.getMessage()), ()
         return True
 
 
-logging.getLogger("httpx").addFilter(HiddenKeys())
+logging.getLogger("httpx").addFilter(KeyRedaction())
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -167,7 +170,9 @@ async def ask(
     body: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """Sends a request to a source, and parses the answer with ``read``. With a body, it is a POST, else a GET.
+    """Sends a request to a source, and parses the answer with ``read``.
+
+    A request with a body is a POST; a request without a body is a GET.
 
     Raises:
         UserError: the source's configuration is invalid, its key was refused, or its quota is used up.
@@ -185,8 +190,8 @@ async def ask(
 async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call to a source, within the limits. HTTP errors, timeouts and ValueErrors become MootErrors.
 
-    A call that is refused with HTTP 429 is retried for at most `LONGEST_WAIT` seconds, because another source may
-    replace this source.
+    If the source refuses calls with HTTP 429, the call is retried for at most `LONGEST_WAIT` seconds, even if
+    ``limits.max_wait`` is longer. After that, another source may replace this source.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -197,16 +202,19 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
         except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise source.explain(error) from error
 
-    patience = replace(limits, max_wait=min(limits.max_wait, LONGEST_WAIT))
-    result, _ = await with_retries(attempt, patience, limiter(address), source.name)
+    search_limits = replace(limits, max_wait=min(limits.max_wait, LONGEST_WAIT))
+    result, _ = await with_retries(attempt, search_limits, limiter(address), source.name)
     return result
 
 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
     """The running loop's HTTP client for a source.
 
-    The client raises an error if an answer's status is not 200, or if ``check`` fails. It does not follow
-    redirects, so that an answer cannot make us call another address.
+    The client raises an error if an answer is too long, if its status is not 200, or if ``check`` raises one. It does
+    not follow redirects, so that an answer cannot make us call another address.
+
+    Raises:
+        UserError: an environment variable of the source is invalid; or as `make_client`.
     """
     base_url = source.address()
 
@@ -220,7 +228,10 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
 
 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
-    """An HTTP client class that limits the size of answers and turns failures into MootErrors."""
+    """An HTTP client class whose requests raise a MootError if an answer is too long, or its status is not 200.
+
+    ``check`` is called with the body of each other answer, and may raise its own error.
+    """
     httpx = imported("httpx")
     base: Any = httpx.AsyncClient
 
@@ -241,7 +252,7 @@ def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
 
 
 async def read_body(source: Source, response: Any) -> bytes:
-    """The answer's bytes. Raises an error if the answer is longer than `LONGEST_ANSWER`."""
+    """The answer's bytes. Raises a WorldError if the answer is longer than `LONGEST_ANSWER`."""
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
@@ -251,13 +262,13 @@ async def read_body(source: Source, response: Any) -> bytes:
 
 
 def read_xml(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of an XML answer; ``root`` is its required name.
+    """The root element of an XML answer; ``root`` is the required name of this element.
 
     The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security). An answer that
-    declares entities is refused, because they could grow without limit.
+    declares entities is refused, because entities could expand without limit.
 
     Raises:
-        ValueError: the answer is not XML, has another root, or declares entities.
+        ValueError: the answer is not UTF-8, not XML, has another root, or declares entities.
     """
     text = body.decode()
     if "<!ENTITY" in text:
@@ -272,7 +283,7 @@ def read_xml(body: bytes, root: str) -> ElementTree.Element:
 
 
 def text_within(element: ElementTree.Element | None) -> str:
-    """All text in an element in one line, without markup."""
+    """All text in an element in one line, without markup; empty for None."""
     return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
@@ -282,13 +293,13 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 
 def month_number(name: str) -> int | None:
-    """1 to 12 for a month's English name, short or long; None for other words."""
+    """The number of the month (1 to 12) whose English name has the same first three letters; None if there is none."""
     return next((n for n, month in enumerate(MONTHS, 1) if name[:3].casefold() == month), None)
 
 
 @dataclass(frozen=True)
 class WebResult:
-    """A result of a web source. Its text may be empty; `WebRetriever.search` leaves out such results."""
+    """A result of a web source. The text may be empty; `WebRetriever.search` leaves out results without text."""
 
     text: str
     title: str
@@ -302,9 +313,9 @@ class WebRetriever(ABC):
     """The base class of web sources.
 
     Args:
-        limits: limits of the source.
-        published_before: a day in ISO form; if the source can filter by date, it leaves out pieces published on this
-            day or later.
+        limits: limits of the calls to the source.
+        published_before: a day in ISO form. Sources that can filter by date leave out pieces published on this day or
+            later. None for no filter.
 
     Raises:
         UserError: a required key is missing, an environment variable is invalid, or ``published_before`` is not a day.
@@ -313,9 +324,9 @@ class WebRetriever(ABC):
     name: str
     source: Source
     longest_query: int
-    """Most characters of a query; the rest is cut off."""
+    """Maximum number of characters of a query; the rest is cut off."""
     most_results: int
-    """Most results of one search."""
+    """Maximum number of results of one search."""
     needs_key = False
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, published_before: str | None = None) -> None:
@@ -328,10 +339,12 @@ class WebRetriever(ABC):
                 kind="missing_key",
             )
         self.limits = limits
-        self.last_day = last_day(published_before)
+        self.last_day = day_before(published_before)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The results with text among the source's first ``k`` (at most `most_results`); none for a blank query.
+        """The source's first ``k`` results, without those that have no text. Empty for a blank query.
+
+        There are at most `most_results` results.
 
         Raises:
             UserError, WorldError: as `ask`.
@@ -344,10 +357,10 @@ class WebRetriever(ABC):
 
     @abstractmethod
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The source's results, best first."""
+        """The source's first ``k`` results, best first."""
 
 
-def last_day(published_before: str | None) -> date | None:
+def day_before(published_before: str | None) -> date | None:
     """The day before ``published_before``, which is a day in ISO form; None for None.
 
     Raises:

@@ -1,7 +1,7 @@
 """Wikipedia: the first section of articles, from the Action API (https://www.mediawiki.org/wiki/API:Search).
 
-No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://de.wikipedia.org. ``WIKIPEDIA_CONTACT``,
-an e-mail address or a page, is added to the User-Agent
+No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://de.wikipedia.org. The
+User-Agent includes ``WIKIPEDIA_CONTACT``, an e-mail address or a page, if it is set
 (https://foundation.wikimedia.org/wiki/Policy:User-Agent_policy).
 """
 
@@ -25,7 +25,7 @@ SEARCH = {
 
 
 class Page(BaseModel):
-    """The fields of an article that we read. ``index`` is its rank."""
+    """The fields that are read from an article. ``index`` is the article's rank."""
 
     title: str
     index: int
@@ -34,20 +34,20 @@ class Page(BaseModel):
 
 
 class Query(BaseModel):
-    """The part of an answer with the articles."""
+    """The part of an answer that holds the articles."""
 
     pages: list[Page]
 
 
 class Failure(BaseModel):
-    """An error. Its HTTP status is 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+    """An error, which comes with HTTP status 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
 
     code: str
     info: str = ""
 
 
 class Reply(BaseModel):
-    """The fields of an answer that we read. An answer without results has only ``batchcomplete``."""
+    """The fields that are read from an answer. An answer without results has only ``batchcomplete``."""
 
     error: Failure | None = None
     query: Query | None = None
@@ -55,9 +55,9 @@ class Reply(BaseModel):
 
 
 class WikipediaRetriever(WebRetriever):
-    """Search for articles; each result is an article's first section.
+    """Searches for articles. The text of each result is an article's first section.
 
-    The results have no date: the date of an article's last revision does not say when a fact was known.
+    The results have no date, because the date of an article's last revision does not say when a fact was known.
     """
 
     name = "wikipedia"
@@ -77,12 +77,18 @@ class WikipediaRetriever(WebRetriever):
     most_results = 20
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The first sections of the first articles for a query."""
+        """The articles that match a query best, with their first sections."""
         params = SEARCH | {"gsrsearch": query, "gsrlimit": str(k)}
         pages = await ask(self.source, self.limits, self._read, "/w/api.php", params=params)
         return [WebResult(page.extract, page.title, page.fullurl, page.fullurl) for page in pages]
 
     def _read(self, body: bytes) -> list[Page]:
+        """Parses an answer.
+
+        Raises:
+            MootError: the answer reports an error.
+            ValueError: the answer cannot be read.
+        """
         reply = Reply.model_validate_json(body)
         if reply.error:
             raise self.source.refusal(200, f"{reply.error.code}: {reply.error.info}")

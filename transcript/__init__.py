@@ -1,4 +1,4 @@
-"""The text of debates, as data: for the command line, the web page and reports. Nothing is printed here."""
+"""Writes the text of debates as sections and lines, which the command line, the web page and reports display."""
 
 from moot.transcript.document import ending, lines
 from moot.transcript.line import Line, Section

@@ -1,4 +1,4 @@
-"""The claims of a text as a table that a person edits and ``moot batch`` reads."""
+"""Writes the claims found in a text as a table, which a person edits and ``moot batch`` reads."""
 
 from __future__ import annotations
 
@@ -12,37 +12,41 @@ from moot.retrievers._evidence import clean
 
 COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
 MARK = "\ufeff"
-"""The byte order mark: without it, spreadsheets do not read the file as UTF-8."""
+"""The byte order mark. Without this mark, spreadsheets do not read the file as UTF-8."""
 
 
 def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
     """Claims as CSV, with the columns that ``moot batch`` reads and further columns for editing.
 
     Args:
-        claims: as the graph `find_claims` returns them, or as a person changed them; each has at least ``claim``.
-        group: the value of the column ``group`` for all claims: the file or address of their text.
+        claims: the claims from the graph `find_claims`, which a person may have changed; each has at least ``claim``.
+        group: the value of the column ``group`` for all claims: the file or the address of their text.
     """
     table = io.StringIO(newline="")
-    lines = csv.writer(table)
-    lines.writerow(COLUMNS)
-    for number, one in enumerate(claims, 1):
+    writer = csv.writer(table)
+    writer.writerow(COLUMNS)
+    for number, claim in enumerate(claims, 1):
         cells = {
-            "id": one.get("id") or f"c{number}",
+            "id": claim.get("id") or f"c{number}",
             "group": group,
-            "place": place_in_words(one),
-            "filled_in": "; ".join(filled_words(one)),
+            "place": place_in_words(claim),
+            "filled_in": "; ".join(filled_words(claim)),
         }
-        cells = {**one, **cells}
-        lines.writerow(escape_formula(_cell(cells.get(name))) for name in COLUMNS)
+        cells = {**claim, **cells}
+        writer.writerow(escape_formula(_cell(cells.get(name))) for name in COLUMNS)
     return MARK + table.getvalue()
 
 
 def _cell(value: Any) -> str:
+    """A value as the text of a cell: one line without control characters; empty for None."""
     return "" if value is None else " ".join(clean(str(value)).split())
 
 
 def place_in_words(claim: Mapping[str, Any]) -> str:
-    """The page and the characters of a claim in its text, as ``page 2, 120-180``; empty if a person added it."""
+    """The place of a claim in its text, e.g. ``page 2, 120-180``; empty if the claim has no place.
+
+    The last two numbers are the positions of the first character and of the end. A person's own claim has no place.
+    """
     if claim.get("start") is None:
         return ""
     page = f"page {claim['page']}, " if claim.get("page") else ""
@@ -50,9 +54,9 @@ def place_in_words(claim: Mapping[str, Any]) -> str:
 
 
 def filled_words(claim: Mapping[str, Any]) -> list[str]:
-    """The words of a claim that are not in its quote, with "(computed)" after dates that were computed.
+    """The words of a claim that are not in its quote, with "(computed)" after times computed from the text's date.
 
-    A person may have changed the claim, so positions after its end are ignored.
+    Positions after the end of the claim are ignored, because a person may have shortened the claim.
     """
-    words = [(claim["claim"][one["start"] : one["end"]], one["computed"]) for one in claim.get("filled") or []]
+    words = [(claim["claim"][part["start"] : part["end"]], part["computed"]) for part in claim.get("filled") or []]
     return [f"{word} (computed)" if computed else word for word, computed in words if word]

@@ -1,4 +1,4 @@
-"""The columns of a batch's table, for the command line's file and the page."""
+"""The columns of a batch's table, in the file that the command line writes and on the web page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a debate, from its document: its rounds and its end."""
+"""Writes the text of a debate from its result document: the rounds and the end of the debate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def settings_of(document: Document) -> Any:
     """The settings of a debate, as an object of its graph's class.
 
     Raises:
-        UserError: this version does not know the graph, or its settings.
+        UserError: this version does not know the graph, or the settings do not fit the graph.
+        LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
     """
     return checked_settings(load_graph(document["graph"]).settings, document["settings"], document["graph"])
 
@@ -58,21 +59,22 @@ def ending(document: Document) -> Section:
 
     Raises:
         UserError: as for `settings_of`.
+        LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
     """
     return Section("Verdict", [*end(document, words_of(settings_of(document)).verdict(document))])
 
 
 def lines(document: Document) -> list[Section]:
-    """The sections of a debate's rounds; `ending` makes the last section. The debate may still be running.
+    """The sections of a debate's text, except the last section, which is `ending`. The debate may still be running.
 
-    The list is empty if the debate was never opened.
+    The list is empty if the debate ended before it was opened.
 
     Raises:
         UserError: as for `settings_of`.
-        LookupError, TypeError, ValueError, AttributeError: the document's parts are inconsistent.
+        LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
     """
     words = words_of(settings_of(document))
-    if document["task"] is None:  # the debate was never opened
+    if document["task"] is None:
         return []
     words.update(document)
     words.reasons = dict.fromkeys(verdict_reasons(document, words))
@@ -80,6 +82,7 @@ def lines(document: Document) -> list[Section]:
     sections = [Section(heading.text, about)]
 
     def lines_under(heading: str | None) -> list[Line]:
+        """The lines of the last section. Another heading first starts a new section."""
         if heading is not None and heading != sections[-1].heading:
             sections.append(Section(heading))
         return sections[-1].lines
@@ -114,7 +117,7 @@ def lines(document: Document) -> list[Section]:
                 weighed = False
             if record := records.pop((phase, number), None):
                 sections[-1].lines += words.after_round(record)
-            if number == document["rounds"]:  # votes and stop reason come before the turns that decide
+            if number == document["rounds"]:  # the votes and the stop reason come before the deciding turns
                 sections[-1].lines += outcome
                 outcome = []
             # a person's question comes before the decision that answers it
@@ -129,22 +132,26 @@ def lines(document: Document) -> list[Section]:
 
 
 def verdict_reasons(document: Document, words: Words) -> list[str]:
-    """The reasons that are shown with the verdict, as the turns give them; none if the debate is not done."""
+    """The reasons of turns that the verdict shows; an empty list if the debate is not done."""
     if document["status"] != "done":
         return []
-    given: set[str] = set()
+    shown: set[str] = set()
     panel = "panel" in document["metrics"]
     for line in words.verdict(document):
         if line.what != "dissents":
-            given.add(line.text)
+            shown.add(line.text)
         elif panel:  # without a panel, the rounds show the reasons of dissenters
-            given.add(line.text.partition(" - ")[2])
+            shown.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
-    return [reason for reason in reasons if reason in given]
+    return [reason for reason in reasons if reason in shown]
 
 
 def _records(document: Document) -> Sequence[RoundRecord]:
-    """The record of each round. For documents of moot 0.1.0, it is built from the last round's votes and scores."""
+    """The record of each round.
+
+    If the document has no records, one record is built from the votes and scores of the last round. Documents of moot
+    0.1.0 have none, and debates that stopped before the end of a round.
+    """
     if log := document.get("round_log"):
         return log  # type: ignore[no-any-return]
     last: Any = {"round": document["rounds"], "phase": "primary", "votes": document["votes"]}

@@ -1,4 +1,4 @@
-"""The text on the end of a debate: the verdict with its citations, the cost, and the failures."""
+"""Writes the text on the end of a debate: the verdict with its citations, the cost, the warnings, and the control."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from moot.transcript.line import Line, format_duration, has_rounds, line, list_o
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
 ShownReasons = Mapping[str, Turn | None]
-"""Maps each reason that was shown before to the turn that gave it first; None for a reason that the verdict shows."""
+"""Maps each reason that was shown before to the turn that gave it first, or to None if only the verdict shows it."""
 
 
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
-    """The lines on how a debate ended.
+    """The lines on how a debate ended: the verdict or its absence, the cost, the warnings, and the control.
 
     Args:
         document: the result.
-        verdict: the lines on the verdict of a finished debate.
+        verdict: the lines on the verdict; used only if the debate is done.
     """
     done = document["status"] == "done"
     if done:
@@ -55,23 +55,25 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 
 
 def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The answer with its caveats, confidence, reasons, citations and dissents.
+    """The answer with its caveats, confidence, calibration, robustness, reasons, citations and dissents.
+
+    A debate without a verdict has only the reason for that, and the caveats. An abstention counts as a verdict.
 
     Args:
-        document: the result.
+        document: the result of a debate that is done.
         shown: reasons that were shown before; a reference replaces each of them.
     """
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
-    if read := document["metrics"].get("origins"):
-        numbered = ", ".join(f"{number} {answer['origin']}" for number, answer in enumerate(read, 1))
+    if answers := document["metrics"].get("origins"):
+        numbered = ", ".join(f"{number} {one['origin']}" for number, one in enumerate(answers, 1))
         yield own_line(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not abstained:
         yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
         return
     tie = "; tied votes, so the earliest answer counts" if is_tied(document) else ""
     no_answer = f"Verdict: none, as the evidence does not tell ({how}{tie})"
-    yield from headline(document, no_answer if abstained else answer(document, f"{how}{tie}"))
+    yield from headline(document, no_answer if abstained else answer_text(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
         yield own_line(
             f"Confidence {sure:.2f}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", ""
@@ -84,13 +86,13 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
 
 
 def robustness_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The result of testing the verdict's robustness, if it was tested."""
+    """The result of the test of the verdict's robustness; no line if there was no test."""
     if found := document.get("robustness"):
         yield own_line(clean(found["said"]), "")
 
 
 def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The dissenting answers, each with its best argument, and the changes of answers."""
+    """The dissenting answers, each with its best argument and its quotes; then the changes of answers."""
     found = document.get("dissent") or {"minority": [], "changes": []}
     for one in found["minority"]:
         if one["answer"] is not None:
@@ -105,19 +107,19 @@ def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]
 
 
 def speaker(one: Mapping[str, Any]) -> str:
-    """The name of a speaker, with the number of the sample if there are several."""
+    """The name of the speaker of an answer, with the number of the answer if it has one."""
     return f"{one['agent']} {one['number']}" if one.get("number") is not None else str(one["agent"])
 
 
 def change_in_words(change: Mapping[str, Any]) -> str:
-    """A change of an answer: both answers, the round, who had given the new answer before, and new quotes."""
+    """A change of an answer: both answers, the round, who had given the new answer before, and new evidence."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{quoted}"
 
 
 def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The decision of a calibration on the verdict, and its guarantee."""
+    """The decision on a calibrated verdict, its prediction set, and the guarantee; no lines without a calibration."""
     if found := document.get("calibration"):
         labels = list_of(document["prediction_set"]) or "none of the labels"
         yield own_line(f"Decision: {document['decision']}. Prediction set: {labels}.", "finding")
@@ -125,7 +127,7 @@ def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def no_verdict_reason(document: Mapping[str, Any]) -> str:
-    """Why a finished debate has no verdict."""
+    """Why a debate that is done has no verdict, as a clause."""
     contradicted = document["metrics"].get("undecided") == "contradicted"
     return (
         "the answer with the greatest weight rests on one origin, and another origin contradicts it"
@@ -134,20 +136,23 @@ def no_verdict_reason(document: Mapping[str, Any]) -> str:
     )
 
 
-def answer(document: Mapping[str, Any], how: str) -> str:
-    """The answer, and how it was decided."""
+def answer_text(document: Mapping[str, Any], how: str) -> str:
+    """The text of a verdict with an answer; ``how`` says how the debate was decided."""
     return f"Verdict: {full_answer(document['task'], document['answer'])} ({how})"
 
 
 def headline(document: Mapping[str, Any], text: str) -> Iterator[Line]:
-    """The line of a verdict, and below it the warnings that belong to it."""
+    """The line with the verdict, then the warnings that are shown with the verdict."""
     yield own_line(verdict_line(document, text), "outcome")
     for warned in caveats(document):
         yield own_line(clean(caveat_in_words(warned)), "caveat")
 
 
 def is_tied(document: Mapping[str, Any]) -> bool:
-    """Whether votes alone decided, and several answers have the most votes."""
+    """Whether only votes decided, and several answers have the largest sum of weights.
+
+    It is also true if there are votes, but no vote has an answer.
+    """
     votes = document["votes"]
     if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
         return False
@@ -155,35 +160,40 @@ def is_tied(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The first `MOST_REASONS` reasons of the agents who decided: each once, with all agents who gave it."""
+    """The first `MOST_REASONS` reasons of the agents who decided. Each is shown once, with all agents who gave it.
+
+    A last line has the number of further turns with reasons, if there are any.
+    """
     given: dict[str, list[Turn]] = {}
     for reason, turns in turns_by_reason(dict(document)).items():
         given.setdefault(reason_or_reference(document, reason, shown), []).extend(turns)
     for reason, turns in [*given.items()][:MOST_REASONS]:
-        yield line(*authors(turns), reason)
+        yield line(*authors_and_action(turns), reason)
     if left := sum(len(turns) for turns in [*given.values()][MOST_REASONS:]):
         yield line("", "", f"and {left} more", "more")
 
 
 def reason_or_reference(document: Mapping[str, Any], reason: str, shown: ShownReasons) -> str:
-    """A reason; if it was shown before, a reference to its first occurrence."""
+    """A reason, or a reference to its first occurrence if a turn was shown with this reason before."""
     if (turn := shown.get(clean(reason))) is None:
         return reason
     return f"(said in round {turn['round']})" if has_rounds(document["settings"]) else "(said above)"
 
 
-def authors(turns: Sequence[Turn]) -> tuple[str, str]:
-    """The agents who gave a reason, and the action ``because``, with the numbers of their answers if there are any."""
+def authors_and_action(turns: Sequence[Turn]) -> tuple[str, str]:
+    """The agents who gave a reason, and the action ``because`` with the numbers of their answers, if there are any."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 
 
 def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
-    """The citations of the verdict, each with the result of its check, and the number of each result.
+    """The citations of the verdict, each with the result of its check; then the counts of the results.
+
+    A verdict without citations has one line, which says so.
 
     Args:
         document: the result.
-        by: the name to show with each citation, such as a side of a trial; empty to show no name.
+        by: the name to show with each citation, such as a side of a trial; empty for no name.
         most: the maximum number of citations to show; None for all.
     """
     found = verdict_citations(dict(document), fabricated=True)
@@ -199,7 +209,10 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
 
 
 def format_citation(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """A citation: the id of the piece of evidence, the quote, and whether the piece contains it."""
+    """A citation in words: the piece's id, title and place, the quote, and the result of the check.
+
+    If the citation is fabricated, there is no title and no place.
+    """
     check, id = check_result(citation, known), citation["evidence_id"]
     if citation["fabricated"]:
         return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
@@ -209,7 +222,7 @@ def format_citation(citation: Mapping[str, Any], known: Mapping[str, Any]) -> st
 
 
 def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """The result of checking a citation.
+    """The result of the check of a citation, in words.
 
     Args:
         citation: a citation of any turn.
@@ -224,7 +237,7 @@ def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 
 def costs(document: Mapping[str, Any]) -> str:
-    """A line with the paid tokens, the calls, rounds, time and models, and the sources of each agent."""
+    """A sentence with the paid tokens, all calls, the rounds, the time, the models, and the sources of each agent."""
     usage, replayed = document["usage"], document["usage"].get("from_ledger") or {}
     prompt, reply, unknown = (
         usage[name] - replayed.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
@@ -240,7 +253,7 @@ def costs(document: Mapping[str, Any]) -> str:
 
 
 def _free_calls(document: Mapping[str, Any]) -> str:
-    """The numbers of calls that cost nothing, in words; empty if there are none."""
+    """The numbers of calls that cost nothing, in parentheses; empty if there are no such calls."""
     calls = document["calls"]
     replayed = sum(bool(call.get("from_ledger")) for call in calls)
     shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
@@ -251,7 +264,7 @@ def _free_calls(document: Mapping[str, Any]) -> str:
 
 
 def sources(document: Mapping[str, Any]) -> str:
-    """The sources of each agent."""
+    """The sources that each agent read, as a phrase; ``no source`` if no agent read any."""
     read: dict[str, list[str]] = {}
     for reading in document["corpora"]:
         failed = " (failed)" if reading.get("failed") else ""
@@ -260,13 +273,16 @@ def sources(document: Mapping[str, Any]) -> str:
 
 
 def _replacement_note(reading: Mapping[str, Any]) -> str:
-    """A note if an agent was to search the web, but another source was read; else empty."""
+    """A note for an agent who was to search the web but read another source; empty for other readings."""
     fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 
 def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator[Line]:
-    """Each warning once; the demonstration model's warning comes last. ``without_caveats``: see `other_warnings`."""
+    """The lines with the warnings, each warning once; the demonstration model's warning comes last.
+
+    With ``without_caveats``, the warnings shown with the verdict are left out.
+    """
     others = other_warnings(document, without_caveats=without_caveats)
     demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not without_caveats]
     if others:
@@ -278,14 +294,14 @@ def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator
 
 
 def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> list[str]:
-    """Warnings in words, with a count if a warning repeats; without the demonstration model's warning.
+    """All warnings in words, except the demonstration model's warning. A repeated warning appears once, with a count.
 
     Args:
         document: the result; while the debate runs, the part of it that exists.
-        without_caveats: whether to leave out the warnings shown at the verdict.
+        without_caveats: whether to leave out the warnings shown with the verdict (`caveats`).
     """
-    beside = {(one["kind"], one["detail"]) for one in caveats(document)} if without_caveats else set()
-    others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in beside]
+    shown = {(one["kind"], one["detail"]) for one in caveats(document)} if without_caveats else set()
+    others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in shown]
     given = Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")
     return [text + f" ({count} times)" * (count > 1) for text, count in given.items()]
 
@@ -296,7 +312,10 @@ def control_start(control: str, equal: Equal) -> Iterator[Line]:
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The control that was run after a debate: its verdict, its cost, and its cost relative to the debate."""
+    """The lines on the control of a debate: its verdict, its cost, and its cost relative to the debate.
+
+    There are no lines if no control was run.
+    """
     if (beside := document.get("beside")) is None:
         return
     control, run, error = _control_name(beside["control"]), beside["document"], beside["error"]
@@ -314,11 +333,12 @@ def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _control_name(control: str) -> str:
+    """The name of a control as it is displayed, e.g. ``self-consistency``."""
     return control.replace("_", "-")
 
 
 def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """A control's answer, and whether it equals the debate's."""
+    """A control's answer, and whether it equals the debate's answer. Two missing answers count as equal."""
     task, control_answer, debate_answer = document["task"], run["answer"], document["answer"]
     words = "none" if control_answer is None else full_answer(task, control_answer)
     if control_answer is None or debate_answer is None:
@@ -327,21 +347,24 @@ def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str
 
 
 def compared_words(task: Task, control_answer: str, debate_answer: str) -> str:
-    """A phrase on whether a control's answer equals its debate's."""
+    """A phrase that says whether a control's answer equals its debate's answer.
+
+    In tasks of `WORDED_KINDS`, different words may mean the same, so the phrase then only says that the words differ.
+    """
     if same_answer(task, control_answer, debate_answer):
         return "like the debate"
     return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 
 
 def _relative_usage(beside: Mapping[str, Any]) -> str:
-    """A control's usage as multiples of its debate's. For the cost, it also gives both amounts in USD."""
-    debate, own = beside["taken"]["debate"], beside["taken"]["control"]
-    usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if beside["ratios"]["usd"] is not None else ""
-    named = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}
+    """A control's usage as multiples of its debate's usage. If the cost is known, both amounts in USD follow."""
+    debate, control = beside["taken"]["debate"], beside["taken"]["control"]
+    usd = f" (${control['usd']:.6f} of ${debate['usd']:.6f})" if beside["ratios"]["usd"] is not None else ""
+    units = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}
     parts = [
         f"{unit} unknown"
         if (times := beside["ratios"][name]) is None
         else f"{unit} x{times:.2f}{usd * (name == 'usd')}"
-        for name, unit in named.items()
+        for name, unit in units.items()
     ]
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The text of a debate behind a gate: first answers, the gate's decision, then the text of the debate itself."""
+"""Writes the text of a debate behind a gate: first answers, the gate's decision, then the text of the debate itself."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from moot.transcript.line import Line, own_line
 from moot.transcript.words import FIELDS, HIDDEN_IF_EMPTY, Words, vote_words
 
 DECISIONS = {
-    "agreed": "The gate ends the debate: all gave the same answer, with verified quotes.",
-    "unverified": "The gate leaves the claim open: all gave the same answer, with too few verified quotes.",
+    "agreed": "The gate ends the debate: all agents gave the same answer, with verified quotes.",
+    "unverified": "The gate leaves the claim open: all agents gave the same answer, with too few verified quotes.",
     "disputed": "The gate leaves the claim open: the answers differ.",
 }
 
 
 class GateWords(Words):
-    """Writes the gate's text. The class of the debate behind the gate writes the rest."""
+    """Writes the gate's text. `gate_words` adds the class that writes the rest: the text of the debate."""
 
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""
@@ -33,7 +33,7 @@ class GateWords(Words):
         return [field for field in FIELDS if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """The gate's decision."""
+        """The votes and the gate's decision after the first answers; for other rounds, see `Words.after_round`."""
         if record["phase"] != GATE:
             yield from super().after_round(record)
             return
@@ -41,7 +41,7 @@ class GateWords(Words):
         yield own_line(DECISIONS[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """The verdict in the form of the debate behind the gate; if no debate took place, as `Words.verdict`."""
+        """The verdict as the debate behind the gate shows it. If no debate took place, see `Words.verdict`."""
         gate = document["metrics"].get("gate")  # None if the run ended before the gate
         took_place = gate is not None and gate["debate"] is not None
         return super().verdict(document) if took_place else Words.verdict(self, document)
@@ -52,7 +52,7 @@ def gate_words(settings: GateSettings, words_of: Any) -> Words:
 
     Args:
         settings: the settings of the gate.
-        words_of: called with the settings of the debate behind the gate; see `moot.transcript.kinds.words_of`.
+        words_of: the function `moot.transcript.kinds.words_of`, called with the settings of the debate behind the gate.
     """
     inner: Settings = settings.of_debate(load_graph(settings.debate).settings)
     kind: Any = type("GateWords", (GateWords, type(words_of(inner))), {})

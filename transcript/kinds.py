@@ -14,7 +14,7 @@ from moot.transcript.trial import TrialWords
 from moot.transcript.words import Words
 
 KINDS: Mapping[type[Settings], type[Words]] = {DebaterSettings: ScoredWords, TrialSettings: TrialWords}
-"""Systems with their own texts. All others use `Words`, except gates (see `gate_words`)."""
+"""The classes for systems with their own texts. Other systems use `Words`, except gates (see `gate_words`)."""
 
 
 def words_of(settings: Settings) -> Words:

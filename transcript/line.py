@@ -1,4 +1,4 @@
-"""Sections and lines of text, and small phrases that several lines use."""
+"""Defines sections and lines of text, and short phrases that several lines contain."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ from moot.retrievers._evidence import clean
 Tone = Literal[
     "", "heading", "aside", "answer", "finding", "person", "warning", "caution", "caveat", "outcome", "failure", "more"
 ]
-"""The meaning of a line: ``finding`` is a result of votes, judges and stops, ``outcome`` the verdict, ``failure`` a
-missing verdict, ``caveat`` a limit of a verdict, ``warning`` a failure in the debate, ``caution`` the heading of
-warnings or the warning of the demonstration model, ``aside`` a remark about the debate, ``more`` the number of omitted
-lines.
+"""The meaning of a line; empty for an ordinary line.
+
+- ``heading``: a heading.
+- ``aside``: a remark about the debate.
+- ``answer``: an agent's answer.
+- ``finding``: a result of votes, judges and stops.
+- ``person``: an action of a person.
+- ``warning``: a failure in the debate.
+- ``caution``: the heading of the warnings, or the warning of the demonstration model.
+- ``caveat``: a limit of a verdict.
+- ``outcome``: the verdict.
+- ``failure``: a missing verdict.
+- ``more``: the number of omitted lines.
 """
 
 NO_BUDGET = "no answer: the budget was used up"
-"""Shown in place of a reply that was not requested, or not waited for, because too little of a budget was left."""
-
-
+"""The text in place of a reply that was not requested, or not awaited, because too little of a budget was left."""
 LINK = re.compile(r"https?://[!-~]{1,2000}")
 """A web address that can be shown unchanged."""
 
@@ -31,9 +38,9 @@ LINK = re.compile(r"https?://[!-~]{1,2000}")
 class Line:
     """An actor, an action and a text.
 
-    Lines by moot have neither ``who`` nor ``what``. A line that continues the previous line has no ``who``.
-    ``turn`` is the index of the line's turn in the document, from 0. It is None if the line has no turn, or if the
-    debate still runs. ``link`` is the web address of the item that the text names.
+    moot's own lines have neither ``who`` nor ``what``. A line that continues the previous line has no ``who``. ``turn``
+    is the index of the line's turn in the document, from 0. It is None if the line belongs to no turn, or if `Live`
+    made it. ``link`` is the web address of the item that the text names; empty for no address.
     """
 
     who: str
@@ -54,7 +61,7 @@ class Section:
 
 
 def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = None) -> Line:
-    """A participant's line, without control characters from models and sources, and without invalid links."""
+    """A line. Its parts may come from models and sources, so they are cleaned, and an invalid link is dropped."""
     address = LINK.fullmatch(link or "")
     return Line(clean(who), clean(what), clean(str(text)), tone, link=address[0] if address else "")
 
@@ -65,17 +72,20 @@ def own_line(text: str, tone: Tone = "finding") -> Line:
 
 
 def titled(piece: Mapping[str, Any]) -> str:
-    """A piece of evidence as its title and its id."""
+    """A piece of evidence as its title, its page if it has one, and its id. The source replaces an empty title."""
     return f"{piece['title'] or piece['source']}{on_page(piece)} [{piece['id']}]"
 
 
 def on_page(piece: Mapping[str, Any]) -> str:
-    """The page of a piece of evidence, as a suffix of its document's name; empty without a page."""
+    """The page of a piece of evidence, e.g. ``, page 3``, to follow its title or source; empty without a page."""
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in words: ``4.2 s``, ``35 s``, ``2 min 5 s``, ``1 h 5 min``, ``2 days 3 h``."""
+    """A duration in words: ``4.2 s``, ``35 s``, ``2 min 5 s``, ``1 h 5 min``, ``2 days 3 h``.
+
+    An amount of 0 is left out, except for ``0.0 s``.
+    """
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if whole < 10 else f"{whole} s"
@@ -88,11 +98,12 @@ def format_duration(seconds: float) -> str:
 
 
 def _two_units(amounts: tuple[int, int], units: tuple[str, str]) -> str:
+    """Two amounts with their units; an amount of 0 is left out."""
     return " ".join(f"{amount:,} {unit}" for amount, unit in zip(amounts, units, strict=True) if amount)
 
 
 def list_of(words: Iterable[str]) -> str:
-    """Words as a list in a sentence: ``a, b and c``."""
+    """Words as a list in a sentence: ``a, b and c``; empty without words."""
     *most, last = list(words) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -103,17 +114,17 @@ def has_rounds(settings: Mapping[str, Any]) -> bool:
 
 
 def with_turn_number(what: str, turn: Mapping[str, Any]) -> str:
-    """An action, with the turn's number if it has one."""
+    """An action, followed by the turn's number if it has one."""
     return f"{what} {turn['number']}" if "number" in turn else what
 
 
 def with_reason(what: str, reason: str | None) -> str:
-    """A finding with its reason, if there is one."""
+    """A finding, followed by its reason if there is one."""
     return f"{what} - {reason}" if reason else what
 
 
 def unusable(turn: Turn) -> str:
-    """The text in place of a reply that could not be used, was not requested, or was not waited for."""
+    """The text in place of a reply that could not be used, was not requested, or was not awaited."""
     if turn.get("outcome") == "budget_exhausted":
         return NO_BUDGET
     return f"no usable reply ({turn.get('outcome', 'unparsed')})"

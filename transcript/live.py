@@ -1,7 +1,7 @@
-"""The text of a debate while it runs: the new lines of each node's update.
+"""Writes the text of a debate while it runs: the new lines of each node's update.
 
-Each field of a turn is shown once, when it first appears. A turn grows while its speaker works (a query, the results,
-an answer), and subgraphs return their turns again, unchanged.
+A turn grows while its speaker works: first a query, then the results, then an answer. Subgraphs return their turns
+again, unchanged. So each field of a turn is shown once, when it first appears.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HeadedLines = tuple[str | None, list[Line]]
 
 
 class Live:
-    """The lines of a debate that still runs.
+    """Makes the lines of a debate that still runs.
 
     Args:
         settings: the settings of the debate.
@@ -39,24 +39,28 @@ class Live:
         )
 
     def feed(self, update: Mapping[str, Any]) -> list[Line]:
-        """The new lines of a node's update; headings have the tone ``heading``. `end` shows errors, not this method."""
+        """The new lines of a node's update; headings have the tone ``heading``.
+
+        An update with an error has no lines, because `end` shows the error.
+        """
         if update.get("error"):
             return []
         self._words.update(update)
         return list(self._update_lines(update))
 
     def end(self, document: Mapping[str, Any]) -> list[Line]:
-        """The lines that were not shown yet, and the lines on how the debate ended."""
+        """The lines that were not shown before, then the lines on how the debate ended."""
         ending = [*end(document, self._words.verdict(document))]
         shown = "\n".join(line.text for line in ending)
-        left = [
+        missing = [
             Line(turn["agent"], with_turn_number("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
-            if reason not in shown  # there is no verdict, or the verdict has only some of the reasons
+            if reason not in shown  # there is no verdict, or it shows only some of the reasons
         ]
-        return [*self._with_headings(self._order.take_waiting() if self._order else []), *left, *ending]
+        return [*self._with_headings(self._order.take_waiting() if self._order else []), *missing, *ending]
 
     def _update_lines(self, update: Mapping[str, Any]) -> Iterator[Line]:
+        """The new lines of an update without an error, in reading order."""
         words, turns, pieces = self._words, update.get("turns") or [], pieces_of(update)
         if update.get("graph"):
             yield from words.opening(update, pieces)
@@ -85,29 +89,31 @@ class Live:
             yield from self._once(("stops", entry["phase"]), self._stop_lines(entry))
 
     def _turn_lines(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
+        """The lines of a turn's new fields. Lines of concurrent debates may wait for their place in the order."""
         heading = self._words.heading(turn)
         for field in self._words.entries(turn):
             key = (turn_key(turn), field)
             if key in self._shown:
                 continue
             self._shown.add(key)
-            is_claim = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim
+            is_claim = field == "query" and "retrieval" in turn  # then the query is the claim
             lines = [] if is_claim else [*self._words.field_lines(field, turn, update)]
             if self._order and turn["phase"] in self._words.concurrent_phases:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._with_headings([(heading, lines)])
-        if turn.get("question"):  # the decision after the question is shown, too
+        if turn.get("question"):  # forget the earlier decision, so that the decision after the question is shown
             self._shown = {key for key in self._shown if not _is_deciding(key)}
             self._words.decided = {}
 
     def _stop_lines(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        """The lines on the stop of a concurrent debate; they may wait for their place in the order."""
         if self._order:
             lines: HeadedLines = (None, [*self._words.concurrent_debate_stop(entry)])
             yield from self._with_headings(self._order.add_event(entry["phase"], entry["rounds"], lines, last=True))
 
     def _with_headings(self, parts: Iterable[HeadedLines]) -> Iterator[Line]:
-        """Lines with their headings; each heading is shown once."""
+        """The lines of all parts, each after its heading. A heading that was shown before is left out."""
         for heading, lines in parts:
             if heading:
                 yield from self._unshown([own_line(heading, "heading")])
@@ -120,11 +126,11 @@ class Live:
             yield from lines
 
     def _unshown(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """The lines that were not shown before."""
+        """The lines, without those that were shown before."""
         for line in lines:
             yield from self._once(line, [line])
 
 
 def _is_deciding(key: Any) -> bool:
-    """Whether a key belongs to a turn that decides the debate."""
+    """Whether a key of shown lines belongs to a turn whose step is in `DECIDING`."""
     return isinstance(key, tuple) and isinstance(key[0], tuple) and key[0][3] in DECIDING

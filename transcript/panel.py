@@ -9,7 +9,7 @@ from moot.core.words import count_with_noun
 from moot.nodes._texts.calibrated import calibration_basis
 from moot.transcript.end import (
     ShownReasons,
-    answer,
+    answer_text,
     calibration_lines,
     citations,
     headline,
@@ -42,7 +42,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
         no_answer = f"none, as the panel finds the {subject} {verdict}, which is not one of the answers"
         yield from headline(document, f"Verdict: {no_answer} ({how})")
     else:
-        yield from headline(document, answer(document, how))
+        yield from headline(document, answer_text(document, how))
     yield confidence_line(document)
     yield from calibration_lines(document)
     yield from robustness_lines(document)

@@ -1,7 +1,7 @@
-"""The text of a debate of any graph: for each field of a turn, for a round, and for the stop.
+"""Writes the lines of text for a debate of any graph: its task, the fields of its turns, its rounds and its end.
 
-`Words` knows the debate's settings and everything written so far; a whole document is one large update. `Live` and
-`lines` decide the order, and leave out lines that were shown before.
+`Words` stores the debate's settings and the updates so far. A whole document counts as one large update. `Live` (while
+a debate runs) and `lines` (for a document) put the lines in order.
 """
 
 from __future__ import annotations
@@ -44,26 +44,23 @@ FIELDS = (
     "summary",
     "answer",
 )
-"""Fields of turns that are shown, in this order; the method ``_NAME`` gives the lines for the field ``NAME``."""
+"""Fields of turns that are shown, in this order. The method ``_NAME`` yields the lines for the field ``NAME``."""
 HIDDEN_IF_EMPTY = {"thought", "query"}
 """Fields that are shown only if they are not empty."""
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
-"""The action of an agent who gives an answer, by the turn's step."""
+"""Maps a turn's step to the verb for the agent who gives the answer. For other steps, the verb is the step itself."""
 DECIDING = {"judge", "summarise"}
-"""Steps that decide after a debate has stopped. Summaries of rounds also have the step ``summarise``."""
+"""Steps of the turns that decide after a debate has stopped. Summaries of rounds also have the step ``summarise``."""
 STOPS = {
     "max_rounds": "The rounds are used up.",
     "budget_exhausted": "The budget is used up.",
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
+"""Maps a stop reason to a sentence."""
 SEE_VERDICT = "reasons: see the verdict"
-"""Shown in place of reasons that the verdict gives."""
+"""The text in place of reasons that are shown with the verdict."""
 NAMED_VOTERS = 8
-"""If an answer has more votes, only their number is shown, not the voters."""
-
-
-Place = tuple[str, int]
-"""A phase and a round."""
+"""Maximum number of voters that are shown for an answer. If it has more votes, only their number is shown."""
 
 
 class Words:
@@ -92,7 +89,7 @@ class Words:
         self.decided: dict[str, Turn] | None = None
 
     def update(self, update: Mapping[str, Any]) -> None:
-        """Stores the turns, rounds, evidence and task of a node's update."""
+        """Stores the turns, rounds and evidence of a node's update; from the first update, also the task."""
         self.turns = merge_turns(self.turns, update.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
         if update.get("graph"):
@@ -102,10 +99,11 @@ class Words:
             self.pieces.setdefault(piece["id"], piece)
 
     def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
-        """The reasons of an answer, or a reference if they were shown before or the verdict shows them.
+        """The reasons of an answer, or a reference to the place that shows them; empty if there are no reasons.
 
-        `self.reasons` maps each reason to the turn that gave it first, or to None if the verdict shows it. While a
-        debate runs, `self.decided` collects the turns that decide it; the verdict shows their reasons.
+        A reference is used if an earlier turn gave the same reasons, or if the verdict shows them. `self.reasons` maps
+        reasons to the turn that gave them first, or to None if the verdict shows them. While a debate runs,
+        `self.decided` maps the reasons of deciding turns to these turns. The verdict will show these reasons.
         """
         reason = clean(reason or "")
         if reason and reason not in self.reasons:
@@ -120,12 +118,12 @@ class Words:
         return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides the debate: a judge's or summariser's turn, a preference, or a sole agent's answer."""
+        """Whether a turn decides the debate: a judge's or summariser's turn, a preference, or a sole answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
     def opening(self, update: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
-        """The task of the debate, its system, and the number of texts that were given with it."""
+        """The lines on the debate's task and graph, and on the number of texts that came with the claim."""
         task = update["task"]
         yield own_line(f"{task['subject'].capitalize()}: {update['claim']}", "heading")
         if origin := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
@@ -138,12 +136,12 @@ class Words:
             yield own_line(f"Given with it: {count_with_noun(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
-        """The heading of a turn; None if the previous heading still applies."""
-        shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # shared steps come before the first round
-        return None if shared else self.round_heading(turn["round"])
+        """The heading of a turn; None if the turn stays under the previous heading, or if there are no rounds."""
+        has_no_heading = turn["step"] == "retrieve" or turn["agent"] == PERSON
+        return None if has_no_heading else self.round_heading(turn["round"])
 
     def round_heading(self, round: int) -> str | None:
-        """The heading of a round."""
+        """The heading of a round; None if the system has no rounds."""
         return f"Round {round}" if self.in_rounds else None
 
     # --- turns, field by field --------------------------------------------------------------------------------------
@@ -153,12 +151,12 @@ class Words:
         return [field for field in self.fields if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def field_lines(self, field: str, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The lines for a turn's field, and for the data written with it."""
+        """The lines for a field of a turn, and for the data that the update has about this field."""
         found: Iterator[Line] = getattr(self, f"_{field}")(turn, update)
         return found
 
     def _thought(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if self.thoughts.get(turn["agent"]) != turn["thought"]:  # one thought may lead to several searches
+        if self.thoughts.get(turn["agent"]) != turn["thought"]:  # one thought may lead to several turns
             self.thoughts[turn["agent"]] = turn["thought"]
             yield line(turn["agent"], "thinks", turn["thought"])
 
@@ -172,9 +170,9 @@ class Words:
 
     def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         what = with_turn_number("finds", turn)
-        choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
+        is_numbered = turn["agent"] == POOL and getattr(self.settings, "selection", False)
         for number, piece in enumerate(self._known_pieces(turn), 1):
-            prefix = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
+            prefix = f"{number}. " if is_numbered else ""  # debaters name pieces of a pool by their numbers
             yield line(
                 turn["agent"],
                 what,
@@ -257,84 +255,85 @@ class Words:
         )
 
     def _about(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The changes and remarks of a person who was asked."""
+        """A line for each change, remark or question of a person who was asked."""
         for what, text in person_actions(turn, self.pieces):
             yield line(turn["agent"], what, text, "person")
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """The result of a round, once all its agents have answered."""
+        """The votes of a round, once all its agents have answered; nothing if fewer than two agents vote."""
         votes = record.get("votes") or []
-        if len(votes) >= max(2, self._voters(record["round"])):  # agents who speak in turn have not all spoken yet
+        # If agents speak one after the other, the record has only the votes so far.
+        if len(votes) >= max(2, self._voter_count(record["round"])):
             yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {vote_words(votes)}.")
 
-    def _voters(self, round: int) -> int:
-        """The number of agents who answer in a round: the declared agents whose models have not failed by then."""
+    def _voter_count(self, round: int) -> int:
+        """The number of agents who vote in a round: all declared agents, except those that failed in it or earlier."""
         failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] <= round}
         return len(set(self.speakers) - failed)
 
     def hearing(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """The agents whom each agent hears in a round, with the weights that decided it."""
+        """For each agent, the agents whom it hears in a round and those whom it does not, with their weights."""
         for reader, kept in entry["kept"].items():
             weights = entry.get("weights", {}).get(reader, {})
             others = [source for source in weights if source not in kept]
-            heard = ", ".join(weighted(source, weights) for source in kept) or "nobody"
-            left = f"; not {', '.join(weighted(source, weights) for source in others)}" if others else ""
-            yield line(reader, "hears", heard + left)
+            heard = ", ".join(with_weight(source, weights) for source in kept) or "nobody"
+            unheard = f"; not {', '.join(with_weight(source, weights) for source in others)}" if others else ""
+            yield line(reader, "hears", heard + unheard)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def weights(self, votes: Sequence[Vote]) -> Iterator[Line]:
-        """The weights of the votes, if they are not equal."""
+        """The sum of the weights of the votes for each answer; nothing if no vote has a weight."""
         if weights := weights_of(votes):
             yield own_line(f"Weights: {weights}.")
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """Why the debate stops."""
+        """Why the debate stops; nothing without a reason, or if the reason is ``single_pass``."""
         if reason and reason != "single_pass":
             yield own_line(STOPS.get(reason, f"The debate stops: {reason}."))
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """The verdict of a debate that is done."""
+        """The verdict of a debate with the status ``done``."""
         return verdict(document, self.reasons)
 
     # --- only in trials ---------------------------------------------------------------------------------------------
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """The evidence, before it is weighed."""
+        """The evidence before it is weighed; nothing, except in a trial."""
         yield from ()
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """The rulings on the evidence."""
+        """The rulings on the evidence; nothing, except in a trial."""
         yield from ()
 
     def concurrent_debate_stop(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """Why one of several concurrent debates stops."""
+        """Why one of several concurrent debates stops; nothing, except in a trial."""
         yield from ()
 
 
 def pieces_of(update: Mapping[str, Any]) -> list[Any]:
-    """The evidence that a node wrote."""
+    """The evidence in a node's update; an empty list if there is none."""
     return update.get("evidence") or []
 
 
 def person_actions(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A person's changes and remarks, each after its verb; only "accepts" if there are none."""
+    """A person's changes, remarks and question, each as a verb and a text; only "accepts" if there are none."""
 
-    def names(ids: Sequence[str]) -> str:
+    def titles(ids: Sequence[str]) -> str:
         return "; ".join(titled(pieces[id]) for id in ids)
 
     changes = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
     changes += [("premise", premise) for premise in turn.get("premises") or []]
-    changes += [("strikes", names(turn["struck"]))] if turn.get("struck") else []
-    changes += [("adds", names(turn["added"]))] if turn.get("added") else []
+    changes += [("strikes", titles(turn["struck"]))] if turn.get("struck") else []
+    changes += [("adds", titles(turn["added"]))] if turn.get("added") else []
     changes += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
     changes += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
     return changes or [("accepts", turn["step"].removeprefix("review_"))]
 
 
-def weighted(name: str, weights: Mapping[str, float]) -> str:
+def with_weight(name: str, weights: Mapping[str, float]) -> str:
     """A name with its weight, if it has one."""
     return f"{name} ({weights[name]:.2f})" if name in weights else name
 
@@ -350,7 +349,7 @@ def vote_words(votes: Sequence[Vote]) -> str:
 
 
 def weights_of(votes: Sequence[Vote]) -> str:
-    """The total weight of the votes for each answer; empty if all votes count equally."""
+    """The sum of the weights of the votes for each answer, in words; empty if no vote has a weight."""
     sums: dict[str, float] = {}
     for vote in votes:
         if "weight" in vote:
@@ -360,7 +359,10 @@ def weights_of(votes: Sequence[Vote]) -> str:
 
 
 def voters(votes: Sequence[Vote], total: int) -> str:
-    """The voters for one answer: their names, or the numbers of one agent's answers; only a count if there are many."""
+    """The voters for one answer: their names, or the numbers of their answers if the answers are numbered.
+
+    If there are more than `NAMED_VOTERS`, only their number and the ``total`` are shown.
+    """
     if len(votes) > NAMED_VOTERS:
         return f"{len(votes)} of {total}"
     if numbers := [str(vote["number"]) for vote in votes if "number" in vote]:

@@ -40,14 +40,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 async def record_debates() -> AsyncIterator[None]:
     """Context manager: inside it, `TABLE` records the row and the document of every debate of this process.
 
+    Before, it checks the environment, turns telemetry on and imports the debate systems.
+
     Raises:
-        UserError: an environment variable or ``langgraph.json`` is not valid, or a package is missing.
+        UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
+            the database are from a later version of moot.
         WorldError: the database cannot be reached.
     """
     check_auth()
     current_use()  # raises if MOOT_LEDGER is not valid
     await asyncio.to_thread(begin_server_telemetry)
-    await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits
+    await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits for it
     async with AsyncExitStack() as stack:
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
@@ -56,17 +59,20 @@ async def record_debates() -> AsyncIterator[None]:
 
 
 class DebateRecording:
-    """Middleware that starts recording debates before the server's first run, and stops after its last run.
+    """Middleware that starts to record debates before the server's first run, and stops after the last run.
 
-    `lifespan` cannot do this. Servers enter it after they start their workers, which may already run debates, and leave
-    it before they stop the workers.
+    `lifespan` cannot do this. A server enters `lifespan` after it has started its workers, which may already run
+    debates. It leaves `lifespan` before it stops the workers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes requests on; starts recording when the server starts, and ends it when the server stops."""
+        """Passes requests on; starts recording when the server starts, and ends it when the server stops.
+
+        If recording cannot start, the server gets the error's text. Then the error is raised.
+        """
         if scope["type"] != "lifespan":
             return await self.app(scope, receive, send)
         async with AsyncExitStack() as stack:
@@ -82,7 +88,10 @@ class DebateRecording:
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """Context manager: starts the background work of the page, and ends it when the server stops."""
+    """Context manager: starts the background work of the page, and ends it when the server stops.
+
+    If `DebateRecording` was skipped, it also records debates, and raises the same errors as `record_debates`.
+    """
     START_LOCK.end()
     async with AsyncExitStack() as stack:
         if current_recorder() is not TABLE:  # LangGraph's server skips our middleware under a mount prefix
@@ -107,6 +116,6 @@ app = FastAPI(
     lifespan=lifespan,
     docs_url=None,
     redoc_url=None,
-    telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans and logs would contain users' texts
+    telemetry={"tracing": False, "metrics": False, "logs": False},  # FastAPI's telemetry would contain users' texts
 )
 patch_cancellation()

@@ -1,4 +1,4 @@
-"""``moot assistants``: creates an assistant on a running server for each preset without a task."""
+"""``moot assistants``: for each preset without a task, creates or updates an assistant on a running server."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from moot.graphs.presets import PRESETS, Preset
 from moot.web.login import TOKEN
 
 NAMESPACE = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
-"""The UUID namespace of our assistants' ids, so that a second run updates the same assistants."""
+"""The UUID namespace of the assistants' ids. A preset always has the same id, so a second run updates its assistant."""
 
 
 def create_assistants(url: str) -> dict[str, str]:
     """Creates or updates an assistant for every preset that sets no task.
 
     Returns:
-        Maps each preset's name to ``created``, ``updated`` or ``unchanged``.
+        ``created``, ``updated`` or ``unchanged`` for each preset's name.
 
     Raises:
-        WorldError: no server answers at this address, or it refuses a request.
+        WorldError: no server answers at this address, the address is not valid, or the server refuses a request.
     """
     wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
     try:
         token = os.environ.get(TOKEN, "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None, headers=headers) as client:
-            first.get("/ok")  # fails at once if there is no server; the client would retry for a long time
+        with httpx.Client(base_url=url) as probe, get_sync_client(url=url, api_key=None, headers=headers) as client:
+            probe.get("/ok")  # without a server, it fails at once; `client` would retry for a long time
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(
@@ -41,7 +41,11 @@ def create_assistants(url: str) -> dict[str, str]:
 
 
 def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
-    """Creates or updates the assistant of a preset; returns ``created``, ``updated`` or ``unchanged``."""
+    """Creates or updates the assistant of a preset; returns ``created``, ``updated`` or ``unchanged``.
+
+    Raises:
+        httpx.HTTPError, LangGraphError: the server does not answer, or it refuses a request.
+    """
     assistant_id = str(uuid5(NAMESPACE, name))
     wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
     existing = client.assistants.search(metadata={"preset": name})

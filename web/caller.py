@@ -1,4 +1,4 @@
-"""The caller of a request: a client that acts with the caller's rights, user checks, and the request's body."""
+"""Helpers for requests: a client with the caller's rights, checks of users, error texts, and the request's body."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ log = logging.getLogger(__name__)
 
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
-"""The user of every request to a server without users."""
+"""The user's name in every request to a server without `MOOT_USERS`."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
 BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
+"""Headers of a request that are not copied to other requests, because they belong to its body or connection."""
 
 
 def caller_client(scope: Scope) -> LangGraphClient:
-    """A client that calls this server inside the process, with the headers of a request, such as its token and cookies.
+    """A client that calls this server inside the process, with a request's headers, such as its token and cookies.
 
-    LangGraph's own client (`get_client` without an address) bypasses a server's `Auth` object, and so sees the threads
-    of all users.
+    LangGraph's own client (`get_client` without an address) bypasses the server's `Auth` object. So it would see the
+    threads of all users.
     """
     headers = {name: value for name, value in Headers(scope=scope).items() if name not in BODY_HEADERS}
     transport = httpx.ASGITransport(scope["app"], raise_app_exceptions=False)
@@ -39,7 +40,7 @@ def caller_client(scope: Scope) -> LangGraphClient:
 
 
 def has_users() -> bool:
-    """Whether users see only their own threads: there are users, or the server has an `Auth` object."""
+    """Whether each user sees only their own threads: `MOOT_USERS` is set, or the server has an `Auth` object."""
     return bool(os.environ.get(USERS)) or has_auth()
 
 
@@ -49,15 +50,16 @@ def has_auth() -> bool:
 
 
 def _config() -> Any:
+    """The configuration module of LangGraph's server; None if another server runs."""
     return sys.modules.get("langgraph_api.config")
 
 
 def check_auth() -> None:
-    """Checks that the server keeps its users apart: an `Auth` object must also protect the page's routes.
+    """Checks that users cannot see each other's debates on the page.
 
     Raises:
-        UserError: the page's routes are open to everyone, or `MOOT_USERS` is set, which LangGraph's server does not
-            support.
+        UserError: the server has an `Auth` object, but it does not protect the page's routes; or `MOOT_USERS` is set,
+            which LangGraph's server does not support.
     """
     if _config() and os.environ.get(USERS):
         raise UserError(
@@ -67,14 +69,17 @@ def check_auth() -> None:
     if not has_auth() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
         return
     raise UserError(
-        "langgraph.json names an Auth object, which LangGraph applies only to its own routes: everyone could read the "
+        "langgraph.json names an Auth object, but LangGraph applies it only to its own routes. Everyone could read the "
         'debates on the page. Set "http": {"app": "moot.web.app:app", "enable_custom_route_auth": true}.',
         kind="invalid_environment",
     )
 
 
 def public_text(error: MootError) -> str:
-    """The text of an error for callers. An error of the database is logged instead, because it contains the address."""
+    """The text of an error that callers may see.
+
+    The text of a database error is only logged, because it may contain the database's address.
+    """
     if error.kind != "queue":
         return error.detail
     log.error("%s", error.detail)
@@ -88,8 +93,8 @@ def parse_json(content: bytes) -> Any:
         UserError: the body is not valid JSON.
     """
     try:
-        value = from_json(content, allow_inf_nan=False)  # refuses lone surrogates, too, which no response could contain
-        json.dumps(value, allow_nan=False)  # refuses 1e999
+        value = from_json(content, allow_inf_nan=False)  # also refuses lone surrogates, which no response could contain
+        json.dumps(value, allow_nan=False)  # refuses 1e999, which is read as infinity
         return value
     except ValueError as error:
         raise UserError(f"This is not valid JSON ({str(error)[:200]}).", kind="bad_request") from error

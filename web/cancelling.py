@@ -1,7 +1,7 @@
-"""Makes cancellation work for debates of any length.
+"""Makes cancellation work on LangGraph's development server for debates of any length.
 
-The development server checks for the cancellation of a run only for four minutes. After that, a cancelled run is marked
-as interrupted, but continues. Debates with local models often take longer.
+Without this module, the server checks for the cancellation of a run only for four minutes. After that, a cancelled run
+is marked as interrupted, but continues. Debates with local models often take longer.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 from moot.core.errors import UserError
 
 PACKAGE = "langgraph_runtime_inmem"
+"""The package that only LangGraph's development server imports."""
 RUNTIME = f"{PACKAGE}.ops"
 
 
 def patch_cancellation() -> None:
-    """Makes the development server, if this process is one, check for cancellation until a run is over.
+    """Makes the development server check for cancellation until a run is over; does nothing in other processes.
 
     Raises:
-        UserError: the server's release does not have the internal function that this function replaces.
+        UserError: the server's release has no internal function ``listen_for_cancellation``, which must be replaced.
     """
     if PACKAGE not in sys.modules:
         return

@@ -1,6 +1,6 @@
 """Checks requests for runs and assistants before the server accepts them.
 
-The server itself drops unknown settings, and answers 200 if a value is out of its range.
+Without these checks, the server drops unknown settings, and answers 200 if a value is out of its range.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Routes that run graphs on a thread; the group is the thread's id."""
 RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
-"""Routes that run graphs or create assistants."""
+"""Routes that run graphs, or that create or change assistants; it also matches a few routes that only read."""
 MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
 SOURCE_SETTINGS = ("sources", "fallback", "retriever")
@@ -40,7 +40,9 @@ SOURCE_SETTINGS = ("sources", "fallback", "retriever")
 
 
 async def check(body: Any, path: str, client: LangGraphClient) -> None:
-    """Checks a request's body: one run or several, a schedule, an assistant, or a tool call.
+    """Checks a request's body: a run or a list of runs, a schedule, an assistant, or a tool call.
+
+    A body that has another form passes the check.
 
     Args:
         body: the request's body.
@@ -49,8 +51,8 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
     Raises:
         UserError: an unknown setting, a value out of its range, a local model or module that the administrator did not
-            list, an input that is not an object, a thread with nothing to continue, or a reply that does not name its
-            interrupt.
+            list, a missing input, an input that is not an object, a thread with nothing to continue, or a reply that
+            does not name its interrupt.
     """
     for one in body if isinstance(body, list) else [body]:
         params = one.get("params", one) if isinstance(one, dict) else None
@@ -63,10 +65,12 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
 
 def check_input(params: Mapping[str, Any], path: str) -> None:
-    """Refuses the input of a run if it is not an object. A run on a thread needs no input: it continues from the state.
+    """Refuses a run whose input is not an object, and a run without a thread that has neither input nor command.
+
+    A run on a thread needs no input, because it continues from the thread's state.
 
     Raises:
-        UserError: the input is not an object.
+        UserError: the input is missing or is not an object.
     """
     given = params.get("input")
     starts = path in WITHOUT_THREAD and not params.get("command")
@@ -75,33 +79,40 @@ def check_input(params: Mapping[str, Any], path: str) -> None:
 
 
 async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Refuses a run without input if there is nothing to continue: the thread is empty, or nothing waits for the reply.
+    """Refuses a run without input, or with a reply, if the thread has nothing that the run could continue.
+
+    Runs from a checkpoint are not checked.
 
     Raises:
-        UserError: there is nothing to continue, or the reply does not say which of several interrupts it answers.
+        UserError: the thread is empty, no interrupt waits for the reply, or the reply does not say which of several
+            interrupts it answers.
     """
-    command, found = params.get("command"), ON_THREAD.match(path)
+    command, match = params.get("command"), ON_THREAD.match(path)
     reply = command.get("resume") if isinstance(command, dict) else None
     continues = "assistant_id" in params and params.get("input") is None and (reply is not None or not command)
     past = params.get("checkpoint") or params.get("checkpoint_id")
-    if not continues or past or not (found or path in WITHOUT_THREAD):
+    if not continues or past or not (match or path in WITHOUT_THREAD):
         return
-    state = await state_of(found[1], params, client) if found else EMPTY
+    state = await state_of(match[1], params, client) if match else EMPTY
     if state is None:
         return
-    waits = [wait["id"] for task in state["tasks"] for wait in task["interrupts"]]
+    interrupts = [interrupt["id"] for task in state["tasks"] for interrupt in task["interrupts"]]
     if reply is not None and not state["next"]:
         raise UserError("No debate waits for a reply on this thread.", kind="invalid_reply")
     if not state["next"] and not state["values"]:
         raise UserError('The thread is empty: a run begins with an input, {"claim": "..."}.', kind="invalid_claim")
-    if reply is not None and len(waits) > 1 and not (isinstance(reply, dict) and reply and set(reply) <= set(waits)):
-        shape = ", ".join(f'"{wait}": REPLY' for wait in waits)
+    names_interrupts = isinstance(reply, dict) and reply and set(reply) <= set(interrupts)
+    if reply is not None and len(interrupts) > 1 and not names_interrupts:
+        shape = ", ".join(f'"{id}": REPLY' for id in interrupts)
         detail = f'Several interrupts wait for replies: send {{"resume": {{{shape}}}}}, or some of them.'
         raise UserError(detail, kind="invalid_reply")
 
 
 async def state_of(thread: str, params: Mapping[str, Any], client: LangGraphClient) -> Mapping[str, Any] | None:
-    """The state that a run continues from; None if it is not known yet, or if the server itself will refuse the run."""
+    """The state from which a run continues; `EMPTY` if the run will create the thread.
+
+    None if another run will still change the state, or if the server itself will refuse the run.
+    """
     try:
         busy = (await client.threads.get(thread))["status"] == "busy"
         return None if busy else dict(await client.threads.get_state(thread))
@@ -110,17 +121,19 @@ async def state_of(thread: str, params: Mapping[str, Any], client: LangGraphClie
 
 
 async def check_settings(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Checks the settings of a run, a schedule or an assistant, together with the called assistant's own settings.
+    """Checks the settings of a run, a schedule or an assistant, merged into the settings of the assistant it names.
+
+    Nothing is checked if there is no such graph or assistant, because the server then refuses the request itself.
 
     Raises:
         UserError: a setting is unknown, or its value is out of its range.
     """
-    changed = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
-    named = params.get("graph_id") or params.get("assistant_id") or changed
+    id_in_path = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
+    named = params.get("graph_id") or params.get("assistant_id") or id_in_path
     given = list(settings_in(params))
     if not given or not isinstance(named, str):
         return
-    graph, own = await assistant(named, client)
+    graph, own = await graph_and_settings(named, client)
     if graph not in graph_names(others=True):
         return  # the server refuses it itself
     kind = load_graph(graph, others=True).settings
@@ -130,7 +143,9 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
 
 
 def check_loading(values: Any) -> None:
-    """Refuses settings that would load a local model or module, unless the administrator listed it.
+    """Refuses settings that would load a local model or module that the administrator did not list.
+
+    This also checks nested settings. Only LangGraph's server refuses settings; other processes allow all of them.
 
     Raises:
         UserError: the settings would load a model or module that is not listed.
@@ -140,7 +155,7 @@ def check_loading(values: Any) -> None:
             check_loading(value)
     elif isinstance(values, Mapping):
         for key, value in values.items():
-            if key in MODEL_SETTINGS and isinstance(value, str) and not needs_no_local_model(key, value):
+            if key in MODEL_SETTINGS and isinstance(value, str) and names_local_model(key, value):
                 check_model(value, key)
             for name in (value if isinstance(value, list) else [value]) if key in SOURCE_SETTINGS else ():
                 if isinstance(name, str) and name.startswith("langchain:"):
@@ -148,17 +163,18 @@ def check_loading(values: Any) -> None:
             check_loading(value)
 
 
-def needs_no_local_model(setting: str, value: str) -> bool:
-    """Whether the value of a setting in `MODEL_SETTINGS` names no local model."""
+def names_local_model(setting: str, value: str) -> bool:
+    """Whether the value of a setting in `MODEL_SETTINGS` names a local model."""
     if setting == "embedder":
-        return value.startswith(ENDPOINTS)
-    return setting == "source_summaries" and value in ("model", "none")
+        return not value.startswith(ENDPOINTS)
+    return setting != "source_summaries" or value not in ("model", "none")
 
 
 def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """The mappings with settings in a request, each with a flag: true if it contains only settings.
+    """Yields the mappings with settings in a request, each with a flag: whether it contains only settings.
 
-    ``config.configurable``, LangGraph's older place for settings, also contains values of the server.
+    ``context`` contains only settings. ``config.configurable``, where LangGraph formerly expected settings, also has
+    values of the server.
     """
     config = params.get("config")
     older = config.get("configurable") if isinstance(config, dict) else None
@@ -167,10 +183,14 @@ def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
             yield values, settings_only
 
 
-async def assistant(id: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
-    """An assistant's graph and settings, by its id; a graph's name means the graph without settings.
+async def graph_and_settings(id: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
+    """The graph and the settings of an assistant. For the name of a graph, this graph without settings.
 
     The graph is an empty text if there is no such assistant.
+
+    Args:
+        id: the assistant's id, or the name of a graph.
+        client: sends requests as the caller.
     """
     if id in graph_names(others=True):
         return id, {}
@@ -182,7 +202,7 @@ async def assistant(id: str, client: LangGraphClient) -> tuple[str, dict[str, An
 
 
 class Checks:
-    """Middleware that refuses invalid inputs and settings with 422 and a sentence."""
+    """Middleware that refuses invalid inputs, settings and replies with 422 and a sentence."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

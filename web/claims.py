@@ -1,6 +1,6 @@
-"""Routes of the page for claims in a text: they read files, web pages and tables of claims.
+"""Routes of the page that read files, web pages and tables of claims, and that write tables of claims.
 
-The page calls the graph `find_claims` itself, through the LangGraph API.
+These routes do not find claims. For that, the page calls the graph `find_claims` through the LangGraph API.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ LARGEST_FILE = 64 * 2**20
 LARGEST_TABLE = 8 * 2**20
 """Maximum size of a table of claims, in bytes."""
 MOST_ROWS = 5000
+"""Maximum number of rows of a table of claims."""
 _reading = asyncio.Semaphore(2)
 """Limits how many documents are read at the same time, because most kinds are read in a new process."""
 
 
 async def read_text(request: Request) -> Any:
-    """The input of `find_claims`: from the page at the query's ``url``, or from the body, a file with this ``name``."""
+    """Reads a web page or a file as the input of the graph `find_claims`.
+
+    The query has the page's ``url``, or the file's ``name``; then the body is the file.
+    """
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
@@ -48,7 +52,10 @@ async def read_text(request: Request) -> Any:
 
 
 async def list_sentences(request: Request) -> Any:
-    """Every sentence of a text as a claim, without calling a model; the body is an input of `find_claims`."""
+    """Lists every sentence of a text as a claim, without a call of a model.
+
+    The body is an input of the graph `find_claims`.
+    """
     body = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(body, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")
@@ -68,7 +75,10 @@ def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
 
 
 async def claims_as_csv(request: Request) -> Response:
-    """Edited claims as CSV for ``moot batch``. The body has ``claims``, and their group as ``url`` or ``source``."""
+    """Converts edited claims to CSV for ``moot batch``.
+
+    The body has the ``claims``. Its ``url`` or else its ``source`` becomes the claims' group, by default ``text``.
+    """
     body = parse_json(await body_of(request, LARGEST_TABLE))
     claims = body.get("claims") if isinstance(body, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
@@ -88,7 +98,10 @@ def _has_words(claim: Any) -> bool:
 
 
 async def read_rows(request: Request) -> Any:
-    """The rows of a file of claims, as ``moot batch`` reads them. The body is the file; the query has its ``name``."""
+    """The rows of a file of claims, as ``moot batch`` reads them, and the ``ignored`` columns.
+
+    The body is the file. The query has the file's ``name``.
+    """
     content = await body_of(request, LARGEST_TABLE)
     return await run_in_threadpool(_read_rows, PurePath(request.query_params.get("name", "")).name, content)
 

@@ -1,7 +1,7 @@
-"""Past debates: result documents under ``$MOOT_HOME/debates``, one file each, readable without a server.
+"""Stores the result documents of past debates as files under ``$MOOT_HOME/debates``.
 
-A server with ``MOOT_DATABASE`` stores them in that database instead (`use_database`). Then functions that read or write
-documents raise WorldError if the database cannot be reached.
+A server with ``MOOT_DATABASE`` stores the documents in a database, not in files (`use_database`). Then functions that
+read or write documents raise WorldError if the database cannot be reached.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
 """A document's id: the debate's start time (UTC) and id. Imported documents, and further branches of a finished
 debate, have a random part in place of the debate's id."""
 HEX = re.compile(r"[0-9a-f]{32}")
-"""A debate's id, as in its document and in the table."""
+"""A debate's id, as in the debate's document and in the table."""
 LARGEST = 32 * 2**20
-"""Maximum size of a document that is read, in bytes."""
+"""Maximum size of a document, in bytes. Larger documents are refused."""
 PAGE_SIZE = 20
 """Number of debates on one page of the list."""
 TIME_FORMAT = "%Y%m%dT%H%M%S"
@@ -55,9 +55,9 @@ def parse_document(content: bytes) -> Document:
     """Parses and checks a result document from outside, for example from ``moot verify --out``.
 
     Raises:
-        UserError: it is too large, not JSON, or not a result document; a later version of moot wrote it; this version
-            does not know its graph or settings; a quote marked as verified is not in its evidence; or its summary cites
-            a quote that was not checked.
+        UserError: the document is too large, is not JSON or is not a result document; a later version of moot wrote it;
+            this version does not know its graph or settings; a quote marked as verified is not at its position in the
+            evidence; or the summary cites a quote that was not checked.
     """
     document = parse_stored(content)
     settings_of(document)
@@ -69,13 +69,13 @@ def parse_stored(content: bytes) -> Document:
     """Parses JSON as a result document.
 
     Raises:
-        UserError: it is too large or not a result document, or a later version of moot wrote it.
+        UserError: the content is too large, not JSON or not a result document, or a later version of moot wrote it.
     """
     if len(content) > LARGEST:
         raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
     try:
         value = json.loads(content)
-    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError, too
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is also a ValueError
         raise unfit_error(f"it is not valid JSON ({str(error)[:200]})") from error
     return checked_document(value)
 
@@ -84,7 +84,7 @@ def checked_document(value: Any) -> Document:
     """Checks that a value is a result document; returns it in this version's schema, without unknown fields.
 
     Raises:
-        UserError: it is not a result document, or a later version of moot wrote it.
+        UserError: the value is not a result document, or a later version of moot wrote it.
     """
     try:
         document: Document = _document_adapter().validate_python(upgrade_document(value), strict=True)
@@ -123,9 +123,12 @@ def start_time(document: Document) -> datetime:
     """When a debate began, in UTC.
 
     Raises:
-        ValueError: the document's start time is not in ISO format.
+        ValueError: the start time is not in ISO format, or is not in the years 1 to 9999 in UTC.
     """
-    return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
+    try:
+        return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"the start time {document['started_at']} is not in the years 1 to 9999") from error
 
 
 _databases: list[Documents] = []
@@ -133,7 +136,7 @@ _databases: list[Documents] = []
 
 @contextmanager
 def use_database(documents: Documents) -> Iterator[None]:
-    """Context manager: inside it, this process stores documents in a database, not in the folder."""
+    """Context manager: inside it, this process reads and writes documents in a database, not in the folder."""
     _databases.append(documents)
     try:
         yield
@@ -150,10 +153,10 @@ def no_debate_error() -> UserError:
 
 
 def save(document: Document) -> str:
-    """Stores a document from outside and returns its id; if it is stored already, returns the id of that copy.
+    """Stores a document from outside and returns its id. If an equal document is stored already, returns its id.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the document cannot be written.
         WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
@@ -171,14 +174,14 @@ def write(document: Document, run: str | None = None) -> str:
 
     Args:
         document: the document.
-        run: the id of the server's run that wrote it. In a database, a run replaces its own finished document; in the
-            folder, the id is ignored.
+        run: the id of the server's run that wrote the document. In a database, a run replaces its own finished
+            document. In the folder, the id is ignored.
 
     Returns:
-        The path of its file; in a database, its id.
+        The path of the document's file; in a database, the document's id.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the document cannot be written.
         WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
@@ -196,7 +199,9 @@ def write(document: Document, run: str | None = None) -> str:
 
 
 def record_spending(id: str, calls: list[Any]) -> None:
-    """Records the cost of calls without a document, such as a search for claims. Does nothing without a database.
+    """Records the cost of calls that are in no document, such as those of a search for claims.
+
+    Without a database, this does nothing.
 
     Args:
         id: the id under which the cost is recorded.
@@ -207,10 +212,10 @@ def record_spending(id: str, calls: list[Any]) -> None:
 
 
 def replace(id: str, document: Document) -> None:
-    """Replaces a document with an extended version.
+    """Replaces a document with an extended version of it.
 
     Raises:
-        UserError: there is no such document, or it cannot be written.
+        UserError: there is no such document, or the new one cannot be written.
         WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
@@ -222,18 +227,20 @@ def replace(id: str, document: Document) -> None:
 
 
 def files_of(debate: str) -> list[Path]:
-    """The files of a debate's documents, without imports and further branches; see `ID`."""
+    """The files of a debate's documents, except imports and further branches; see `ID`."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
 
 
 def document_ids(debate: str) -> list[str]:
-    """The ids of a debate's documents, without imports and further branches; see `ID`."""
+    """The ids of a debate's documents, except imports and further branches; see `ID`."""
     return _databases[-1].document_ids(debate) if _databases else [path.stem for path in files_of(debate)]
 
 
 @contextmanager
 def writable_folder() -> Iterator[Path]:
-    """Context manager: yields the folder, which is created if it is missing.
+    """Context manager: yields the folder of debates; a missing folder is created.
+
+    An OSError inside the context is also raised as one of these errors:
 
     Raises:
         UserError: the folder cannot be written.
@@ -263,7 +270,7 @@ def id_time(document: Document) -> str:
 
 
 def id_time_at(started: float) -> str:
-    """A time, given in seconds since 1970, as the first part of a document's id."""
+    """A time (``started``, in seconds since 1970) as the first part of a document's id."""
     return f"{datetime.fromtimestamp(started, UTC):{TIME_FORMAT}}"
 
 
@@ -271,7 +278,7 @@ def store_locally(document: Document) -> str:
     """Stores a debate in this machine's history, unless ``MOOT_HISTORY`` is ``off`` or the document has no id.
 
     Returns:
-        The error's text if the debate cannot be stored; otherwise an empty text.
+        The text of the error if the debate cannot be stored; otherwise an empty text.
 
     Raises:
         UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
@@ -286,7 +293,7 @@ def store_locally(document: Document) -> str:
 
 
 def history_is_on() -> bool:
-    """Whether debates of this machine are stored: always, unless ``MOOT_HISTORY`` is ``off``.
+    """Whether this machine's history stores debates. It does, unless ``MOOT_HISTORY`` is ``off``.
 
     Raises:
         UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
@@ -298,6 +305,7 @@ def history_is_on() -> bool:
 
 
 def _status(path: Path) -> Any:
+    """The status in a document's file; None if the file is damaged."""
     try:
         return json.loads(path.read_bytes()).get("status")
     except (ValueError, AttributeError, RecursionError):
@@ -338,7 +346,7 @@ def load(id: str) -> Document:
     """A document, in this version's schema.
 
     Raises:
-        UserError: there is no such document, it is damaged, or a later version of moot wrote it.
+        UserError: there is no such document, it is damaged or too large, or a later version of moot wrote it.
     """
     return parse_stored(content_of(id))
 
@@ -348,6 +356,7 @@ def delete(id: str) -> None:
 
     Raises:
         UserError: there is no such document.
+        OSError: the document's file cannot be deleted.
     """
     if _databases:
         return _databases[-1].delete(id)
@@ -378,6 +387,7 @@ def entry(id: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
+    """The entry of a file. The cache reads the file again if its time of change (``changed``) is another one."""
     try:
         document = json.loads(path.read_bytes())
         return {

@@ -1,6 +1,6 @@
-"""``/docs``: the server's routes as a page that loads nothing from other servers.
+"""The page ``/docs``, which lists the server's routes and loads nothing from other servers.
 
-LangGraph's own page loads a script from another website, which could send any request to this server.
+The page of LangGraph's server loads a script from another website, which could send any request to this server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 
 class Docs:
-    """Middleware that answers ``/docs`` with our page."""
+    """Middleware that makes the server answer ``/docs`` with the page at `PLACE`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -37,10 +37,10 @@ class Docs:
 
 
 async def docs_page(app: Any) -> str:
-    """The page, from the server's OpenAPI document.
+    """The HTML of the page, made from the server's OpenAPI document.
 
     Args:
-        app: our application. On Aegra, it has all routes; on LangGraph's server, it is not used.
+        app: the FastAPI application. On Aegra, it has all routes. On LangGraph's server, it is not used.
     """
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
@@ -53,7 +53,7 @@ async def docs_page(app: Any) -> str:
 
 
 def listing(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Routes and schemas of an OpenAPI document as HTML."""
+    """Yields the routes and then the schemas of an OpenAPI document as HTML."""
     tagged: dict[str, list[str]] = {}
     for path, known in spec["paths"].items():
         for method in METHODS:
@@ -70,7 +70,7 @@ def listing(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def route(path: str, method: str, known: Mapping[str, Any]) -> str:
-    """A route as HTML: its description, parameters and responses."""
+    """One method of a route as HTML: its summary, description, parameters, request body and responses."""
     about = f"<p>{escape(known.get('description') or '')}</p>"
     parts = {name: known[name] for name in ("parameters", "requestBody", "responses") if known.get(name)}
     title = f"<code>{method.upper()} {escape(path)}</code> {escape(known.get('summary') or '')}"
@@ -78,7 +78,7 @@ def route(path: str, method: str, known: Mapping[str, Any]) -> str:
 
 
 def folded(title: str, content: str) -> str:
-    """HTML content that is folded under its title."""
+    """HTML content that is hidden until the reader clicks on its title."""
     return f"<details><summary>{title}</summary>{content}</details>"
 
 

@@ -1,7 +1,7 @@
-"""Answers requests of programs and of the server's own pages, and refuses requests of other websites.
+"""Refuses requests of other websites, and passes on requests of programs and of the server's own pages.
 
-A browser lets any website send requests to a server on the user's machine. The development server would answer all of
-them, with the user's API keys.
+A browser lets any website send requests to a server on the user's machine. LangGraph's development server would answer
+all these requests, and would use the user's API keys for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRIVATE = b"access-control-request-private-network"
 UNSERVED = re.compile(r"/(?:deploy|internal)(?:/|$)")
 """Routes of the development server that start programs, or delete or read any thread without authentication."""
 PAGES = ("/moot", "/docs")
-"""Paths that links on other websites may open."""
+"""Beginnings of the paths that links on other websites may open."""
 
 
 def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], origins: Collection[str]) -> str:
@@ -34,8 +34,8 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
         headers: the request's headers.
         method: its method.
         path: its path.
-        hosts: names of this machine in lower case, besides the loopback names.
-        origins: other allowed websites, e.g. ``https://smith.langchain.com``, in lower case.
+        hosts: allowed names of this machine in lower case; loopback names are always allowed.
+        origins: the addresses of allowed websites in lower case, such as ``https://smith.langchain.com``.
     """
     host = ", ".join(headers.getlist("host")).lower()
     if not (is_known(host, hosts) or is_health(path, method)):
@@ -54,12 +54,12 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
 
 
 def is_health(path: str, method: str) -> bool:
-    """Whether this is a health check, which may use any host name, because load balancers do."""
+    """Whether a request is a health check. Health checks of load balancers may have any host name."""
     return path in ("/ok", "/ready", "/live") and method in ("GET", "HEAD")
 
 
 def is_known(host: str, hosts: Collection[str]) -> bool:
-    """Whether a Host header has a loopback name or an allowed name of this machine."""
+    """Whether the name in a Host header is a loopback name or address, or is in ``hosts``; false if it is not valid."""
     found = HOST.fullmatch(host)
     if found is None:
         return False
@@ -78,19 +78,22 @@ def lowercase_names(variable: str) -> frozenset[str]:
 
 
 def is_own(scope: Scope) -> bool:
-    """Whether the request comes from this server itself. Only its own client can set this root path."""
+    """Whether a request comes from this server itself. Only the server's own client can set this root path."""
     return bool(scope.get("root_path") == "/noauth")
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers that there is no such route."""
+    """Answers that there is no such route; closes a websocket."""
     if scope["type"] == "websocket":
         return await send({"type": "websocket.close", "code": 1008, "reason": "Not Found"})
     return await JSONResponse({"detail": "Not Found"}, 404)(scope, receive, send)
 
 
 class Guard:
-    """Middleware before every route: refuses requests of other websites with 403, and `UNSERVED` routes with 404."""
+    """Middleware that answers `UNSERVED` routes with 404, and other requests with 403 if `refusal` refuses them.
+
+    Websockets are closed. From all other requests, the header `PRIVATE` is removed.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -108,7 +111,7 @@ class Guard:
         if not fault:
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name != PRIVATE]
             return await self.app(scope, receive, send)
-        # Browsers hide the answer from the website, so only the log shows the reason.
+        # A browser hides the answer from the website, so the reason is also logged.
         log.warning("%s %r was refused: %r", method, scope["path"], fault)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})

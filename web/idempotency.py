@@ -1,9 +1,9 @@
-"""Idempotency keys: equal requests with one key start one debate, so that a double click or a retry costs nothing more.
+"""Idempotency keys: equal requests with the same key start one debate, so that a double click or a retry is free.
 
 The header ``Idempotency-Key`` applies to routes that start runs: ``/runs``, ``/threads/ID/runs``, and their ``/wait``
-and ``/stream``. A second request gets the run of the first, joins its stream, or waits for its document. If the debate
-was interrupted or failed, the second request resumes the debate. If another server with the same ``MOOT_HOME`` runs the
-debate, the second request is refused. A key is valid as long as its debate's row is in the table.
+and ``/stream``. A second request gets the run of the first request, joins its stream, or waits for its document. If the
+debate was interrupted or failed, the second request resumes the debate. If another server with the same ``MOOT_HOME``
+runs the debate, the second request is refused. A key is valid as long as its debate's row is in the table.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from moot.nodes._runtime.opening import INPUT
 from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates
 from moot.web.caller import caller_client, current_user, public_text
-from moot.web.checks import assistant, replay
+from moot.web.checks import graph_and_settings, replay
 from moot.web.guard import is_own
 from moot.web.service.keys import release_key, reserve_key, store_run
 from moot.web.table import RESUMABLE, TABLE, RunRequest, find_debate, user_key, will_restart
@@ -48,15 +48,15 @@ KEY = re.compile(r"[!-~]{1,200}")
 START_ROUTE = re.compile(r"(?:/threads/(?P<thread>[^/]+))?/runs(?P<how>/wait|/stream)?/?")
 """Routes that start one debate."""
 JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
-"""Maps the suffix of each starting route to the suffix of the route that joins its run."""
+"""Maps the suffix of each route that starts a run to the suffix of the route that returns or joins this run."""
 RUN = re.compile(r"/runs/([^/]+)")
 WAIT_SECONDS = 10.0
-"""Maximum number of seconds that a request waits until another server has started the debate of its key."""
+"""Maximum number of seconds that a request waits until another server or process has started the debate of its key."""
 
 
 @dataclass
 class FirstRequest:
-    """The first request of a key: its fingerprint, its thread, and a future of its run."""
+    """The request that starts or resumes a key's debate: its fingerprint, its thread, and a future of its run's id."""
 
     fingerprint: str
     thread: str
@@ -68,7 +68,7 @@ class IdempotencyKeys:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.first: dict[str, FirstRequest] = {}
+        self.first_requests: dict[str, FirstRequest] = {}
         self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,15 +85,17 @@ class IdempotencyKeys:
             await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
 
     async def _acquire_lock(self, key: str) -> FileLock | None:
-        """Acquires the lock of a key. A server holds it until the key's debate has its row.
+        """Acquires the lock of a key. A server that starts the key's debate holds the lock until the debate has a row.
 
         Returns:
-            The lock; None if this server holds it already.
+            The lock; None if this server already holds it for this key.
 
         Raises:
-            UserError: another server with this ``MOOT_HOME`` still holds the lock after `WAIT_SECONDS`.
+            UserError: after `WAIT_SECONDS`, the lock is still held: by another server with this ``MOOT_HOME``, or for
+                another key with the same lock file.
+            OSError: the file cannot be created.
         """
-        # The names are two bytes of a hash, so that there are at most 65,536 files.
+        # Each name is two bytes of a hash, so that there are at most 65,536 files.
         file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
         await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(file, mode=0o600, thread_local=False)
@@ -108,6 +110,7 @@ class IdempotencyKeys:
         return None
 
     async def _answer(self, key: str, route: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request with an idempotency key: starts, resumes or joins the debate, or sends its document."""
         body = parse_body(key, await Request(scope, receive).body())
         sent_key = key
         if TABLE.is_shared:
@@ -121,19 +124,19 @@ class IdempotencyKeys:
         try:
             async with self.lock:
                 row = await open_ledger().find_by_idempotency_key(key)
-                first = self.first.get(key)
+                first = self.first_requests.get(key)
                 stored = row.fingerprint if row and "messages" not in row.input else None
                 if (first.fingerprint if first else stored) not in (None, fingerprint):
                     raise used_key_error()
                 if first and lock and first.run.done() and row and row.status != "running":
-                    del self.first[key]
+                    del self.first_requests[key]
                     first = None
                 starts_debate = first is None and (row is None or row.status in RESUMABLE)
                 if starts_debate and lock is None:  # the server just refused the request that held the lock
                     raise other_server_error()
                 if starts_debate and lock:
                     thread = route["thread"] or str(uuid4())
-                    first = self.first[key] = FirstRequest(fingerprint, thread)
+                    first = self.first_requests[key] = FirstRequest(fingerprint, thread)
                     TABLE.locks[key], lock = lock, None
         finally:
             if lock:
@@ -152,17 +155,17 @@ class IdempotencyKeys:
             if how or not first.run.done():
                 await TABLE.unlock(key)
             if not first.run.done():  # the server refused the request
-                self.first.pop(key, None)
+                self.first_requests.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
 
     async def _answer_shared(
         self, keys: tuple[str, str], route: re.Match[str], fingerprint: str, body: Any, asgi: Any
     ) -> None:
-        """As `_answer`, on a server with several processes.
+        """As `_answer`, in a service, which may have several processes.
 
         Args:
-            keys: the key in the table, and the key as it was sent.
+            keys: the key as the table has it, and the key as the request has it.
             route: the match of `START_ROUTE`.
             fingerprint: the request's fingerprint.
             body: the request's body.
@@ -173,10 +176,10 @@ class IdempotencyKeys:
         until = time.monotonic() + WAIT_SECONDS
         while True:
             row = await open_ledger().find_by_idempotency_key(key)
-            running_at = await open_ledger().find_run(row.id) if row else None
+            last_run = await open_ledger().find_run(row.id) if row else None
             stopped_run = (
-                running_at[1]
-                if row and running_at and row.status in RESUMABLE and not await will_restart(*running_at, client)
+                last_run[1]
+                if row and last_run and row.status in RESUMABLE and not await will_restart(*last_run, client)
                 else None
             )
             state = await asyncio.to_thread(reserve_key, key, fingerprint, thread, stopped_run)
@@ -202,7 +205,7 @@ class IdempotencyKeys:
 
 
 class RunRecorder:
-    """ASGI's ``send`` for the first request of a key: it stores the run that the response names under the key."""
+    """Wraps ``send`` for the first request of a key, to store the response's run as the run of the key."""
 
     def __init__(self, key: str, thread: str, send: Send) -> None:
         self.key, self.thread, self.send = key, thread, send
@@ -210,7 +213,7 @@ class RunRecorder:
         self.content = b""
 
     async def __call__(self, message: Message) -> None:
-        """Sends a part of the response, and stores the run if this part names it."""
+        """Stores the run if this part of the response names it, then sends the part."""
         if message["type"] == "http.response.start":
             self.is_accepted = message["status"] < 300
             await self._store_run(RUN.search(Headers(raw=message["headers"]).get("content-location", "")))
@@ -226,13 +229,16 @@ class RunRecorder:
             self.is_stored = True
 
     async def end(self) -> None:
-        """Releases the key if no run was started."""
+        """Releases the key if the response named no run."""
         if not self.is_stored:
             await asyncio.to_thread(release_key, self.key, self.thread)
 
 
 def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.Match[str]) -> None:
-    """Changes a request's body, so that the request starts its key's debate and creates the thread if it is missing."""
+    """Changes the body of a key's first request, so that it starts the key's debate, or resumes the debate of ``row``.
+
+    Other requests can then join the run. If the route names no thread, the request creates its thread.
+    """
     for name, more in TABLE.run_arguments(RunRequest(row.id if row else None, key)).items():
         body[name] = merge_values(body.get(name) or {}, more)
     body |= {"stream_resumable": True} | ({} if route["thread"] else {"if_not_exists": "create"})
@@ -240,9 +246,10 @@ def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.
 
 
 def merge_values(values: Any, more: Mapping[str, Any]) -> Any:
-    """The values of a request, merged with ours. Ours take precedence.
+    """A request's values, merged with further values, which take precedence.
 
-    If our value is an object and the request's value is not, the request's value stays, so that the server refuses it.
+    If a further value is an object and the request's value is not, the request's value stays. Then the server refuses
+    the request.
     """
     if not isinstance(values, dict):
         return values
@@ -262,7 +269,7 @@ def used_key_error() -> UserError:
 
 
 def other_server_error() -> UserError:
-    """The error for a debate that another server runs."""
+    """The error for a debate that another server or process starts or runs."""
     return UserError("The debate of this idempotency key is running on another server.", kind="debate_running")
 
 
@@ -270,7 +277,7 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
     """Parses the body of a request with an idempotency key.
 
     Raises:
-        UserError: the key is not valid, the body is not JSON, or the request does not start a debate.
+        UserError: the key is not valid, the body is not JSON, or it has no object ``input``.
     """
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")
@@ -286,16 +293,19 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
 
 
 async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) -> str:
-    """The fingerprint of the requested debate, as the table has it.
+    """The fingerprint of the requested debate, for comparison with the table.
 
     Raises:
-        UserError: no debate system or assistant is named, or the settings are not valid.
+        UserError: the request names neither a debate system nor an assistant of one, or the settings are not valid.
     """
     named = body.get("assistant_id")
-    graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
+    graph, own = await graph_and_settings(named, client) if isinstance(named, str) else ("", {})
     if graph not in graph_names():
-        raise UserError("`assistant_id` must name a debate system or an assistant.", kind="unknown_graph")
-    context = body.get("context") or (body.get("config") or {}).get("configurable") or {}
+        raise UserError("`assistant_id` must name a debate system or an assistant of one.", kind="unknown_graph")
+    config = body.get("config")
+    context = body.get("context") or (config.get("configurable") if isinstance(config, dict) else None) or {}
+    if not isinstance(context, dict):
+        raise UserError("`context` must be an object with settings.", kind="bad_request")
     kind = load_graph(graph).settings
     known = {name: value for name, value in context.items() if name in kind.model_fields}
     settings = checked_settings(kind, {**own, **known}, graph)
@@ -311,7 +321,8 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
         client: sends requests as the caller.
 
     Raises:
-        UserError: the debate runs on another server, or has no document.
+        UserError: the debate runs on another server, was deleted, or has no readable document.
+        WorldError: the server or its database could not look up the debate.
     """
     if row.status == "running":
         raise other_server_error()
@@ -320,7 +331,7 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
     if not how:
         try:
             return JSONResponse(await client.runs.get(thread, run), headers=headers)
-        except APIError:  # the server has started again since, and no longer has the run
+        except APIError:  # the server has restarted and no longer has the run
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)
     stem, _ = await find_debate(row.id, client)
@@ -353,7 +364,7 @@ def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
 
 
 def record_run(first: FirstRequest, send: Send) -> Send:
-    """Wraps ``send``, to record the run that the response names."""
+    """Wraps ``send``, to set ``first.run`` to the run in the response's headers."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 300 and not first.run.done():

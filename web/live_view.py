@@ -1,6 +1,6 @@
 """A running debate as the page shows it: the agents' answers, the turns of each round, and the evidence.
 
-The wording is that of the report (`moot.transcript.report`), so that it does not change when the debate ends.
+The wording is that of the report (`moot.transcript.report`), so that no words change when the debate ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EMPTY: Mapping[str, Any] = {
     "debates": [],
     "models": {},
 }
-"""An empty document."""
+"""Values for the fields that the document of a running debate does not have yet."""
 MOST_SOURCES = 60
 """Maximum number of sources listed while a debate runs; the report lists all."""
 
@@ -87,16 +87,17 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
 
     Args:
         document: the document so far; its settings may be only the requested ones, without the defaults.
-        wanted: headings of the parts to return with their cards and notes; the last part always has them.
+        wanted: headings of the parts to return with their cards and notes. The last part always has them.
 
     Returns:
-        ``names``: each agent's name and facts; ``declared``: the number of declared agents; ``most``: the maximum
-        number of rounds, or None; ``timeline``: the answers by round, or None; ``parts``: the turns by round;
-        ``sources``: up to `MOST_SOURCES` pieces of evidence; ``count``: the number of all pieces; ``quoted``: the
-        number of quoted pieces; ``warned``: the warnings about the verdict.
+        ``names``: each agent's name and facts; ``declared``: the number of agents that the settings declare;
+        ``most``: the maximum number of rounds, None if there is none; ``timeline``: the answers by round, None if there
+        are fewer than two; ``parts``: the turns by round; ``sources``: up to `MOST_SOURCES` pieces of evidence;
+        ``count``: the number of all pieces of evidence; ``quoted``: the number of quoted pieces; ``warned``: the
+        warnings about the verdict.
 
     Raises:
-        UserError: the graph or the settings are not known, or the parts are inconsistent.
+        UserError: this version does not know the graph or the settings, or the parts are inconsistent.
     """
     with checked_parts():
         system = load_graph(str(document.get("graph")))
@@ -105,7 +106,7 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
         names, sources = Names(whole), Sources(whole)
         answers = timeline(whole, names)
         all_parts = parts(whole, sources, names) if whole["task"] else []
-        listed = [_source(sources, names, id) for id in [*sources.quoted, *sources.unquoted][:MOST_SOURCES]]
+        listed = [_source_entry(sources, names, id) for id in [*sources.quoted, *sources.unquoted][:MOST_SOURCES]]
         speakers = dict.fromkeys([*names.declared, *(turn["agent"] for turn in whole["turns"])])
         return {
             "names": {agent: [names(agent), names.speaker_facts(agent)] for agent in speakers},
@@ -123,7 +124,8 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
         }
 
 
-def _source(sources: Sources, names: Names, id: str) -> dict[str, Any]:
+def _source_entry(sources: Sources, names: Names, id: str) -> dict[str, Any]:
+    """The entry of a piece of evidence in the list of sources, with up to three of its verified quotes."""
     piece = sources.pieces[id]
     quotes = {
         citation["quote"]: names(turn["agent"])

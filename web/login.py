@@ -1,7 +1,7 @@
-"""Access to a server with tokens: programs send a token, and browsers log in with a token.
+"""Protects a server with tokens: programs send a token, and browsers log in with a token.
 
-``/metrics`` may have a separate token that is valid for nothing else. The metrics cover the debates of all users, so a
-server with users (``MOOT_USERS`` or an ``Auth`` object) and without ``MOOT_TOKEN`` accepts only that token there.
+``/metrics`` may have a separate token that is valid for nothing else. The metrics cover the debates of all users. So if
+a server has users (``MOOT_USERS`` or an ``Auth`` object) but no ``MOOT_TOKEN``, only that token gives access to them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MIN_TOKEN_LENGTH = 16
 COOKIE = "moot_session"
 SESSION_SECONDS = 7 * 24 * 3600
 """Seconds until a browser has to log in again."""
-SESSIONS = 1000
+MAX_SESSIONS = 1000
 """Maximum number of browsers that are logged in with the server's token; a further log-in ends the oldest session."""
 LOG_IN, LOG_OUT = "/moot/login", "/moot/logout"
 USER_HEADER = "moot-asks"
@@ -44,7 +44,7 @@ PUBLIC_PATHS = ("/ok", "/ready", "/live", "/moot/static/page.css")
 NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
 """Paths to which a log-in may redirect."""
 LARGEST = 4096
-"""Maximum number of bytes that are read of a form."""
+"""Maximum number of bytes of a form that are used."""
 PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
 LOG_IN_FORM = """<h1>Log in</h1>
 <form method="post" action="/moot/login"><input type="hidden" name="next" value="{then}">
@@ -63,10 +63,10 @@ HEADERS = {
 
 
 def read_token(variable: str = TOKEN) -> str:
-    """The token in an environment variable; empty if the variable is blank.
+    """The token in an environment variable; empty if the variable is not set or blank.
 
     Args:
-        variable: the variable; by default that of the server's token.
+        variable: the variable's name; by default ``MOOT_TOKEN``.
 
     Raises:
         UserError: the token is too short, or contains a character that is not visible ASCII.
@@ -88,7 +88,7 @@ def read_token(variable: str = TOKEN) -> str:
 class Attempts:
     """Wrong tokens of the current minute, by client address.
 
-    Repeating a token does not count as another attempt, so a program with an old token locks no one out.
+    The same wrong token counts only once for an address. So a program with an old token does not block its address.
     """
 
     MOST_PER_MINUTE = 20
@@ -99,7 +99,10 @@ class Attempts:
         self._since = time.monotonic()
 
     def are_too_many(self, address: str) -> bool:
-        """Whether an address is blocked for this minute; after too many addresses, every new address is blocked."""
+        """Whether an address is blocked for this minute.
+
+        After wrong tokens from `MOST_ADDRESSES` addresses, every other address is blocked.
+        """
         if time.monotonic() - self._since > 60:
             self._wrong, self._since = {}, time.monotonic()
         if address not in self._wrong:
@@ -107,26 +110,26 @@ class Attempts:
         return len(self._wrong[address]) >= self.MOST_PER_MINUTE
 
     def add(self, address: str, token: bytes) -> None:
-        """Records a wrong token, by its digest."""
+        """Records the digest of a wrong token."""
         self._wrong.setdefault(address, set()).add(sha256(token).digest())
 
 
 class Sessions:
-    """Logged-in browsers, by the random ids in their cookies."""
+    """The browsers that are logged in with the server's token, by the random ids in their cookies."""
 
     def __init__(self) -> None:
         self._ends: dict[str, float] = {}
 
     def begin(self) -> str:
-        """Begins a session; returns its id."""
-        if len(self._ends) >= SESSIONS:
+        """Begins a session and returns its id. If there are `MAX_SESSIONS` already, the oldest one ends."""
+        if len(self._ends) >= MAX_SESSIONS:
             del self._ends[next(iter(self._ends))]
         id = secrets.token_urlsafe(32)
         self._ends[id] = time.monotonic() + SESSION_SECONDS
         return id
 
     def is_valid(self, id: str) -> bool:
-        """Whether a session is valid."""
+        """Whether this is the id of a session that has neither ended nor expired."""
         return self._ends.get(id, 0.0) > time.monotonic()
 
     def end(self, id: str) -> None:
@@ -135,9 +138,10 @@ class Sessions:
 
 
 class Login:
-    """Middleware before every route: if the server has tokens, refuses requests without a token or a session.
+    """Middleware that refuses requests without a valid token or session, if the server has tokens.
 
-    ``MOOT_TOKEN`` is one token for all; ``MOOT_USERS`` names a file of users, each with a token.
+    `PUBLIC_PATHS`, the log-in page and CORS preflights need no token. ``MOOT_TOKEN`` is one token for all callers.
+    ``MOOT_USERS`` names a file of users, each with a token.
 
     Raises:
         UserError: both are set, or a token or the file of users is not valid.
@@ -154,7 +158,7 @@ class Login:
         self.sessions = Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, answers it with the log-in, or refuses it."""
+        """Passes a request on, refuses it, or answers it if it is for logging in or out."""
         if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
         path, method = scope["path"], scope.get("method")
@@ -175,7 +179,11 @@ class Login:
         return await refusal_response(connection, path, method, status, fault)(scope, receive, send)
 
     def identify(self, connection: HTTPConnection) -> tuple[str, int, str]:
-        """The user's name, or an empty name with the status and the message of the refusal."""
+        """Finds the user of a request.
+
+        Returns:
+            The user's name, 0 and an empty text. If the request is refused: an empty name, the status and the message.
+        """
         covers_all_users = connection.scope["path"] == METRICS and not self.token
         if covers_all_users and not self.metrics_token:
             return "", 403, f"{METRICS} covers all users' debates: set {METRICS_TOKEN}, and send it."
@@ -194,7 +202,7 @@ class Login:
         return EVERYBODY if self.sessions.is_valid(cookie) else ""
 
     def identify_by_token(self, connection: HTTPConnection, sent: str) -> tuple[str, int, str]:
-        """As `identify`, for a sent token."""
+        """As `identify`, for a request with a token. A wrong token is recorded."""
         address = connection.client.host if connection.client else ""
         if self.attempts.are_too_many(address):
             return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
@@ -212,7 +220,7 @@ class Login:
         return "", 401, "This token is not valid here."
 
     async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
-        """Answers requests for the log-in page, and its forms for logging in and out."""
+        """Shows the log-in page, logs a browser in, or logs it out."""
         id = request.cookies.get(COOKIE, "")
         if method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
             return JSONResponse({"detail": "Method Not Allowed"}, 405)
@@ -223,7 +231,7 @@ class Login:
             return answer
         if method != "POST":
             return await self._show_log_in_page(self.user_of_cookie(request), request.query_params.get("next", ""))
-        fields = parse_qs((await body_of(request)).decode("utf-8", "surrogateescape"))
+        fields = parse_qs((await read_form(request)).decode("utf-8", "surrogateescape"))
         then = fields.get("next", [""])[0]
         name, status, fault = self.identify_by_token(request, fields.get("token", [""])[0].strip())
         if not name:
@@ -235,7 +243,7 @@ class Login:
         return answer
 
     async def _show_log_in_page(self, name: str, then: str) -> Response:
-        """The log-in page; in a service, a logged-in user sees their usage."""
+        """The log-in page. In a service, it shows the usage of a logged-in user."""
         if not (name and self.users and os.environ.get(DATABASE)):
             return log_in_page(is_logged_in=bool(name), then=then)
         from moot.web.service.quotas import describe_usage  # importing it at the top would be circular
@@ -244,7 +252,7 @@ class Login:
 
 
 def with_user_header(name: str, scope: Scope) -> Scope:
-    """The request with the user's name in the header `USER_HEADER`."""
+    """A request's scope with the user's name in the header `USER_HEADER`."""
     others = [(key, value) for key, value in scope["headers"] if key != USER_HEADER.encode()]
     return {**scope, "headers": [*others, (USER_HEADER.encode(), name.encode())]}
 
@@ -255,7 +263,7 @@ def is_preflight(connection: HTTPConnection, method: str | None) -> bool:
 
 
 def refusal_response(connection: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
-    """The response to a refused request; a browser that opens a page is redirected to the log-in."""
+    """The response to a refused request. A browser that opens a page without access is redirected to the log-in."""
     if (
         status == 401
         and method == "GET"
@@ -267,8 +275,8 @@ def refusal_response(connection: HTTPConnection, path: str, method: str, status:
     return JSONResponse({"detail": fault, "kind": "authentication"}, status, headers)
 
 
-async def body_of(request: Request) -> bytes:
-    """A form's body; of a body that is too large, only the first `LARGEST` bytes."""
+async def read_form(request: Request) -> bytes:
+    """The first `LARGEST` bytes of a form's body."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -280,7 +288,7 @@ async def body_of(request: Request) -> bytes:
 def log_in_page(
     *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
 ) -> Response:
-    """The log-in page; for a logged-in browser, with the form for logging out."""
+    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in."""
     note = f"<p>{escape(about)}</p>" if about else ""
     error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))

@@ -1,8 +1,8 @@
-"""``/mcp``: each debate system and `find_claims` as a tool under its own name, and the assistants of users.
+"""``/mcp``: offers each debate system, `find_claims` and each assistant of a user as a tool under its own name.
 
 LangGraph's own endpoint names tools after assistants' titles, takes no settings, and returns Python's `repr` of the
 whole document. It still handles all messages except ``tools/list`` and ``tools/call``. Aegra has no such endpoint, so
-there this module handles all messages.
+this module handles all messages on Aegra.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SETTINGS = (
     *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
-"""Settings that are arguments of their own if a system has them; other settings go into the argument ``settings``."""
+"""Settings that are separate arguments if a system has them. Other settings go into the argument ``settings``."""
 DEFAULT_TOOL = " Use this tool to check a claim, unless the user names another; it makes 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 INVALID_PARAMS = -32602
@@ -46,7 +46,8 @@ NO_METHOD = -32601
 """JSON-RPC's code for an unknown method."""
 VERSIONS = ("2025-06-18", "2025-03-26")
 """Supported versions of the protocol, the latest first."""
-NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
+NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_\-.]")
+"""Characters that the name of a tool may not have."""
 LONGEST = 128
 """Maximum length of a tool's name, in characters."""
 MOST, PAGE_SIZE = 1000, 100
@@ -176,11 +177,15 @@ class Tools:
         return await JSONResponse({"jsonrpc": "2.0", "id": message["id"], **answer})(scope, receive, send)
 
     async def _call(self, message: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
+        """The ``result`` or ``error`` of the answer to ``tools/list`` or ``tools/call``."""
         given = message.get("params") or {}
         try:
             if message["method"] == "tools/list":
                 return {"result": {"tools": select_tools(await list_tools(client), only)}}
-            result = await call_tool(given.get("name"), given.get("arguments") or {}, client)
+            arguments = given.get("arguments") or {}
+            if not (isinstance(given.get("name"), str) and isinstance(arguments, dict)):
+                return {"error": {"code": INVALID_PARAMS, "message": "`name` must be a text, `arguments` an object."}}
+            result = await call_tool(given["name"], arguments, client)
         except UserError as error:
             if error.kind == "unknown_graph":
                 return {"error": {"code": INVALID_PARAMS, "message": error.detail}}
@@ -197,7 +202,7 @@ def has_own_endpoint() -> bool:
 
 
 def protocol_reply(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a message that is not about tools: ``initialize``, ``ping``, or an unknown method."""
+    """The answer to ``initialize`` or ``ping``; an error for any other message."""
     if message.get("method") == "initialize":
         wanted = message["params"].get("protocolVersion") if isinstance(message.get("params"), dict) else None
         version = wanted if wanted in VERSIONS else VERSIONS[0]
@@ -242,7 +247,10 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
 
 
 async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
-    """The assistants that users created, by tool name; without those whose name another assistant or a graph has."""
+    """The assistants of debate systems that users created, by tool name. Only `MOST` assistants are read.
+
+    An assistant is left out if a graph or an earlier assistant has its tool name, or if this name would be empty.
+    """
     found: dict[str, Any] = {}
     assistants: list[Any] = []
     while len(assistants) < MOST:
@@ -251,7 +259,7 @@ async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
         if len(more) < PAGE_SIZE:
             break
     for one in assistants:
-        name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
+        name = NOT_IN_NAMES.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
         own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in graph_names()
         if own and name and name not in graph_names(others=True):
             found.setdefault(name, one)
@@ -259,7 +267,7 @@ async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
 
 
 def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str, Any]]:
-    """The tools with the given comma-separated names; all if none are given.
+    """The tools with the comma-separated names in ``only``; all tools if it is empty or None.
 
     Raises:
         UserError: there is no such tool.
@@ -301,7 +309,10 @@ def required_input(name: str) -> str:
 
 
 def shorten_schema(schema: Any) -> Any:
-    """A shorter schema, because clients' models read all of it: no titles, and no `anyOf` for nullable types."""
+    """A schema without titles, and without `anyOf` for simple nullable types.
+
+    It is shorter, because clients' models read all of it.
+    """
     if isinstance(schema, list):
         return [shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
@@ -317,7 +328,7 @@ def shorten_schema(schema: Any) -> Any:
 
 
 def used_definitions(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The definitions that a schema refers to, directly or indirectly."""
+    """The definitions in ``parts`` that a schema refers to, directly or indirectly."""
     found: dict[str, Any] = {}
     left = [schema]
     while left:
@@ -337,8 +348,8 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
         client: sends requests as the caller.
 
     Raises:
-        UserError: there is no such tool, or its arguments are not valid.
-        MootError: the server refuses the run, or the run fails.
+        UserError: there is no such tool, its arguments are not valid, or the configuration or prices cannot be read.
+        MootError: the server refuses the run, or the run fails without a result.
     """
     graph, assistant, tools = str(name), str(name), graph_names(others=True)
     if name not in tools:
@@ -380,7 +391,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
 
 
 def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
-    """The output of `find_claims` in the form of its tool's result.
+    """The result of the tool `find_claims`.
 
     Args:
         found: the graph's output.
@@ -399,7 +410,7 @@ def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
 
 
 def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
-    """A result document in the form of a tool's result.
+    """The result of a debate system's tool.
 
     Args:
         document: the debate's result document.

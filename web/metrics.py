@@ -15,9 +15,10 @@ METRICS = "/metrics"
 
 
 class Metrics:
-    """Middleware that answers ``/metrics``, except requests for JSON, which LangGraph's own route answers.
+    """Middleware that answers ``/metrics``. It passes requests for JSON on to LangGraph's own route.
 
-    LangGraph's route ignores the server's ``Auth`` object, so `moot.web.login` checks the token of all these requests.
+    LangGraph's route ignores the server's ``Auth`` object. So `moot.web.login` checks the token of each request for
+    ``/metrics``.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -25,13 +26,13 @@ class Metrics:
         self.metrics = make_asgi_app()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request for metrics, unless it is for JSON; passes all other requests on."""
+        """Answers a request for metrics that is not for JSON; passes all other requests on."""
         ours = scope["type"] == "http" and scope["path"] == METRICS and b"format=json" not in scope["query_string"]
         await (self.metrics if ours else self.app)(scope, receive, send)
 
 
 def begin_server_telemetry() -> None:
-    """Turns telemetry on in a server, unless it is disabled. Blocking.
+    """Turns on the telemetry that the environment requests for a server. Blocking.
 
     Raises:
         UserError: as for `begin_telemetry`.
@@ -42,7 +43,10 @@ def begin_server_telemetry() -> None:
 
 
 def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
-    """The numbers of waiting and of running claims in the page's batches, each with its metric attributes."""
+    """The number of waiting claims and of running claims in the page's batches, each with its metric attributes.
+
+    The remaining claims of a stopped batch do not count as waiting.
+    """
     found = Counter(waiting=0, running=0)
     for running, task in [*BATCHES.running.values()]:
         if not task.done():

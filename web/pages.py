@@ -67,8 +67,8 @@ HEADERS = {
 LARGEST_FILE = 64 * 2**20
 """Maximum size of a file of evidence, in bytes."""
 _reading = asyncio.Semaphore(2)
-"""Limits how many files are read at the same time, because most kinds of files are read in a new process."""
-THREAD = 36
+"""Allows two files to be read at the same time, because most kinds of files are read in a new process."""
+THREAD_ID_LENGTH = 36
 """Length of a thread's id, in characters."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
 DOWNLOADS = {"md": "text/markdown", "html": "text/html", "claimreview": "application/ld+json"}
@@ -85,7 +85,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """Wraps a handler: sends its value as JSON, unless it is a response; sends a `MootError` with its kind as JSON."""
+    """Wraps a handler: sends its value or `MootError` as JSON, and a response as it is. Adds `HEADERS`."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -104,7 +104,7 @@ def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 
 
 async def page(request: Request) -> Response:
-    """The page. Its script selects the view by the address."""
+    """The page. Its script shows the view that belongs to the address."""
     content, kind = STATIC["index.html"]
     return Response(_with_log_out_link(content), media_type=kind)
 
@@ -115,7 +115,10 @@ def _with_log_out_link(content: bytes) -> bytes:
 
 
 async def report_page(request: Request) -> Response:
-    """A debate's report in the page, with the possible actions; for a running debate, a redirect to the live view."""
+    """The page with a debate's report and the possible actions, or with the reason why the debate cannot be shown.
+
+    If the debate is running on this server, redirects to the live view.
+    """
     try:
         found = await _find_document(request)
         document = await run_in_threadpool(debates.load, found["id"])
@@ -153,7 +156,7 @@ def _needs_summary(document: debates.Document) -> bool:
 
 
 async def _page_with(title: str, content: str, status: int = 200) -> Response:
-    """The page with a title and with content that needs no script."""
+    """The page with a title, and with content in place of its ``main`` element."""
     whole = STATIC["index.html"][0].decode()
     before, _, rest = whole.partition("<main")
     text = before + content + rest.partition("</main>")[2]
@@ -169,7 +172,7 @@ async def api(request: Request) -> Response:
 
 
 async def static(request: Request) -> Response:
-    """A file of the page."""
+    """One of the page's own files, except the HTML."""
     name = request.path_params["name"]
     if name not in STATIC or name.endswith(".html"):
         raise UserError("There is no such file.", kind="missing_file")
@@ -200,7 +203,10 @@ async def choices(request: Request) -> Any:
 
 
 def _choices() -> dict[str, Any]:
-    """As `choices`. ``lacks`` says why web search and the offered model cannot be used; empty if they can. Blocking."""
+    """As `choices`. Blocking.
+
+    ``lacks`` has a text for web search and one for the offered model: the reason why it cannot be used, or empty.
+    """
     corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
@@ -218,11 +224,11 @@ def _choices() -> dict[str, Any]:
 
 
 EXAMPLE_MODEL = "openai:gpt-4o-mini"
-"""The model offered in addition to the built-in one if no model is configured and no provider can be used."""
+"""The model offered in addition to the built-in one if no model is configured and no provider's example is usable."""
 
 
 def _offered_model() -> tuple[str, str]:
-    """The model offered in addition to the built-in one, and the reason why it cannot be used; empty if it can.
+    """The model offered in addition to the built-in one, and the reason why it cannot be used, or an empty text.
 
     The model is the first of these that exists:
 
@@ -239,7 +245,7 @@ def _offered_model() -> tuple[str, str]:
 
 
 def _missing_for_web_search() -> str:
-    """Why web search cannot be used, in a sentence; empty if it can be used."""
+    """The reason why web search cannot be used; empty if it can be used."""
     ready = any(WEB[kind].source.key() for kind in ("tavily", "serper"))
     return "" if ready else "Needs a search key (TAVILY_API_KEY or SERPER_API_KEY); none is set"
 
@@ -258,7 +264,10 @@ def _fixed_choices() -> dict[str, Any]:
 
 
 async def list_debates(request: Request) -> Any:
-    """Page ``page`` of the list of debates; with ``q``, only debates whose claim contains all its words."""
+    """One page of the list of debates. The query has the page's number as ``page``; the default is 1.
+
+    If the query has words in ``q``, only debates whose claim contains all these words are listed.
+    """
     digits = request.query_params.get("page", "1")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else 0
     if number < 1:
@@ -274,7 +283,7 @@ async def resume_debate(request: Request) -> Any:
 
 
 async def import_document(request: Request) -> Any:
-    """Stores a document of ``moot verify --out``; the request's body is the document."""
+    """Stores a document of ``moot verify --out``, which is the request's body; returns the stored id."""
     content = await body_of(request, debates.LARGEST)
     return {"id": await run_in_threadpool(_import_document, content)}
 
@@ -286,7 +295,7 @@ def _import_document(content: bytes) -> str:
 
 
 async def texts_in_file(request: Request) -> Any:
-    """A file's texts in the form of the input ``given``; the body is the file, and the query has its ``name``."""
+    """A file's texts in the form of the input ``given``. The body is the file; the query has its name as ``name``."""
     name = PurePath(request.query_params.get("name", "")).name
     content = await body_of(request, LARGEST_FILE)
     async with _reading:
@@ -323,10 +332,15 @@ async def get_debate(request: Request) -> Any:
 async def _find_document(request: Request) -> dict[str, Any]:
     """The id of a debate's document, the fields of `table.status_and_action`, and the debate's thread as ``placed``.
 
-    ``placed`` is None if the server does not have the thread.
+    ``placed`` is None if the server does not have the thread. If the debate is not in the table, the fields of
+    `table.status_and_action` are missing.
+
+    Raises:
+        UserError: there is no such debate or thread, or the debate has no document yet.
+        WorldError: the server could not look up the debate's thread or run.
     """
     id, client = request.path_params["id"], caller_client(request.scope)
-    if len(id) == THREAD and not await table.thread_exists(id, client):  # the server checks the owner
+    if len(id) == THREAD_ID_LENGTH and not await table.thread_exists(id, client):  # the server checks the owner
         raise UserError("There is no such thread.", kind="missing_file")
     stem, row = await table.find_debate(id, client)
     if stem is None:
@@ -336,7 +350,8 @@ async def _find_document(request: Request) -> dict[str, Any]:
         )
     more = await table.status_and_action(row, client) if row else {}
     run = await open_ledger().find_run(row.id) if row else None
-    placed = run[0] if run and await table.thread_exists(run[0], client) else id if len(id) == THREAD else None
+    own = id if len(id) == THREAD_ID_LENGTH else None
+    placed = run[0] if run and await table.thread_exists(run[0], client) else own
     return {"id": stem, **more, "placed": placed}
 
 
@@ -353,7 +368,7 @@ def _document_in_words(id: str) -> dict[str, Any]:
 def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and, if it has ended, its end with citations.
 
-    ``caveats`` are the warnings shown with the verdict, ``warnings`` the others.
+    ``caveats`` are the warnings shown with the verdict; ``warnings`` are all other warnings.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
@@ -370,9 +385,9 @@ def describe_document(document: debates.Document, *, has_ended: bool) -> dict[st
 
 
 def _ending(document: debates.Document) -> dict[str, Any]:
-    lines = asdict(ending(document))["lines"]
+    end_lines = asdict(ending(document))["lines"]
     cited = verdict_citations(document, fabricated=True)
-    return {"lines": lines, "citations": cited, "cites": citations_in_words(document)}
+    return {"lines": end_lines, "citations": cited, "cites": citations_in_words(document)}
 
 
 async def describe_running(request: Request) -> Any:
@@ -386,7 +401,7 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 
 async def running_view(request: Request) -> Any:
-    """A running debate as the page shows it. The body is its document so far; ``open`` names the unfolded parts."""
+    """A running debate as the page shows it. The body is its document so far; the query has open parts as ``open``."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)
@@ -400,7 +415,7 @@ def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
 
 
 async def write_summary(request: Request) -> Any:
-    """Adds a summary to a finished debate's document, if it has none and its setting `reader_summary` is on."""
+    """Adds a summary to a finished debate's document, unless it has one or the setting `reader_summary` is off."""
     stem, _ = await table.find_debate(request.path_params["id"], caller_client(request.scope))
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")
@@ -418,7 +433,10 @@ async def delete_debate(request: Request) -> Any:
 
 
 async def download_debate(request: Request) -> Response:
-    """A debate as a file: ``json``, ``md``, ``html``, or ``claimreview``, which needs ``publisher`` and ``url``."""
+    """A debate as a file of the kind ``json``, ``md``, ``html`` or ``claimreview``.
+
+    For ``claimreview``, the query must have ``publisher`` and ``url``.
+    """
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
         raise UserError(
@@ -440,7 +458,7 @@ def _download(id: str, kind: str, publisher: str, url: str) -> str | bytes:
 
 
 def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str = "GET") -> Route:
-    """A route of the page."""
+    """A route of the page; `json_handler` wraps its handler."""
     return Route(path, json_handler(handler), methods=[method])
 
 

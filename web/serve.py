@@ -27,15 +27,16 @@ from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
+"""Addresses that stand for all network interfaces of this machine."""
 SHUTDOWN_SECONDS = 3
-"""Seconds for open requests to finish when the server stops."""
+"""When the server stops, open requests have this many seconds to finish."""
 WEBHOOKS = "LANGGRAPH_WEBHOOKS"
 PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
 """Environment variables that may contain a path relative to the current folder."""
 
 
 def server_config() -> dict[str, Any]:
-    """The server's configuration in place of ``langgraph.json``, with the graphs of installed packages.
+    """The server's configuration, used in place of ``langgraph.json``. It includes graphs of installed packages.
 
     Raises:
         UserError: ``LANGGRAPH_WEBHOOKS`` is not valid.
@@ -47,9 +48,9 @@ def server_config() -> dict[str, Any]:
 
 
 def webhooks() -> dict[str, Any]:
-    """The allowed targets of a caller's ``webhook``: by default, no address in a private network.
+    """LangGraph's settings for callers' webhooks. By default, a webhook may not be an address in a private network.
 
-    ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable, overrides this.
+    The default is replaced by ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable.
 
     Raises:
         UserError: the variable is not a JSON object.
@@ -69,8 +70,8 @@ def webhooks() -> dict[str, Any]:
 def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: bool) -> None:
     """Runs the server until it is interrupted.
 
-    Its working folder is new and empty, because the server unpickles files in that folder. The folder is removed at the
-    end; if the server is killed, at the next start.
+    Its working folder is new and empty, because the server unpickles files in that folder. The folder is removed when
+    the server ends. If the server is killed, the next server removes the folder, except on Windows.
 
     Args:
         host: the address to listen on.
@@ -80,9 +81,9 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
         open_browser: whether to open the local page in a browser.
 
     Raises:
-        UserError: the server's packages are missing, an environment variable is not valid, a package declares a name of
-            moot's own, the server cannot listen at the address, other machines could reach it without a token, or the
-            home folder cannot be written.
+        UserError: the server's packages are missing, an environment variable is not valid, a package declares one of
+            moot's own names, the server cannot listen at the address, other machines could reach it without a token, or
+            the home folder cannot be written.
         WorldError: the disk is full or fails.
     """
     check_token(host)
@@ -111,11 +112,11 @@ def check_token(host: str, *, users: bool = False) -> None:
 
     Args:
         host: the address it listens on.
-        users: whether a file of users, each with a token, is enough.
+        users: whether a file of users is enough in place of the token.
 
     Raises:
-        UserError: other machines can reach the server and it requires no token; or the token or the file of users is
-            not valid.
+        UserError: other machines can reach the server, and it requires no token; or the token is not valid. The file of
+            users is read only if it is needed; then it must be valid.
     """
     if not read_token() and not is_local(host) and not (users and read_users()):
         more = f"; or name users in {USERS}" * users
@@ -135,7 +136,8 @@ def check_free(host: str, port: int) -> None:
     """Checks that the port is free, because the server itself would silently take another port.
 
     Raises:
-        UserError: the port is in use, or this machine does not have the address.
+        UserError: the server cannot listen there: for example, the port is in use, or this machine does not have the
+            address.
     """
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -167,10 +169,10 @@ def prepare(host: str, *, studio: bool) -> None:
 
 
 def check_installed() -> None:
-    """Prints which debate systems of installed packages are not served because they cannot be imported.
+    """Prints a line for each debate system of an installed package that is not served, because it cannot be imported.
 
     Raises:
-        UserError: a package declares a name of moot's own, so that the name would be ambiguous.
+        UserError: a package declares one of moot's own names, so that the name would be ambiguous.
     """
     for name in INSTALLED.conflicts():
         INSTALLED.check(name)
@@ -179,7 +181,7 @@ def check_installed() -> None:
 
 
 def announce(host: str, port: int, *, open_browser: bool) -> None:
-    """Prints the server's addresses once it accepts connections, and opens its page if wanted."""
+    """Waits until the server accepts connections. Then prints its addresses and, if wanted, opens its page."""
     name = "localhost" if host in ANYWHERE else host
     while True:
         with contextlib.suppress(OSError), socket.create_connection((name, port)):

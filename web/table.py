@@ -1,7 +1,7 @@
-"""The server's table of debates: a debate gets a row before its first call, and its document is written when it ends.
+"""The server's table of debates: a debate gets its row before its first call, and its document at the end of its run.
 
-The rows are in the ledger of calls (`moot.core.ledger`). A debate whose server was killed counts as interrupted. It can
-be resumed, because the ledger has its calls.
+The rows are in the ledger of calls (`moot.core.ledger`). If the server is killed, its debates count as interrupted.
+They can be resumed, because the ledger has their calls.
 """
 
 from __future__ import annotations
@@ -37,25 +37,30 @@ from starlette.concurrency import run_in_threadpool
 log = logging.getLogger(__name__)
 
 REQUEST_KEY = "moot_request"
-"""The key in a run's metadata under which its debate finds its `RunRequest`."""
+"""The key in a run's metadata under which the run's debate finds its `RunRequest`."""
 DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
-"""Metadata keys of a request's debate id and idempotency key in a service, whose other processes may run the debate.
+"""The keys in a run's metadata for the debate's id and the idempotency key of a request to `moot service`.
 
-The ledger checks the debate's owner.
+The service needs them, because another process may run the debate. The ledger checks that the caller owns the debate.
 """
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads whose ids are derived from a debate's id."""
 SEARCH_SIZE = 1000
-"""Maximum number of threads per request."""
+"""Maximum number of threads in the reply to one request to the server."""
 LONGEST_LINE = 120
 """Maximum length of a text's first line, in characters."""
 RESUMABLE = ("interrupted", "failed")
-"""Statuses of debates that stopped early and can be resumed. Waiting debates can be resumed, too."""
+"""Statuses of debates that stopped early. These debates and waiting debates can be resumed."""
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The data that a request passes to its debate: the debate's id and an idempotency key, if there are any."""
+    """The data that a request passes to its debate.
+
+    Args:
+        debate: the id of the debate to start or resume; None for a new id.
+        key: the idempotency key; None without a key.
+    """
 
     debate: str | None = None
     key: str | None = None
@@ -66,22 +71,23 @@ class Table:
 
     def __init__(self) -> None:
         self.is_shared = False
-        """Whether other processes share the table, and run debates requested here; see `moot service`."""
+        """Whether other processes share the table and may run debates requested here; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
+        """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
         self.latest: dict[str, str] = {}
-        """Maps each thread to the id of its last document. Nothing else stores the thread of a debate without a row."""
+        """Maps a thread's id to its last document's id. Nothing else stores the thread of a debate without a row."""
         self.locks: dict[str, FileLock] = {}
-        """Locks by idempotency key. They keep other servers from starting the key's debate before it has a row."""
+        """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
 
     async def unlock(self, key: str | None) -> None:
-        """Releases the lock of an idempotency key, if there is one: the key's debate has its row, or will not start."""
+        """Releases the lock, if any, of an idempotency key whose debate has its row or will not start."""
         if lock := self.locks.pop(key or "", None):
             await asyncio.to_thread(lock.release)
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
-        """Metadata for a run, with which the run's debate finds the request.
+        """The metadata by which a run's debate finds its request.
 
-        A request in `requests` is used only once, because threads pass metadata on to later runs.
+        A request in `requests` is used only once, because a thread passes metadata on to later runs.
         """
         if self.is_shared:
             metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
@@ -91,17 +97,18 @@ class Table:
         return {REQUEST_KEY: name}
 
     def run_arguments(self, request: RunRequest) -> dict[str, Any]:
-        """The arguments of `runs.create` for a request's metadata.
+        """The arguments of `runs.create` that pass a request on to its debate.
 
-        Aegra, which runs `moot service`, passes on only the metadata of the config.
+        In `moot service`, the metadata must be in the config, because Aegra passes on no other metadata.
         """
         metadata = self.metadata(request)
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger: the debate's id and key are from the request, the mode is from ``MOOT_LEDGER``.
+        """How a run uses the ledger. The debate's id and idempotency key are those of the request.
 
-        The default mode is ``record``.
+        The mode is that of `current_use` with the default ``record``. Raises UserError as `current_use` and
+        `shared_use`.
         """
         if self.is_shared:
             return shared_use(run)
@@ -109,7 +116,10 @@ class Table:
         return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
 
     async def begun(self, session: Session) -> None:
-        """Stores the thread and the run of a debate that has just got its row."""
+        """Stores the thread and the run of a debate that has just begun or been resumed.
+
+        The lock of its idempotency key is released. Nothing is stored if the run has no thread.
+        """
         await self.unlock(session.use.idempotency_key)
         config = session.run.get("configurable") or {}
         if "thread_id" in config:
@@ -119,14 +129,15 @@ class Table:
         """Writes the document of a debate whose run is over.
 
         Returns:
-            The document's path, or in a database its id; None if no document was written. Then the error of the run or
-            of the writing, or None.
+            Two values. The first is the document's path (in a database, its id); None if no document was written. The
+            second is the text of an error of the run, or of the error that kept the document from being written; None
+            without an error, or if the run was cancelled.
         """
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
             path = await asyncio.to_thread(write_document, session)
-        except Exception as fault:  # it must not make the debate fail; the log and the row report it
+        except Exception as fault:  # it must not make the debate fail, so only the log and the row report it
             log.exception("The document of the debate %s cannot be stored.", session.id)
             return None, f"Its document cannot be stored: {getattr(fault, 'detail', fault)}"
         finally:
@@ -140,16 +151,16 @@ class Table:
 def shared_use(run: RunnableConfig) -> LedgerUse:
     """How a run of a service uses the ledger.
 
-    The debate's id is the run's id, unless the run resumes another debate. So a run that restarts because its worker
-    was lost continues the same debate.
+    If the metadata has no debate's id (`DEBATE_KEY`), the run's id becomes the debate's id. So a run that restarts
+    because its worker was lost continues the same debate.
 
     Raises:
-        UserError: the id of the debate to resume is not valid.
+        UserError: the debate's id in the metadata is not valid; or as `current_use`.
     """
     metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
     if debate is not None and not (isinstance(debate, str) and debates.HEX.fullmatch(debate)):
-        raise UserError(f"{DEBATE_KEY} is a debate's id.", kind="bad_request")
+        raise UserError(f"{DEBATE_KEY} must be a debate's id.", kind="bad_request")
     user = config["langgraph_auth_user"].identity
     person = None if user == EVERYBODY else user
     used = current_use("record")
@@ -159,14 +170,18 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
 
 
 def user_key(key: str, person: str | None) -> str:
-    """An idempotency key as the table has it: with the user's name, because two users may send the same key."""
+    """An idempotency key as the table stores it: after the user's name, because two users may send the same key."""
     return f"{person or ''} {key}"
 
 
 def write_document(session: Session) -> str | None:
-    """Writes a debate's document, a partial one if the debate is unfinished; returns its path, or its id in a database.
+    """Writes a debate's document, and returns its path (in a database, its id).
 
-    A search for claims has no document: only its cost is recorded, and None is returned.
+    If the debate is unfinished, the document is partial. A search for claims has no document. For a search, the cost is
+    recorded (only in a database), and None is returned.
+
+    Raises:
+        UserError, WorldError: the document cannot be written; see `moot.web.debates.write`.
     """
     run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
@@ -181,7 +196,7 @@ def write_document(session: Session) -> str | None:
 
 
 def has_new_items(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
-    """Whether a node's update has turns, calls or evidence that are not in the state yet."""
+    """Whether a node's update has turns, calls or evidence that the state does not have yet."""
     turns = {turn_key(turn) for turn in state["turns"]}
     pieces = {piece["id"] for piece in state["evidence"]}
     return (
@@ -200,41 +215,42 @@ TABLE = Table()
 async def list_page(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
     """One page of the list of debates, newest first, and the number of all listed debates.
 
-    Debates that are unfinished or have a document are listed. An entry has the fields of `debates.entry`, or without a
-    document of `undocumented_entry`. If the debate is in the table, it also has the fields of `status_and_action`.
+    A debate is listed if it has a document or is not done. If the server has an `Auth` object, only debates on the
+    caller's threads are listed. The entry of a debate has the fields of `debates.entry`, or of `undocumented_entry` if
+    the debate has no document. If the debate is in the table, the entry also has the fields of `status_and_action`.
 
     Args:
         page: the page's number, from 1.
         client: sends requests as the caller.
-        words: only debates whose claim contains all these words; empty for all debates.
+        words: only debates whose claim contains all these words are listed; blank for all debates.
     """
     ledger = open_ledger()
     rows = await ledger.outline(current_user.get())
-    known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
-    begun = {id: started for id, status, started in rows if id not in known and status != "done"}
-    moments = {id: f"{debates.id_time_at(started)}-{id}" for id, started in begun.items()}
-    ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
+    documents = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
+    begun = {id: started for id, status, started in rows if id not in documents and status != "done"}
+    undocumented = {id: f"{debates.id_time_at(started)}-{id}" for id, started in begun.items()}
+    ids = sorted((undocumented | documents).items(), key=lambda pair: pair[1], reverse=True)
     if has_auth():
-        own, places = await threads_of(client), await ledger.runs()
-        ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
+        threads, runs = await visible_threads(client), await ledger.runs()
+        ids = [(id, stem) for id, stem in ids if id in runs and runs[id][0] in threads]
     first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
         entries = [
-            entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all_words(entry, words)
+            entry for pair in ids if (entry := await entry_of(*pair, documents, client)) and has_all_words(entry, words)
         ]
         return entries[first : first + debates.PAGE_SIZE], len(entries)
-    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.PAGE_SIZE]]
+    listed = [await entry_of(*pair, documents, client) for pair in ids[first : first + debates.PAGE_SIZE]]
     return [entry for entry in listed if entry], len(ids)
 
 
 def has_all_words(entry: Mapping[str, Any], words: str) -> bool:
-    """Whether a debate's claim contains all words, ignoring case."""
+    """Whether the claim of an entry contains each of the words, also as a part of a longer word. Case is ignored."""
     claim = str(entry.get("claim") or "").casefold()
     return all(word in claim for word in words.casefold().split())
 
 
-async def threads_of(client: LangGraphClient) -> set[str]:
-    """The threads that the caller may see."""
+async def visible_threads(client: LangGraphClient) -> set[str]:
+    """The ids of all threads that the caller may see."""
     found: set[str] = set()
     while True:
         more = await client.threads.search(limit=SEARCH_SIZE, offset=len(found), select=["thread_id"])
@@ -243,16 +259,23 @@ async def threads_of(client: LangGraphClient) -> set[str]:
             return found
 
 
-async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
-    """A debate's entry in the list; None if the debate has neither a document nor a row."""
+async def entry_of(id: str, stem: str, documented: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
+    """A debate's entry in the list; None if the debate was deleted after the list was read.
+
+    Args:
+        id: the debate's id.
+        stem: the id of the debate's document; ignored if the debate has no document.
+        documented: the ids of the debates that have a document.
+        client: sends requests as the caller.
+    """
     row = await open_ledger().debate(id)
-    if id in known:
+    if id in documented:
         try:
             entry = await run_in_threadpool(debates.entry, stem)
         except UserError as error:
             if error.kind != "missing_file":
                 raise
-            return None  # it was deleted after the list was read
+            return None  # the document was deleted after the list was read
     elif row is not None:
         entry = undocumented_entry(row)
     else:
@@ -261,7 +284,7 @@ async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraph
 
 
 def undocumented_entry(row: Debate) -> dict[str, Any]:
-    """The entry of a debate without a document."""
+    """The list entry of a debate without a document."""
     return {
         "id": row.id,
         "claim": claim_in(row.input),
@@ -272,12 +295,12 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
 
 
 async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
-    """The status of a debate of the table, and what its user may do.
+    """The status of a debate in the table, and what its user may do next.
 
     Returns:
-        ``status``; ``debate``: the id; ``calls``: the number of stored calls; ``note``: why it failed, or None;
-        ``can``: the possible action, ``watch``, ``answer`` or ``resume``, if there is one; ``thread``: the thread to
-        watch or to answer on, if that is the action.
+        ``status``; ``debate``: the id; ``calls``: the number of stored calls of models; ``note``: a remark, such as why
+        the debate failed, or None. If the user may act, ``can`` is ``watch``, ``answer`` or ``resume``. For ``watch``
+        and ``answer``, ``thread`` is the debate's thread.
 
     Raises:
         WorldError: the server could not look up the debate's thread or run.
@@ -296,7 +319,11 @@ async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, A
 
 
 def claim_in(input: Any) -> str:
-    """The claim in an input, or a conversation's last message, or a text's title, source or first line; shortened."""
+    """The claim in a debate's input, shortened to 500 characters.
+
+    An input with a text in place of a claim has the text's title as its claim, or else the source, or else the first
+    line. If the claim is not a string, the last message is used. The result is empty if no claim is found.
+    """
     if "claim" not in input and isinstance(input.get("text"), str):
         return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
@@ -307,31 +334,34 @@ def claim_in(input: Any) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first non-empty line of a text, shortened."""
+    """The first line of a text that is not blank, shortened; empty if all lines are blank."""
     return shorten(next((line for line in text.splitlines() if line.strip()), ""), LONGEST_LINE, placeholder=" ...")
 
 
 async def thread_exists(thread: str, client: LangGraphClient) -> bool:
-    """Whether the server has a thread that the caller may see."""
+    """Whether this server has a thread, and the caller may see it. Raises WorldError as `_exists`."""
     return await _exists(client.threads.get(thread))
 
 
 async def run_exists(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether this server has a run; another server with the same ``MOOT_HOME`` may run the debate."""
+    """Whether this server has a run, and the caller may see it. Raises WorldError as `_exists`.
+
+    The run of a debate may be on another server with the same ``MOOT_HOME``.
+    """
     return await _exists(client.runs.get(thread, run))
 
 
 async def _exists(lookup: Awaitable[Any]) -> bool:
-    """Whether a request to the server finds its object.
+    """Whether a request to the server succeeds; False if the server refuses it, for example because nothing is found.
 
     Raises:
-        WorldError: the server could not look the object up.
+        WorldError: the server could not answer the request (status 500 or higher).
     """
     try:
         await lookup
     except InternalServerError as error:
         raise WorldError(
-            "The server cannot look that up now: its database may be unreachable.", kind="unreachable", retryable=True
+            "The server cannot look this up now: its database may be unreachable.", kind="unreachable", retryable=True
         ) from error
     except APIError:
         return False
@@ -339,9 +369,9 @@ async def _exists(lookup: Awaitable[Any]) -> bool:
 
 
 async def will_restart(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether the server itself will restart a run whose worker was lost.
+    """Whether `moot service` will restart a run whose worker was lost, because the run is still pending or running.
 
-    False if servers share no table, or if the run cannot be looked up.
+    False on other servers, or if the run cannot be looked up.
     """
     try:
         return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
@@ -350,17 +380,17 @@ async def will_restart(thread: str, run: str, client: LangGraphClient) -> bool:
 
 
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
-    """Finds a debate by its id, its document's id or its thread's id (then the last debate on the thread).
+    """Finds a debate by its id, by the id of its document, or by the id of its thread.
 
-    If the server has an `Auth` object, callers find the debates of their threads, and debates without a thread. With
-    ``MOOT_USERS``, users find only their own debates.
+    For a thread, the last debate on the thread is found. If the server has an `Auth` object, callers find the debates
+    on their threads, and debates without a thread. With ``MOOT_USERS``, users find only rows of their own debates.
 
     Returns:
-        The id of its last document and its row, each None if there is none. If a document's id is given, that id is
-        returned, even if no such document is stored.
+        The id of the debate's last document, and the debate's row. Each is None if it does not exist. If a document's
+        id is given, the same id is returned, even if no such document is stored.
 
     Raises:
-        UserError: there is no such debate.
+        UserError: there is no such debate, or the caller may not see it.
         WorldError: the server could not look up the debate's thread.
     """
     ledger = open_ledger()
@@ -369,7 +399,7 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id
-    else:  # of several branches, the last one is found
+    else:
         stem = await run_in_threadpool(last_document, row) if row else None
     if row is not None and current_user.get() not in (None, row.person):
         stem = row = None
@@ -380,9 +410,9 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
 
 
 def last_document(row: Debate) -> str | None:
-    """The id of a debate's last document, if one is stored here."""
-    written = [Path(row.document).stem] if row.document else []
-    return next((stem for stem in (*written, *debates.document_ids(row.id)) if debates.has_document(stem)), None)
+    """The id of a debate's last document; None if no document of the debate is stored here."""
+    last = [Path(row.document).stem] if row.document else []  # may be the document of a further branch
+    return next((stem for stem in (*last, *debates.document_ids(row.id)) if debates.has_document(stem)), None)
 
 
 async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
@@ -393,6 +423,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
 
     Raises:
         UserError: there is no such debate, or it cannot be resumed.
+        WorldError: the server could not look up the debate's thread or run.
     """
     _, row = await find_debate(id, client)
     if row is not None and (await status_and_action(row, client))["status"] == "running":
@@ -431,10 +462,14 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
 
 
 async def delete(id: str, client: LangGraphClient) -> None:
-    """Deletes a debate for good: its document, row, stored calls and thread.
+    """Deletes a debate for good: its documents, row, stored calls and thread.
+
+    Documents of further branches (see `debates.ID`) may be kept.
 
     Raises:
         UserError: there is no such debate, or it is still running.
+        WorldError: the server could not look up the debate's thread.
+        APIError: the server could not delete the thread.
     """
     stem, row = await find_debate(id, client)
     if row is not None:
@@ -449,7 +484,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
 
                 await delete_thread(last_run[0])
         await open_ledger().delete(row.id)
-        for one in await run_in_threadpool(debates.document_ids, row.id):
-            await run_in_threadpool(debates.delete, one)
+        for document in await run_in_threadpool(debates.document_ids, row.id):
+            await run_in_threadpool(debates.delete, document)
     if stem is not None and (row is None or not stem.endswith(row.id)):
         await run_in_threadpool(debates.delete, stem)

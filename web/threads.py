@@ -179,7 +179,7 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
     changed = {thread: max(at, debates[thread].updated if thread in debates else 0) for thread, at in written.items()}
     busy = {thread for thread, row in debates.items() if row.status in ("running", "waiting")}
     before = await saver.size()
-    for thread in sorted(changed, key=lambda thread: changed[thread]):
+    for thread in sorted(changed, key=changed.__getitem__):
         is_old = changed[thread] <= limit
         if is_old or (thread not in busy and await saver.size() > most):
             await forget(saver, thread)

@@ -1,4 +1,4 @@
-"""``moot batch``: its table, documents and reports, ceilings for all rows, and batches that continue after a kill."""
+"""``moot batch`` writes a table, documents and reports, keeps ceilings for all rows, and continues after a kill."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLAIMS = [f"{animal} sleeps {how}." for animal in ANIMALS for how in ("by day", 
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _temporary_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
 
 
@@ -46,8 +46,8 @@ def write_claims(tmp_path: Path, claims: Sequence[str]) -> Path:
     return path
 
 
-def table_of(folder: Path) -> list[dict[str, str]]:
-    """The rows of a batch's table."""
+def read_table(folder: Path) -> list[dict[str, str]]:
+    """The rows of the table in a batch's folder."""
     with (folder / "table.csv").open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -57,12 +57,12 @@ def chat_calls(stub: StubEndpoint) -> list[Any]:
 
 
 def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
-    """The number of calls for each claim."""
+    """The number of prompts that contain each claim. Claims without a prompt are left out."""
     return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
 
 
-def kill_after(command: Sequence[object], ended: int) -> None:
-    """Start a command, and kill it after a number of finished debates. Its worker processes then end by themselves."""
+def kill_after_debates(command: Sequence[object], ended: int) -> None:
+    """Start a batch, and kill it when it reports this number of ended debates. Its workers then end by themselves."""
     words = [*COMMAND, *map(str, command)]
     process = start(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -74,19 +74,19 @@ def kill_after(command: Sequence[object], ended: int) -> None:
 
 
 @pytest.mark.parametrize(("workers", "count"), [(1, 16), (2, 12)])
-def test_a_batch_that_is_killed_twice_is_finished(
+def test_the_third_run_finishes_a_batch_that_was_killed_twice(
     workers: int, count: int, start_stub: StartStub, tmp_path: Path
 ) -> None:
     stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
     words = ["batch", write_claims(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
-    kill_after(words, 4)
+    kill_after_debates(words, 4)
     mtimes = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
-    kill_after(words, 3)
+    kill_after_debates(words, 3)
     done = moot(*words)
     assert done.returncode == 0, done.stderr
     assert "continuing with the others" in done.stderr
     assert f"{count} of {count} rows are done" in done.stdout
-    rows = table_of(out)
+    rows = read_table(out)
     assert [row["claim"] for row in rows] == claims
     assert {row["status"] for row in rows} == {"done"}
     assert all((out / row["document"]).exists() and (out / row["report"]).exists() for row in rows)
@@ -96,12 +96,12 @@ def test_a_batch_that_is_killed_twice_is_finished(
     )  # finished rows are not run again
     assert set(calls_per_claim(stub)) == set(claims)
     assert len(chat_calls(stub)) <= count + 2 * 2 * workers  # two kills, each with two calls per worker in flight
-    paid = len(chat_calls(stub))
+    calls = len(chat_calls(stub))
     assert moot(*words).returncode == 0
-    assert len(chat_calls(stub)) == paid
+    assert len(chat_calls(stub)) == calls
 
 
-def test_each_row_has_its_own_options_and_its_result_or_error(start_stub: StartStub, tmp_path: Path) -> None:
+def test_options_and_errors_of_a_row_concern_only_that_row(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "badger", "status": 400}])
     claims: list[dict[str, Any]] = [
         {"id": "a", "claim": CLAIMS[0], "label": "SUPPORTS", "speaker": "Ann", "date": "2020-10-25"},
@@ -118,7 +118,7 @@ def test_each_row_has_its_own_options_and_its_result_or_error(start_stub: StartS
     path, out = tmp_path / "claims.jsonl", tmp_path / "results" / "out"
     path.write_text("\n".join(json.dumps(claim) for claim in claims) + "\nno JSON")
     done = moot("batch", path, "--out", out, *MODEL, "--set", "attempts=1")
-    rows = table_of(out)
+    rows = read_table(out)
     assert done.returncode == 3, done.stderr
     assert [row["status"] for row in rows] == ["done"] * 4 + ["bad"] * 4 + ["failed"] + ["bad"] * 2
     assert "row 1 has the same id 'a'" in rows[4]["error"]
@@ -129,7 +129,7 @@ def test_each_row_has_its_own_options_and_its_result_or_error(start_stub: StartS
     first, second, third = (json.loads((out / row["document"]).read_text()) for row in rows[:3])
     assert (first["task"]["speaker"], first["task"]["claim_date"]) == ("Ann", "2020-10-25")
     assert "Otters sleep at night." in json.dumps(second["evidence"])
-    assert third["settings"]["temperature"] == 0.5
+    assert (first["settings"]["temperature"], third["settings"]["temperature"]) == (None, 0.5)
     documents = [row["document"].lower() for row in rows if row["document"]]
     assert len(set(documents)) == len(documents) == 5
     # The id "../../a" leads to no file outside `out`.
@@ -138,23 +138,28 @@ def test_each_row_has_its_own_options_and_its_result_or_error(start_stub: StartS
     assert "4 of 11 rows are done; 1 failed, 6 bad rows" in done.stdout
 
 
-def test_a_batch_with_two_graphs_has_columns_for_each(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_batch_with_two_graphs_has_columns_for_each_graph(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS"}}])
     path, out = write_claims(tmp_path, CLAIMS[:2]), tmp_path / "out"
     model = ("--model", "openai:stub", "--set", "samples=3", "--set", "temperature=0.7")
     done = moot("batch", path, "--out", out, "--graphs", "self_consistency, standard_prompting", *model)
     assert done.returncode == 0, done.stderr
-    rows = table_of(out)
+    rows = read_table(out)
     assert [row["agree"] for row in rows] == ["yes", "yes"]
     assert {row["self_consistency: calls"] for row in rows} == {"3"}
     assert {row["self_consistency: confidence_rests_on"] for row in rows} == {"3 of 3 votes; not calibrated"}
     assert {row["standard_prompting: confidence_rests_on"] for row in rows} == {""}
-    assert all((out / f"{row['id']}.{name}.html").exists() for row in rows for name in ("self_consistency",))
-    none = moot("batch", path, "--out", out, "--graphs", "rag,react", "--set", "samples=3")
-    assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)
+    graphs = ("self_consistency", "standard_prompting")
+    assert all((out / f"{row['id']}.{graph}.html").exists() for row in rows for graph in graphs)
 
 
-def test_rows_are_summarised_for_readers(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_setting_that_no_graph_of_a_batch_has_is_refused(tmp_path: Path) -> None:
+    path = write_claims(tmp_path, CLAIMS[:2])
+    done = moot("batch", path, "--out", tmp_path / "out", "--graphs", "rag,react", "--set", "samples=3")
+    assert (done.returncode, "None of the systems has a setting 'samples'" in done.stderr) == (2, True)
+
+
+def test_each_debate_of_a_batch_gets_a_reader_summary(start_stub: StartStub, tmp_path: Path) -> None:
     text = "Otters sleep by day, and hunt at night."
     (tmp_path / "letter.txt").write_text(text)
     id = make_evidence(text=text, title="letter", source="letter.txt", query="", score=None, retriever="given")["id"]
@@ -166,41 +171,44 @@ def test_rows_are_summarised_for_readers(start_stub: StartStub, tmp_path: Path) 
     done = moot(*words)
     assert done.returncode == 0, done.stderr
     assert len(chat_calls(stub)) == 4  # for each row, a call of the debate and a call of the summary
-    for row in table_of(out):
+    for row in read_table(out):
         document = json.loads((out / row["document"]).read_text())
         assert "reporter" in document["models"]
-        assert [one["text"] for one in document["reader_summary"]["sentences"]] == ["They do."]
+        assert [sentence["text"] for sentence in document["reader_summary"]["sentences"]] == ["They do."]
         assert row["calls"] == "2"
         assert "What speaks for it" in (out / f"{row['id']}.html").read_text()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_ceiling_for_all_rows_counts_the_calls_of_all_runs(
+    workers: int, start_stub: StartStub, tmp_path: Path
+) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--workers", workers, "--max-calls"]
     done = moot(*words, 7)
     assert done.returncode == 3, done.stderr
     assert len(chat_calls(stub)) == 7
-    rows = table_of(out)
+    rows = read_table(out)
     assert sum(row["status"] == "done" for row in rows) == 7
     assert "not begun" in {row["status"] for row in rows}
     assert "a ceiling for all rows is reached" in done.stdout
     assert moot(*words, 7).returncode == 3
-    assert len(chat_calls(stub)) == 7  # earlier spending counts
+    assert len(chat_calls(stub)) == 7  # the calls of the first run count
     assert moot(*words, 12).returncode == 0
     assert len(chat_calls(stub)) == 12
 
 
-def test_a_ceiling_for_all_rows_holds_over_a_kill(start_stub: StartStub, tmp_path: Path) -> None:
-    stub, out, at_once, most = start_stub(latency_ms=50), tmp_path / "out", 2, 12
+def test_a_ceiling_for_all_rows_still_holds_after_a_kill(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out, at_once, ceiling = start_stub(latency_ms=50), tmp_path / "out", 2, 12
     words = ["batch", write_claims(tmp_path, CLAIMS[:20]), "--out", out, "--model", "openai:stub", "--at-once", at_once]
-    words += ["--graph", "standard_prompting", "--max-calls", most]
-    kill_after(words, 4)
+    words += ["--graph", "standard_prompting", "--max-calls", ceiling]
+    kill_after_debates(words, 4)
     assert moot(*words).returncode == 3
-    assert most - at_once <= len(stub.prompts()) <= most  # a call at the kill counts even if it was not sent
+    # A call that was due at the kill counts even if it was not sent.
+    assert ceiling - at_once <= len(stub.prompts()) <= ceiling
 
 
-def test_a_budget_holds_for_all_processes_together(start_stub: StartStub, tmp_path: Path) -> None:
+def test_all_worker_processes_share_one_token_budget(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 2, "--budget", 8000]
     assert moot(*words).returncode == 3
@@ -210,7 +218,7 @@ def test_a_budget_holds_for_all_processes_together(start_stub: StartStub, tmp_pa
     assert 4000 < sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls) <= 8000
 
 
-def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_batch_asks_for_a_higher_ceiling_or_a_real_model(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     claims, options = write_claims(tmp_path, CLAIMS[:2]), ("--graph", "chain_of_thought", "--out")
     small = moot("batch", claims, *MODEL, "--out", tmp_path / "small", "--budget", 50)
@@ -221,55 +229,55 @@ def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Pat
     assert "do not trust its verdicts. Name another model with --model." in " ".join(fake.stderr.split())
 
 
-def test_one_bad_row_alone_gives_the_exit_code_3(start_stub: StartStub, tmp_path: Path) -> None:
+def test_one_bad_row_makes_the_exit_code_3(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     path = tmp_path / "claims.jsonl"
     path.write_text("\n".join(json.dumps({"claim": claim}) for claim in (CLAIMS[0], "")))
     done = moot("batch", path, "--out", tmp_path / "out", *MODEL)
-    assert (done.returncode, [row["status"] for row in table_of(tmp_path / "out")]) == (3, ["done", "bad"])
+    assert (done.returncode, [row["status"] for row in read_table(tmp_path / "out")]) == (3, ["done", "bad"])
 
 
-def test_verdicts_that_a_ceiling_cut_short_are_counted(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_output_counts_debates_that_a_ceiling_ended_early(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     words = ["batch", write_claims(tmp_path, CLAIMS[:2]), "--out", tmp_path / "out", "--model", "openai:stub"]
     done = moot(*words, "--graph", "society_of_minds", "--set", "max_calls=4")
-    assert [(row["status"], row["stop_reason"]) for row in table_of(tmp_path / "out")] == [
+    assert [(row["status"], row["stop_reason"]) for row in read_table(tmp_path / "out")] == [
         ("done", "budget_exhausted")
     ] * 2
     assert "2 verdicts are from debates that a ceiling ended early" in " ".join(done.stdout.split())
 
 
-def test_each_verdict_of_a_row_that_a_ceiling_cut_short_is_counted() -> None:
+def test_debates_of_one_row_that_ended_early_are_counted_separately() -> None:
     cut = {"status": "done", "answer": "SUPPORTS", "stop_reason": "budget_exhausted"}
     summary = Summary(("x", "y"), several=True)
     summary.note(TableRow(1, "a", "a", "A claim.", None, None, {"x": cut, "y": cut}))
     assert (summary.complete, summary.cut_short, summary.unanswered) == (1, 2, 0)
 
 
-def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_row_that_kills_two_worker_processes_fails(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     out, claims = tmp_path / "out", [*CLAIMS[:6], "Deadly is this claim.", *CLAIMS[6:12]]
     source = "langchain:tests.cli.deadly:shelf"
     words = ["batch", write_claims(tmp_path, claims), "--out", out, "--graph", "rag", "--model", "openai:stub"]
     done = moot(*words, "--set", f'sources=["{source}"]', "--workers", 2, "--at-once", 3)
     assert done.returncode == 3, done.stderr
-    rows = table_of(out)
+    rows = read_table(out)
     assert [row["status"] for row in rows] == ["done"] * 6 + ["failed"] + ["done"] * 6
     assert "2 processes ended" in rows[6]["error"]
     assert "signal 9" in rows[6]["error"]
 
 
-def test_an_error_that_all_rows_would_have_ends_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_api_key_ends_the_batch_after_the_first_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     out = tmp_path / "out"
     done = moot("batch", write_claims(tmp_path, CLAIMS), "--out", out, *MODEL, "--at-once", 1)
     assert (done.returncode, "all rows would fail like this one" in done.stdout) == (3, True)
-    assert Counter(row["status"] for row in table_of(out)) == {"failed": 1, "not begun": 39}
+    assert Counter(row["status"] for row in read_table(out)) == {"failed": 1, "not begun": 39}
 
 
 @pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
-def test_a_signal_leaves_a_table_and_the_same_command_continues(
+def test_a_batch_stopped_by_a_signal_continues_with_the_same_command(
     sent: signal.Signals, workers: int, start_stub: StartStub, tmp_path: Path
 ) -> None:
     stub, out = start_stub(latency_ms=100), tmp_path / "out"
@@ -283,12 +291,12 @@ def test_a_signal_leaves_a_table_and_the_same_command_continues(
     assert process.returncode == 128 + sent, stderr
     assert "The same command continues where it stopped" in stderr
     assert "of 12 rows are done" in printed
-    assert Counter(row["status"] for row in table_of(out))["not begun"]
+    assert Counter(row["status"] for row in read_table(out))["not begun"]
     assert moot(*words).returncode == 0
     assert len(chat_calls(stub)) <= 12 + 2 * workers  # only calls in flight are repeated
 
 
-def test_a_second_batch_cannot_use_the_folder_at_the_same_time(tmp_path: Path) -> None:
+def test_a_folder_that_another_batch_uses_is_refused(tmp_path: Path) -> None:
     from moot.cli.batch.run import LOCK
     from moot.core.files import exclusive_folder
 
@@ -301,10 +309,10 @@ def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monke
     path, used = tmp_path / "long.jsonl", []
     rows = ({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600} for number in range(120))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    process: Any = RowProcessor.run_row
+    original: Any = RowProcessor.run_row
 
     async def run_row(self: RowProcessor, job: Job) -> Outcome:
-        outcome: Outcome = await process(self, job)
+        outcome: Outcome = await original(self, job)
         used.append(0)
         if len(used) in (30, 110):
             gc.collect()
@@ -323,8 +331,8 @@ def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monke
     assert used[109] - used[29] < 400_000  # bytes; the texts of these 80 rows alone take 770,000
 
 
-def test_threads_store_outcomes_at_once(tmp_path: Path) -> None:
-    """This test can fail only on Python 3.12 and later: sqlite3 of older versions lets threads share a statement."""
+def test_many_threads_can_store_outcomes_at_the_same_time(tmp_path: Path) -> None:
+    """Only Python 3.12 and later can fail this test. In older versions, sqlite3 lets threads share a statement."""
     store = Store(tmp_path)
     store.add_row(1, "a", "An otter sleeps.", None, None)
     store.add_debate("a", "rag", "key")
@@ -339,7 +347,7 @@ def test_threads_store_outcomes_at_once(tmp_path: Path) -> None:
     store.close()
 
 
-def test_names_of_files_are_safe_and_distinct() -> None:
+def test_file_names_of_row_ids_are_safe_and_distinct() -> None:
     ids = [
         "a",
         "../a",
@@ -359,48 +367,48 @@ def test_names_of_files_are_safe_and_distinct() -> None:
     ]
     names = [file_name(id) for id in ids]
     assert len({name.lower() for name in names}) == len(names)
-    assert file_name(names[1]) != names[1]  # no id can take the file name of another id
+    assert file_name(names[1]) != names[1]  # an id that equals the file name of another id
     assert all(name.isascii() and len(name) < 80 and "/" not in name and name[0] not in ".-" for name in names)
 
 
-def test_cells_cannot_be_formulas() -> None:
+def test_cells_that_begin_like_formulas_are_escaped() -> None:
     assert [escape_formula(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
         *("'=1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "a=1", "")
     ]
 
 
-def test_rows_with_a_document_are_not_run_again_if_the_record_is_lost(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_batch_without_its_database_reads_finished_rows_from_documents(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
     assert moot(*words).returncode == 0
-    table = table_of(out)
+    table = read_table(out)
     for file in out.glob(".batch.sqlite*"):
         file.unlink()
     done = moot(*words)
-    assert (done.returncode, len(chat_calls(stub))) == (0, 5), done.stderr
+    assert (done.returncode, len(chat_calls(stub))) == (0, 5), done.stderr  # no new calls
     assert "5 debates are" in done.stderr
-    assert table_of(out) == table
+    assert read_table(out) == table
     (out / ".batch.sqlite").unlink()
     (out / "3.json").unlink()
     assert moot(*words).returncode == 0
-    assert len(chat_calls(stub)) == 6  # row 3 had neither a record nor a document
+    assert len(chat_calls(stub)) == 6  # only row 3, which lost its document, is run again
 
 
-def test_a_file_that_cannot_be_read_leaves_no_folder(tmp_path: Path) -> None:
+def test_an_unusable_file_of_claims_leaves_no_output_folder(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("text\nAn otter sleeps.\n")
     for name in ("none.csv", "other.csv"):
         done = moot("batch", tmp_path / name, "--out", tmp_path / "out", *MODEL)
         assert (done.returncode, (tmp_path / "out").exists()) == (2, False), done.stderr
 
 
-def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
+def test_a_damaged_database_of_a_batch_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ".batch.sqlite").write_text("no database " * 100)
     done = moot("batch", write_claims(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)
     assert (done.returncode, "is not the database of a batch" in done.stderr) == (2, True)
 
 
-def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_path: Path) -> None:
-    # The three calls of the second round of the first row's debate hang.
+def test_only_calls_in_flight_are_repeated_after_a_worker_is_killed(start_stub: StartStub, tmp_path: Path) -> None:
+    # In the debate of the first row, the three calls of the second round hang.
     hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
@@ -413,14 +421,14 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
             time.sleep(0.05)
         os.kill(int(busy[0]), signal.SIGKILL)
         process.communicate()
-    assert process.returncode == 0, table_of(out)
+    assert process.returncode == 0, read_table(out)
     assert len(stub.prompts()) == rows * each + 3  # only the three calls that hung were made again
 
 
-def test_lost_calls_still_count_when_their_rows_are_done(start_stub: StartStub, tmp_path: Path) -> None:
+def test_calls_in_flight_at_a_kill_count_in_every_later_run(start_stub: StartStub, tmp_path: Path) -> None:
     stub, rows = start_stub([{"match": CLAIMS[0], "delay_ms": 3_600_000, "times": 1}]), 3
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", tmp_path / "out", *MODEL, "--max-calls", rows + 1]
-    kill_after(words, rows - 1)
+    kill_after_debates(words, rows - 1)
     assert moot(*words).returncode == 0
     assert len(stub.prompts()) == rows + 1
     write_claims(tmp_path, CLAIMS[: rows + 1])
@@ -428,7 +436,7 @@ def test_lost_calls_still_count_when_their_rows_are_done(start_stub: StartStub, 
     assert (done.returncode, len(stub.prompts())) == (3, rows + 1), done.stderr
 
 
-def test_results_of_earlier_runs_that_do_not_fit_are_announced(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_changed_batch_reports_which_earlier_results_it_does_not_use(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     out = tmp_path / "out"
     words = ["--out", out, *MODEL]

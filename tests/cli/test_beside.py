@@ -1,4 +1,4 @@
-"""``moot verify --beside``: a control (self-consistency) after a debate, at the same cost."""
+"""``moot verify --beside`` runs a control (self-consistency) after a debate, at no higher cost than the debate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED = {"match": "Reason step by step", "status": 401, "times": 1}
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _temporary_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -45,7 +45,7 @@ def call_counts(stub: StubEndpoint) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("equal", ["tokens", "usd", "calls"])
-def test_both_verdicts_and_costs_are_printed_and_in_the_document(
+def test_verdicts_and_costs_of_debate_and_control_are_printed_and_stored(
     start_stub: StartStub, tmp_path: Path, equal: str
 ) -> None:
     stub = start_stub(ANSWERS)
@@ -72,25 +72,23 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     assert len(set(seeds)) == len(seeds) == sum(call_counts(stub))
 
 
-def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start_stub: StartStub) -> None:
+def test_a_second_run_repeats_only_a_failed_control(start_stub: StartStub) -> None:
     stub = start_stub([REFUSED, *ANSWERS])
     code, result, stderr = run_debate()
     assert (code, result["status"], result["answer"]) == (2, "done", "SUPPORTS"), stderr
     assert (result["beside"]["error"]["kind"], result["beside"]["document"]["status"]) == ("authentication", "failed")
     assert "A vote over several lines of reasoning came to no verdict: " in report(result, "md")
     debate_calls, _ = call_counts(stub)
-    for words in ([], ["--resume"]):
-        code, again, stderr = run_debate(*words)
-        if words:  # by now, both are finished
-            assert (code, "no unfinished debate" in stderr) == (2, True), stderr
-            continue
-        assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
-        assert "; its control is unfinished. The ledger has" in stderr
-        assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
-        assert call_counts(stub)[0] == debate_calls
+    code, again, stderr = run_debate()
+    assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
+    assert "; its control is unfinished. The ledger has" in stderr
+    assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
+    assert call_counts(stub)[0] == debate_calls
+    code, _, stderr = run_debate("--resume")  # by now, debate and control are finished
+    assert (code, "no unfinished debate" in stderr) == (2, True), stderr
 
 
-def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stub: StartStub) -> None:
+def test_resume_needs_no_graph_option_if_only_the_control_is_unfinished(start_stub: StartStub) -> None:
     stub = start_stub([REFUSED, *ANSWERS])
     _, result, _ = run_debate()
     debate_calls, _ = call_counts(stub)
@@ -101,7 +99,7 @@ def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stu
     assert call_counts(stub)[0] == debate_calls
 
 
-def test_a_control_waits_until_its_failed_debate_is_resumed(start_stub: StartStub) -> None:
+def test_no_control_runs_until_the_failed_debate_is_resumed(start_stub: StartStub) -> None:
     stub = start_stub([{"status": 401, "times": 1}, *ANSWERS])
     code, result, _ = run_debate()
     assert (code, result["status"], result["beside"]) == (2, "failed", None)
@@ -110,7 +108,7 @@ def test_a_control_waits_until_its_failed_debate_is_resumed(start_stub: StartStu
     assert (code, result["answer"], result["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
 
 
-def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) -> None:
+def test_a_ceiling_holds_for_debate_and_control_separately(start_stub: StartStub) -> None:
     start_stub(ANSWERS)
     code, result, stderr = run_debate("--set", "max_calls=3", "--equal", "calls")
     assert (code, result["usage"]["calls"], result["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), stderr
@@ -125,7 +123,9 @@ def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) 
         (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control uses only the model"),
     ],
 )
-def test_an_invalid_control_is_refused_before_the_debate(start_stub: StartStub, words: list[str], message: str) -> None:
+def test_a_control_that_cannot_run_is_refused_before_the_debate(
+    start_stub: StartStub, words: list[str], message: str
+) -> None:
     stub = start_stub(ANSWERS)
     done = moot(*DEBATE, *words)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr

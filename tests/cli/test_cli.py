@@ -1,4 +1,4 @@
-"""The command line: exit codes and output."""
+"""Tests of moot's commands: their exit codes and their output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.cli.options import parse_labels, parse_settings
 from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes._texts.given_files import read_given
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from tests.commands import COMMAND, moot, moot_process
 from tests.conftest import MODELS, READERS, StartStub, says, supports
@@ -26,7 +26,7 @@ SCRIPTED += ["--set", "embedder=openai:stub-embedding"]
 READING = [*SCRIPTED, "--set", f"debaters={json.dumps(READERS)}"]
 
 
-def test_verify_shows_the_debate(start_stub: StartStub) -> None:
+def test_verify_prints_the_steps_and_the_verdict_of_a_debate(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
     done = moot("verify", CLAIM, *READING, "--set", "max_rounds=2")
     assert done.returncode == 0, done.stderr
@@ -47,7 +47,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
     assert "\x1b" not in done.stdout
 
 
-def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
+def test_json_output_is_exactly_the_document(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True], CLAIM)])
     out = tmp_path / "verdict.json"
     done = moot_process("verify", CLAIM, *READING, "--json", "--out", str(out))
@@ -60,18 +60,22 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # the summary is added later
 
 
-def test_texts_are_given_in_files_and_an_invalid_line_is_named(tmp_path: Path) -> None:
+def test_texts_of_given_files_become_evidence(tmp_path: Path) -> None:
     letter, lines, out = tmp_path / "letter.md", tmp_path / "lines.jsonl", tmp_path / "verdict.json"
     letter.write_text("# Heading\n\nOne paragraph.\n\nAnother.\n")
     lines.write_text('{"text": "First.", "id": "a"}\n\n{"text": "Second\u2028line."}\n')
-    control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
-    done = moot(*control, "--given", str(letter), "--given", str(lines))
+    command = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
+    done = moot(*command, "--given", str(letter), "--given", str(lines))
     assert "Given with it: 3 texts" in done.stdout, done.stderr
     assert [(p["title"], p["text"]) for p in json.loads(out.read_text())["evidence"]] == [
         ("letter", letter.read_text().strip()),
         ("(no title)", "First."),
         ("(no title)", "Second\u2028line."),
     ]
+
+
+def test_the_error_for_an_invalid_given_file_names_the_line(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
     lines.write_text('{"text": "First."}\n{"text"')
     with pytest.raises(UserError, match="lines.jsonl, line 2: not valid JSON"):
         read_given(lines)
@@ -112,12 +116,12 @@ def test_texts_are_given_in_files_and_an_invalid_line_is_named(tmp_path: Path) -
         (["verify", CLAIM, "--given", __file__], 2, "its kind is not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
-        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before any file is read
+        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # the name is checked first
         (["settings", "nothing"], 2, "no graph 'nothing'"),
         (["eval", "retrieval", "--data", "/nowhere"], 2, "no folder /nowhere/qrels"),
     ],
 )
-def test_refused_input_and_an_unreachable_endpoint_end_in_a_clear_sentence(
+def test_a_failed_command_prints_an_error_without_a_traceback(
     arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")
@@ -144,7 +148,7 @@ def test_refused_input_and_an_unreachable_endpoint_end_in_a_clear_sentence(
         ({"finish": "length"}, 3, "cut off"),
     ],
 )
-def test_errors_of_services_end_in_a_clear_sentence(
+def test_failed_and_unusable_replies_of_a_model_are_explained_on_stderr(
     start_stub: StartStub, rule: dict[str, Any], code: int, words: str
 ) -> None:
     start_stub([{"model": "stub-judge", **rule}])
@@ -159,7 +163,7 @@ def test_errors_of_services_end_in_a_clear_sentence(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_document_of_an_interrupted_debate_has_its_turns(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-judge", "delay_ms": 60000}])
     out = tmp_path / "verdict.json"
     command = [*COMMAND, "verify", CLAIM, *READING]
@@ -177,7 +181,8 @@ def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: 
     assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
 
 
-def test_a_corpus_is_encoded_once_and_read_by_a_debate(start_stub: StartStub, tmp_path: Path) -> None:
+def test_index_builds_a_corpus_that_a_debate_reads(start_stub: StartStub, tmp_path: Path) -> None:
+    """Unchanged passages are not encoded again. Another encoder is refused."""
     start_stub([{"model": "stub-scorer", "fields": {"statements": []}}])
     file = tmp_path / "notes.jsonl"
     file.write_text('{"id": "a", "title": "Bridge", "text": "The bridge opened in 1932.", "source": "Notes"}\n')
@@ -193,7 +198,7 @@ def test_a_corpus_is_encoded_once_and_read_by_a_debate(start_stub: StartStub, tm
     assert [e["title"] for e in document["evidence"]] == ["Bridge"]
 
 
-def test_eval_retrieval_prints_and_writes_figures(start_stub: StartStub, tmp_path: Path) -> None:
+def test_eval_retrieval_prints_and_stores_scores(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     files = {
         "corpus/metals.jsonl": {"id": "a", "title": "Tin", "text": "Tin is soft.", "source": "Notes"},
@@ -203,7 +208,7 @@ def test_eval_retrieval_prints_and_writes_figures(start_stub: StartStub, tmp_pat
     for name, record in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(json.dumps(record))
-    out = tmp_path / "figures.json"
+    out = tmp_path / "scores.json"
     command = ["eval", "retrieval", "--data", str(tmp_path), "--source", "bm25", "--embedder", "openai:stub-embedding"]
     shown = moot(*command, "--against", "chroma", "--out", str(out))
     assert shown.returncode == 0, shown.stderr
@@ -221,7 +226,7 @@ def test_eval_retrieval_prints_and_writes_figures(start_stub: StartStub, tmp_pat
     assert printed | {"measured_at": ""} == document | {"measured_at": ""}
 
 
-def test_graphs_settings_and_the_schema_are_listed() -> None:
+def test_graphs_and_settings_are_listed_and_the_schema_is_printed() -> None:
     assert "tool_mad" in moot("graphs").stdout
     listed = moot("settings", "tool_mad").stdout
     assert all(name in listed for name in ToolMadSettings.model_fields)
@@ -238,46 +243,46 @@ def test_graphs_settings_and_the_schema_are_listed() -> None:
         (None, None),
     ],
 )
-def test_labels_are_given_as_csv_or_json(text: str | None, labels: list[str] | None) -> None:
+def test_labels_can_be_csv_or_json(text: str | None, labels: list[str] | None) -> None:
     assert parse_labels(text) == labels
 
 
-def test_a_claims_speaker_and_date_are_printed_and_stored(tmp_path: Path) -> None:
+def test_speaker_and_date_of_a_claim_are_printed_and_stored(tmp_path: Path) -> None:
     out = tmp_path / "verdict.json"
-    control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
-    done = moot(*control, "--claim-date", "2020-10-25", "--speaker", "Ada Byron")
+    command = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
+    done = moot(*command, "--claim-date", "2020-10-25", "--speaker", "Ada Byron")
     assert "Said by: Ada Byron, 2020-10-25" in done.stdout, done.stderr
     task = json.loads(out.read_text())["task"]
     assert (task["speaker"], task["claim_date"]) == ("Ada Byron", "2020-10-25")
 
 
-def test_dotted_keys_set_nested_settings_and_are_refused_below_a_plain_value() -> None:
+def test_dotted_keys_set_nested_settings() -> None:
     pairs = ["models.judge.model=openai:a", "models.judge.temperature=0.5", "models.rag=openai:b", "k=5"]
     settings: Any = parse_settings(ToolMadSettings, pairs, {})
     assert (settings.models["judge"].temperature, settings.models["rag"], settings.k) == (0.5, "openai:b", 5)
+
+
+def test_a_dotted_key_below_a_plain_value_is_refused() -> None:
     with pytest.raises(UserError, match="already a plain value"):
         parse_settings(ToolMadSettings, ["k=5", "k.x=1"], {})
 
 
-def test_every_setting_of_tool_mad_is_described_and_bounded() -> None:
-    def check(model: type[BaseModel]) -> None:
-        for name, field in model.model_json_schema()["properties"].items():
-            assert field.get("description"), name
-            for option in field.get("anyOf", [field]):
-                if option.get("type") in ("integer", "number"):
-                    assert "maximum" in option, name
-
-    check(ToolMadSettings)
+def test_settings_of_tool_mad_have_descriptions_and_numbers_have_maxima() -> None:
+    for name, field in ToolMadSettings.model_json_schema()["properties"].items():
+        assert field.get("description"), name
+        for option in field.get("anyOf", [field]):
+            if option.get("type") in ("integer", "number"):
+                assert "maximum" in option, name
 
 
-def test_eval_power_says_whether_two_accuracies_can_be_separated() -> None:
+def test_eval_power_tells_whether_a_test_can_separate_two_accuracies() -> None:
     done = moot("eval", "power", "0.73", "0.72", "--json")
     found = json.loads(done.stdout)
     assert (found["n"], found["separable"]) == (200, False)
     table = moot("eval", "power", "0.81", "0.73", "--discordant", "0.2").stdout
     assert "paired, as given" in table
     assert "so these items may tell the two systems apart" in " ".join(table.split())
-    same = moot("eval", "power", "0.8", "0.8").stdout
-    assert "None: no number of items, or no difference, gives that power." in " ".join(same.split())
+    equal = moot("eval", "power", "0.8", "0.8").stdout
+    assert "None: no number of items, or no difference, gives that power." in " ".join(equal.split())
     refused = moot("eval", "power", "1.5", "0.7")
     assert (refused.returncode, refused.stderr) == (2, "moot: Accuracies must be between 0 and 1.\n")

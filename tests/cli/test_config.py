@@ -1,4 +1,4 @@
-"""Settings from the configuration file, the environment and a named `.env` file; help, suggestions, the terminal."""
+"""Tests of the sources of the configuration, and of help, suggestions, completion and terminal output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moot.core.config import KEYS, value_of
 from moot.core.errors import UserError
 from moot.nodes._vendors.catalogue import OWN_PROVIDERS, VENDORS
 from moot.transcript.line import Line
-from moot.transcript.line import line as said
+from moot.transcript.line import line as make_line
 from rich.console import Console
 
 from tests.commands import moot
@@ -27,37 +27,39 @@ CONTROL = ("verify", CLAIM, "--graph", "standard_prompting")
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     for key in KEYS.values():
         monkeypatch.delenv(key.variable, raising=False)
     return tmp_path
 
 
-def model_of(*words: str) -> str:
-    """The model that a debate with these options used."""
+def model_used(*words: str) -> str:
+    """Run a debate with these options; return the model in its settings."""
     done = moot(*CONTROL, *words, "--json")
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["settings"]["model"])
 
 
-def test_options_override_the_environment_which_overrides_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_the_environment_which_overrides_the_configuration_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     done = moot("config", "set", "model", "fake:1")
     assert (done.returncode, "model = fake:1 in " in done.stdout) == (0, True)
-    assert model_of() == "fake:1"
+    assert model_used() == "fake:1"
     monkeypatch.setenv("MOOT_MODEL", "fake:2")
-    assert model_of() == "fake:2"
+    assert model_used() == "fake:2"
     shown = {line.split()[0]: line.split()[1:3] for line in moot("config").stdout.splitlines() if line.split()}
     assert shown["model"] == ["fake:2", "MOOT_MODEL"]
     assert shown["corpus"] == ["-", "default"]
-    assert model_of("--model", "fake:3") == "fake:3"
-    assert model_of("--set", "model=fake:4") == "fake:4"
+    assert model_used("--model", "fake:3") == "fake:3"
+    assert model_used("--set", "model=fake:4") == "fake:4"
     monkeypatch.delenv("MOOT_MODEL")
     moot("config", "unset", "model")
     assert value_of("model") is None
 
 
-def test_a_preset_overrides_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_MODEL", "nobody:x")
     monkeypatch.setenv("MOOT_GRAPH", "standard_prompting")
     done = moot("verify", CLAIM)
@@ -66,14 +68,15 @@ def test_a_preset_overrides_the_configuration(monkeypatch: pytest.MonkeyPatch) -
     assert "OPENAI_API_KEY is not set" in moot("verify", CLAIM, "--preset", "paper").stderr
 
 
-def test_configured_numbers_and_graphs_are_used_and_the_file_is_private(own_home: Path) -> None:
+def test_debates_use_the_values_of_a_private_configuration_file(temporary_home: Path) -> None:
     assert moot("config", "set", "budget", "9000").returncode == 0
     assert moot("config", "set", "max_seconds", "90.5").returncode == 0
     assert moot("config", "set", "graph", "standard_prompting").returncode == 0
     done = moot("verify", CLAIM, "--model", "fake:1", "--json")
     document = json.loads(done.stdout)
     assert (document["graph"], document["settings"]["budget"]) == ("standard_prompting", 9000)
-    file = own_home / "config.toml"
+    assert document["settings"]["max_seconds"] == 90.5
+    file = temporary_home / "config.toml"
     assert moot("config", "path").stdout.strip() == str(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -94,14 +97,16 @@ def test_configured_numbers_and_graphs_are_used_and_the_file_is_private(own_home
         (["unset", "modle"], "Did you mean model?"),
     ],
 )
-def test_invalid_values_are_not_written_to_the_configuration(words: list[str], message: str, own_home: Path) -> None:
+def test_invalid_changes_of_the_configuration_write_no_file(
+    words: list[str], message: str, temporary_home: Path
+) -> None:
     done = moot("config", *words)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
-    assert not (own_home / "config.toml").exists()
+    assert not (temporary_home / "config.toml").exists()
 
 
-def test_a_configuration_that_cannot_be_written_is_an_error(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (own_home / "config.toml").mkdir()
+def test_a_configuration_file_that_cannot_be_written_is_an_error(temporary_home: Path) -> None:
+    (temporary_home / "config.toml").mkdir()
     done = moot("config", "set", "model", "fake:1")
     assert (done.returncode, "config.toml" in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
@@ -115,18 +120,25 @@ def test_a_configuration_that_cannot_be_written_is_an_error(own_home: Path, monk
         ("MY_TOKEN = 'x'", "looks like a secret"),
     ],
 )
-def test_errors_of_an_invalid_configuration_file_name_the_file(text: str, message: str, own_home: Path) -> None:
-    (own_home / "config.toml").write_text(text)
-    done = moot(*CONTROL, "--model", "fake:1")
-    assert (done.returncode, message in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
-
-
-def test_only_a_named_env_file_is_read_and_the_environment_overrides_it(
-    own_home: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+def test_the_error_for_an_invalid_configuration_file_shows_its_path(
+    text: str, message: str, temporary_home: Path
 ) -> None:
+    (temporary_home / "config.toml").write_text(text)
+    done = moot(*CONTROL, "--model", "fake:1")
+    assert (done.returncode, message in done.stderr, str(temporary_home / "config.toml") in done.stderr) == (
+        2,
+        True,
+        True,
+    ), done.stderr
+
+
+def test_env_files_are_read_only_if_they_are_named(
+    temporary_home: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variables of the environment override the file. A missing file is an error."""
     stub = start_stub([{"status": 401}])
     key = "MOOT_TEST_ONLY"
-    file = own_home / ".env"
+    file = temporary_home / ".env"
     file.write_text(f"{key}=one\nOPENAI_BASE_URL={stub.url}\n")
     monkeypatch.setenv(key, "")
     monkeypatch.delenv(key)
@@ -140,11 +152,11 @@ def test_only_a_named_env_file_is_read_and_the_environment_overrides_it(
     monkeypatch.setenv(key, "mine")
     moot("config")
     assert os.environ[key] == "mine"
-    done = moot("--env-file", str(own_home / "none"), "config")
+    done = moot("--env-file", str(temporary_home / "none"), "config")
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
 
 
-def test_an_error_about_an_invalid_value_names_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_environment_variable_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_BUDGET", "much")
     with pytest.raises(UserError, match="MOOT_BUDGET: budget must be a whole number"):
         value_of("model")
@@ -182,18 +194,21 @@ def printed_line(line: Line, **console: Any) -> str:
     return out.getvalue()
 
 
-def test_evidence_has_links_at_terminals_and_addresses_elsewhere() -> None:
-    found = said("rag", "finds", "Saffron", link="https://example.org/a")
+def test_only_terminals_with_colours_show_links_instead_of_addresses() -> None:
+    found = make_line("rag", "finds", "Saffron", link="https://example.org/a")
     assert printed_line(found).rstrip().endswith("Saffron https://example.org/a")
     terminal = printed_line(found, force_terminal=True, color_system="truecolor")
     assert "]8;" in terminal
     assert terminal.count("https://example.org/a") == 1
     assert "https://example.org/a" in printed_line(found, force_terminal=True, color_system=None)
-    for odd in ("javascript:alert(1)", "https://a\x1b]8;;b", "", None):
-        assert said("rag", "finds", "x", link=odd).link == ""
 
 
-def test_a_spinner_is_shown_at_terminals_only() -> None:
+def test_an_unsafe_or_empty_link_of_evidence_is_dropped() -> None:
+    for link in ("javascript:alert(1)", "https://a\x1b]8;;b", "", None):
+        assert make_line("rag", "finds", "x", link=link).link == ""
+
+
+def test_a_spinner_is_shown_only_at_terminals() -> None:
     for terminal in (True, False):
         out = io.StringIO()
         with waiting(Console(file=out, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})):
@@ -203,10 +218,11 @@ def test_a_spinner_is_shown_at_terminals_only() -> None:
         assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]
 
 
-def test_completion_offers_graphs_settings_tasks_and_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_offers_graphs_settings_tasks_and_models() -> None:
     from moot.cli.completing import completion_for
 
     assert "standard_prompting" in completion_for("graphs")("standard_p")
     assert completion_for("settings")("max_rou") == ["max_rounds="]
     assert "fever" in completion_for("tasks")("fe")
-    assert {name.partition(":")[0] for name in completion_for("models")("")} <= {*OWN_PROVIDERS, *VENDORS}
+    providers = {name.partition(":")[0] for name in completion_for("models")("")}
+    assert set() < providers <= {*OWN_PROVIDERS, *VENDORS}

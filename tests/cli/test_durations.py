@@ -1,4 +1,4 @@
-"""Durations in words, and the remaining time of a batch and of a plan."""
+"""Durations, and the estimates of the remaining time of batches and plans, are written in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_durations_are_written_in_words(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words
 
 
-def test_a_batch_and_a_plan_estimate_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_and_plans_estimate_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), width=200)
     batch, plan = BatchProgress(console, 3, None, None, (0, 0.0)), ProgressBar(console)
     plan.begin(3, 0)
@@ -41,5 +41,5 @@ def test_a_batch_and_a_plan_estimate_the_remaining_time_in_words(monkeypatch: py
         assert batch.estimate() == "about 24 s and 200 tokens ($0.02) to go"
         batch.ended = 3
         assert batch.estimate() == "none to go"
-    plan.note(EvalSample(id=1, epoch=1, input="x", target="y"))
+    plan.count_sample(EvalSample(id=1, epoch=1, input="x", target="y"))
     assert plan.estimate() == "about 24 s and 0 tokens to go"

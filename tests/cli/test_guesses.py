@@ -1,4 +1,4 @@
-"""Commands that users guess work, or the error names the right command; listings as JSON; help; completion."""
+"""A guessed command works, or its error tells what to type. Also tests listings as JSON, help and completion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from tests.commands import moot
 
-SENTENCES = {
+ERRORS = {
     "verfy x": "There is no command 'verfy'. Did you mean moot verify?",
     "chek x": "Did you mean moot verify?",
     "claim x": "Did you mean moot claims?",
@@ -42,35 +42,35 @@ ALIASES = {
     "help claims": "claims --help",
     "help": "--help",
 }
-LISTS = ("graphs", "tasks", "presets", "settings gated", "settings find_claims", "eval tasks", "corpora list")
+LISTINGS = ("graphs", "tasks", "presets", "settings gated", "settings find_claims", "eval tasks", "corpora list")
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _temporary_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
 
 
-@pytest.mark.parametrize("guess", SENTENCES)
-def test_a_wrong_guess_gets_an_error_with_the_right_command(guess: str) -> None:
+@pytest.mark.parametrize("guess", ERRORS)
+def test_the_error_for_a_wrong_command_tells_what_to_type(guess: str) -> None:
     done = moot(*guess.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert SENTENCES[guess] in done.stderr
+    assert ERRORS[guess] in done.stderr
 
 
 @pytest.mark.parametrize("guess", ALIASES)
-def test_other_names_of_a_command_give_the_same_output(guess: str) -> None:
+def test_an_alias_of_a_command_gives_the_same_output(guess: str) -> None:
     done, known = moot(*guess.split()), moot(*ALIASES[guess].split())
     assert (done.returncode, done.stdout, done.stderr) == (known.returncode, known.stdout, known.stderr)
 
 
-def test_a_files_name_alone_gets_an_error_that_names_moot_claims(tmp_path: Path) -> None:
+def test_the_error_for_a_file_without_a_command_suggests_moot_claims(tmp_path: Path) -> None:
     (tmp_path / "article").write_text("A text.")
     assert f"moot claims {tmp_path / 'article'}" in moot(tmp_path / "article").stderr
 
 
-@pytest.mark.parametrize("listing", LISTS)
-def test_every_listing_has_json_rows_with_names(listing: str) -> None:
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_listings_as_json_have_rows_with_names(listing: str) -> None:
     rows = json.loads(moot(*listing.split(), "--json").stdout)
     assert rows
     assert all(row["name"] for row in rows)
@@ -78,13 +78,13 @@ def test_every_listing_has_json_rows_with_names(listing: str) -> None:
         assert next(row for row in rows if row["name"] == "attempts")["default"] == 3
 
 
-def test_config_get_prints_the_value_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_get_prints_only_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (moot("config", "get", "model").returncode, moot("config", "get", "model").stdout) == (1, "")
     monkeypatch.setenv("MOOT_MODEL", "fake:1")
     assert moot("config", "get", "model").stdout == "fake:1\n"
 
 
-def test_help_shows_every_command_under_a_heading() -> None:
+def test_help_has_a_heading_for_every_command() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     assert {name for panel in PANELS.values() for name in panel} == set(commands)
     assert {panel for panel in PANELS if panel not in moot("--help").stdout} == set()

@@ -1,4 +1,4 @@
-"""Local debates are stored, listed, shown, reported and deleted; corpora are listed, shown and deleted."""
+"""Tests of stored debates (list, show, report, delete) and of ``moot corpora``."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert found["status"] == "done"
     assert json.loads(moot("list", "--json", "--since", "2999-01-01").stdout) == []
     assert "Bats <b>fly</b>." in moot("list").stdout
-    own = found["id"][-32:]
-    assert json.loads(moot("show", own[:10], "--json").stdout)["id"] == own
-    assert "Verdict:" in moot("show", own).stdout
+    id = found["id"][-32:]
+    assert json.loads(moot("show", id[:10], "--json").stdout)["id"] == id
+    assert "Verdict:" in moot("show", id).stdout
     out = tmp_path / "bats.html"
-    assert moot("report", own[:10], "--out", str(out)).returncode == 0
+    assert moot("report", id[:10], "--out", str(out)).returncode == 0
     assert "Bats &lt;b&gt;fly&lt;/b&gt;." in out.read_text("utf-8")
-    assert "several" in moot("show", "2").stderr.lower()  # ids begin with the date
-    assert moot("delete", own, typed="n\n").returncode != 0
-    assert moot("delete", own, "--yes").stdout == f"Deleted: {own}\n"
+    assert "several" in moot("show", "2").stderr.lower()  # many ids begin with the 2 of the year
+    assert moot("delete", id, typed="n\n").returncode != 0
+    assert moot("delete", id, "--yes").stdout == f"Deleted: {id}\n"
     assert [entry["claim"] for entry in json.loads(moot("list", "--json").stdout)] == ["Eggs are laid."]
-    assert "moot list" in moot("show", own).stderr
-    assert own not in moot("ledger", "--json").stdout
+    assert "moot list" in moot("show", id).stderr
+    assert id not in moot("ledger", "--json").stdout
 
 
-def test_an_invalid_moot_history_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value_of_moot_history_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HISTORY", "maybe")
     done = moot(*CONTROL, "Eggs.")
     assert done.returncode == 2
@@ -57,7 +57,7 @@ def test_an_invalid_moot_history_is_refused_before_the_first_call(monkeypatch: p
         debates.history_is_on()
 
 
-def test_out_selects_the_format_by_suffix_and_report_refuses_invalid_input(tmp_path: Path) -> None:
+def test_the_suffix_of_the_output_file_selects_its_format(tmp_path: Path) -> None:
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr
@@ -65,19 +65,23 @@ def test_out_selects_the_format_by_suffix_and_report_refuses_invalid_input(tmp_p
     for name, begins in (("x.html", "<!doctype html>"), ("x.md", "# "), ("x.json", "{")):
         assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / name)).returncode == 0
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
+
+
+def test_report_refuses_an_invalid_document_and_a_missing_publisher(tmp_path: Path) -> None:
+    assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.json")).returncode == 0
     (tmp_path / "y.json").write_text("[]")
     done = moot("report", str(tmp_path), "--md", "--html")
-    assert done.returncode == 2  # one of the files is not a document
+    assert done.returncode == 2
     assert "y.json" in done.stderr
-    assert {path.name for path in tmp_path.glob("x.*")} == {"x.html", "x.md", "x.json"}
+    assert {path.name for path in tmp_path.glob("x.*")} == {"x.json"}  # no report of the valid document
     done = moot("report", str(tmp_path / "x.json"), "--claimreview")
     assert done.returncode == 2
     assert "--publisher" in done.stderr
 
 
-def test_corpora_are_listed_shown_and_deleted(home: Path) -> None:
+def test_own_corpora_are_listed_shown_and_deleted(home: Path) -> None:
     FolderStore(home / "corpora").write(Manifest("mine", "encoder", 3, 7, complete=False))
-    found = {one["name"]: one for one in json.loads(moot("corpora", "--json").stdout)}
+    found = {corpus["name"]: corpus for corpus in json.loads(moot("corpora", "--json").stdout)}
     assert found["mine"]["passages"] == 7
     assert "index it again" in moot("corpora", "show", "mine").stdout
     assert moot("corpora", "delete", "demo-news", "--yes").returncode == 2

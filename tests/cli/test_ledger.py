@@ -1,4 +1,4 @@
-"""``moot ledger``: listing, moving and removing debates, and refused input."""
+"""``moot ledger`` lists, shows, exports, imports and deletes debates, and refuses invalid files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT = key_of("embedding", {"text": "x"})
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a ledger of two debates."""
+    """A home folder with a ledger of two debates. Both have the same two calls."""
     folder = tmp_path / "home"
     monkeypatch.setenv("MOOT_HOME", str(folder))
 
@@ -55,9 +55,7 @@ def test_debates_are_listed_and_shown(home: Path) -> None:
     assert [entry["about"] for entry in document["entries"]] == [{"role": "judge", "model": "m"}, {}]
 
 
-def test_without_a_ledger_no_debates_are_found_and_no_folder_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ledger_commands_without_a_ledger_create_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "none"))
     assert json.loads(moot("ledger", "--json").stdout) == []
     assert moot("ledger").stdout == "The ledger is empty.\n"
@@ -65,10 +63,13 @@ def test_without_a_ledger_no_debates_are_found_and_no_folder_is_made(
     missing = moot("ledger", "show", "12")
     assert (missing.returncode, "no debate '12'" in missing.stderr) == (2, True)
     assert not (tmp_path / "none").exists()
+
+
+def test_an_unknown_status_is_refused(home: Path) -> None:
     assert moot("ledger", "--status", "over").returncode == 2
 
 
-def test_an_exported_and_imported_debate_keeps_its_entries(
+def test_export_and_import_keep_the_entries_of_a_debate(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "debate.jsonl"
@@ -79,7 +80,8 @@ def test_an_exported_and_imported_debate_keeps_its_entries(
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "other"))
     assert moot("ledger", "import", file).returncode == 0
 
-    async def go_on() -> list[Any]:
+    async def read_debate() -> list[Any]:
+        """Resume the imported debate; return its id and the stored results of its two calls."""
         ledger = open_ledger()
         start = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
         found = [
@@ -89,7 +91,7 @@ def test_an_exported_and_imported_debate_keeps_its_entries(
         await asyncio.to_thread(ledger.close)
         return found
 
-    id, reply, floats = asyncio.run(go_on())
+    id, reply, floats = asyncio.run(read_debate())
     assert (id, reply) == ("1" * 32, {"content": "“yes”"})
     assert floats == [pytest.approx([0.1, 2.0])]
     again = tmp_path / "again.jsonl"
@@ -127,7 +129,7 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, b'{"kind": "chat"'], "cut off"),
     ],
 )
-def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], message: str) -> None:
+def test_nothing_of_an_invalid_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], message: str) -> None:
     file = tmp_path / "hostile.jsonl"
     file.write_bytes(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in lines))
     done = moot("ledger", "import", file)
@@ -137,34 +139,34 @@ def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines
     assert len(json.loads(moot("ledger", "--json").stdout)) == 2
 
 
-def test_a_file_with_a_long_line_or_too_many_entries_or_bytes_is_refused(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_exceeds_a_bound_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are bounds for a line, the number of entries and the file. All lines of this file have < 1000 bytes."""
     file = tmp_path / "long.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
-    for bound, most, message in (
+    for bound, value, message in (
         ("LONGEST_LINE", 1000, ""),
         ("MOST_ENTRIES", 2, "entries"),
         ("LARGEST_FILE", 100, "MiB"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(f"moot.core.ledger.transfer.{bound}", most)
+            patch.setattr(f"moot.core.ledger.transfer.{bound}", value)
             done = moot("ledger", "import", file)
             assert (done.returncode == 2) == bool(message)
             assert message in done.stderr
-        moot("ledger", "prune", "--older", "1")
+        moot("ledger", "prune", "--older", "1")  # removes the debate if it was imported
     with monkeypatch.context() as patch:
         patch.setattr("moot.core.ledger.transfer.LONGEST_LINE", 100)
         assert "has more than" in moot("ledger", "import", file).stderr
 
 
-def test_one_debate_is_deleted_unless_it_is_running(home: Path) -> None:
+def test_delete_removes_a_debate_unless_it_is_running(home: Path) -> None:
     assert "entries: 2." in moot("ledger", "delete", "11").stdout
     assert [debate["id"][0] for debate in json.loads(moot("ledger", "--json").stdout)] == ["2"]
     missing = moot("ledger", "delete", "11")
     assert (missing.returncode, "no debate '11'" in missing.stderr) == (2, True)
     file = LedgerFile(home / "ledger.sqlite")
-    assert file.find(CHAT.hash, "1" * 32) == file.find(CHAT.hash, "2" * 32)
+    # Debate 1 has no entry any more, so the entry of debate 2 is found.
+    assert file.find(CHAT.hash, "1" * 32) == file.find(CHAT.hash, "2" * 32) is not None
     start = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
     running = moot("ledger", "delete", start.id)
     file.close()

@@ -42,24 +42,24 @@ print(json.dumps(ended))
 
 
 def test_listings_help_and_errors_load_no_heavy_module() -> None:
-    """All commands run in one process, so a module that one command loads is reported for later commands, too."""
+    """All commands run in one process. A module that one command loads is therefore reported for later commands."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False)
     assert json.loads(done.stdout.splitlines()[-1]) == {name: [] for name in COMMANDS}, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_file_of_listings_is_up_to_date() -> None:
+def test_the_listings_file_is_up_to_date() -> None:
     command = [sys.executable, "-m", "moot.cli.listings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # gives sets another order than in the process that wrote the file
+    hashing = {"PYTHONHASHSEED": "7"}  # changes the order of sets
     done = subprocess.run(command, capture_output=True, timeout=200, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == FILE.read_text(encoding="utf-8"), (
         "cli/listings.jsonl is out of date: run `make docs`"
     )
 
 
-def test_settings_read_from_a_graph_equal_the_rows_of_the_file() -> None:
+def test_settings_of_a_graph_equal_the_rows_of_the_listings_file() -> None:
     assert [list(row) for row in unlisted_settings("rag")] == listing_rows("settings rag")
 
 
-def test_an_unknown_graph_is_named() -> None:
+def test_an_unknown_graph_gets_a_suggestion() -> None:
     assert "There is no graph 'tool_mat'. Did you mean tool_mad?" in moot("settings", "tool_mat").stderr

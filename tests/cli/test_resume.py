@@ -27,7 +27,7 @@ ONCE = ["--set", "attempts=1"]
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _temporary_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     if (home / "corpora").exists():
@@ -35,12 +35,12 @@ def _own_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def run_debate(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
-    """Run a debate of RAG; return the exit code, the document and stderr."""
+    """Run a debate with the graph ``rag``; return the exit code, the document and stderr."""
     done = moot(*RAG, *words, "--json", typed=typed)
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 
 
-def test_resume_continues_a_debate_with_its_settings(start_stub: StartStub) -> None:
+def test_resume_continues_a_failed_debate_with_its_settings(start_stub: StartStub) -> None:
     start_stub([DOWN])
     code, failed, _ = run_debate(*ONCE, "--set", "k=2")
     assert (code, failed["status"]) == (3, "failed")
@@ -52,7 +52,7 @@ def test_resume_continues_a_debate_with_its_settings(start_stub: StartStub) -> N
     assert (code, "no unfinished debate" in stderr) == (2, True), stderr
 
 
-def test_a_person_is_not_asked_again_after_a_reply(start_stub: StartStub) -> None:
+def test_a_resumed_debate_does_not_ask_a_person_again(start_stub: StartStub) -> None:
     stub = start_stub([DOWN])
     code, failed, _ = run_debate(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
     assert (code, failed["status"]) == (3, "failed")
@@ -68,7 +68,7 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     first = start([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert first.stderr is not None
     stderr = b""
-    while b"> " not in stderr:  # the command asks the person
+    while b"> " not in stderr:  # until the command asks the person
         stderr += os.read(first.stderr.fileno(), 4096)
     first.kill()
     first.communicate()
@@ -93,6 +93,9 @@ def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     _, failed, _ = run_debate(*ONCE)
     code, done, stderr = run_debate(*ONCE, "--fresh")
     assert (code, done["id"] != failed["id"], "resuming" in stderr) == (0, True, False)
+
+
+def test_fresh_with_resume_is_refused() -> None:
     code, _, stderr = run_debate("--fresh", "--resume")
     assert (code, "--resume uses the calls" in stderr) == (2, True)
 
@@ -102,11 +105,11 @@ def test_an_unknown_ledger_mode_is_refused() -> None:
     assert (code, "record, reuse, replay or off" in stderr) == (2, True)
 
 
-def test_a_document_that_could_not_be_written_costs_no_further_calls(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_kill_while_the_document_is_written_loses_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)  # otherwise the command's check of the file would already end `select`
+    writer = os.open(pipe, os.O_WRONLY)  # without it, the command's check of the file would end `select`
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document, so its writer blocks
     first = start([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
@@ -123,7 +126,7 @@ def test_a_document_that_could_not_be_written_costs_no_further_calls(start_stub:
     assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["done"]
 
 
-def test_resume_finds_the_graph(start_stub: StartStub) -> None:
+def test_resume_without_a_graph_finds_the_unfinished_debate(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = run_debate(*ONCE)
     done = json.loads(moot("verify", CLAIM, "--resume", "--json").stdout)
@@ -145,30 +148,39 @@ ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sourc
 JUDGED = ["verify", CLAIM, *ONE_ROUND, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
 
 
-@pytest.mark.parametrize(("ceiling", "most", "more"), [("max_calls", 3, "4"), ("budget", 5000, None)])
-def test_a_debate_killed_during_its_decision_resumes_under_a_higher_or_no_ceiling(
-    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ceiling: str, most: int, more: str | None
+@pytest.mark.parametrize(("ceiling", "too_low", "higher"), [("max_calls", 3, "4"), ("budget", 5000, None)])
+def test_a_debate_killed_at_its_last_call_needs_a_higher_ceiling(
+    start_stub: StartStub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ceiling: str,
+    too_low: int,
+    higher: str | None,
 ) -> None:
     stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])
-    bounded = ["--set", f"{ceiling}={most}"]
+    """The call that was lost in the kill counts, so the same ceiling leaves no call for the judge.
+
+    Without a ceiling, the debate resumes.
+    """
+    bounded = ["--set", f"{ceiling}={too_low}"]
     with start([*COMMAND, *JUDGED, *bounded], stdout=subprocess.DEVNULL) as first:
         while not stub.prompts("judge"):
             assert first.poll() is None
         first.kill()
     before = len(stub.prompts())
-    under_it = moot(*JUDGED, *bounded)
-    detail = json.loads(under_it.stdout)["error"]["detail"]
+    repeated = moot(*JUDGED, *bounded)
+    detail = json.loads(repeated.stdout)["error"]["detail"]
     enough = re.search(rf"run it again with `{ceiling}` of (\d+) or more", detail)
     assert enough, detail
     assert len(stub.prompts()) == before
-    assert more in (enough[1], None)
-    id, file = json.loads(under_it.stdout)["id"], tmp_path / "debate.jsonl"
+    assert higher in (enough[1], None)
+    id, file = json.loads(repeated.stdout)["id"], tmp_path / "debate.jsonl"
     assert moot("ledger", "export", id, file).returncode == 0
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "other"))
     moved = moot("ledger", "import", file)
     assert moved.returncode == 0, moved.stderr
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
-    done = moot(*JUDGED, *(["--set", f"{ceiling}={more}"] if more else []))
+    done = moot(*JUDGED, *(["--set", f"{ceiling}={higher}"] if higher else []))
     document = json.loads(done.stdout)
     assert (done.returncode, document["status"]) == (0, "done"), done.stderr
     assert len(stub.prompts()) == before + 1

@@ -1,4 +1,4 @@
-"""Debates on the screen: the lines that are printed for the updates of nodes, for every graph."""
+"""The screen prints lines for the updates of a graph's nodes. `proclaim` has its own tests in ``test_trial.py``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ OFFLINE: dict[str, dict[str, Any]] = {
 SCORE_WORDS = ("the scores decide", "stable", "below the threshold", "faithfulness")
 
 
-def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[list[str], list[tuple[str, str]]]:
+def run_on_screen(
+    name: str, capsys: pytest.CaptureFixture[str], **more: Any
+) -> tuple[list[str], list[tuple[str, str]]]:
     """Run a debate on the screen; return its lines, and the speakers' lines as pairs of speaker and action."""
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
@@ -52,10 +54,12 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name != "proclaim"])  # a trial: see test_trial.py
-def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str], name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name != "proclaim"])
+def test_debates_of_each_graph_show_rounds_answers_and_one_verdict(
+    start_stub: StartStub, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     start_stub()
-    lines, labelled = run(name, capsys)
+    lines, labelled = run_on_screen(name, capsys)
     settings = load_graph(name).settings.model_fields
     assert lines[0] == f"Claim: {CLAIM}"
     assert sum(line.startswith("Verdict: ") for line in lines) == 1
@@ -67,19 +71,19 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
         part = live[live.index(heading) : live.index(after) if after else None]
         answers = Counter(line.split()[0] for line in part if re.match(r"  \S+ +answers ", line))
         assert answers, heading
-        assert set(answers.values()) == {1}  # updates of a subgraph are not printed twice
+        assert set(answers.values()) == {1}  # each agent answers once, also in a subgraph
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
     assert any(what.strip() in ("answers", "answer 1") for _, what in labelled)
-    if name not in ("tool_mad", "gated"):  # these debates report their scores as Tool-MAD does
+    if name not in ("tool_mad", "gated"):  # only these graphs report such scores
         assert not any(words in line for words in SCORE_WORDS for line in lines)
 
 
-def test_tool_mad_shows_why_the_scores_refuse_a_consensus(
+def test_tool_mad_prints_the_low_scores_that_reject_a_consensus(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, False], CLAIM)])
     roles = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
-    text = "\n".join(run("tool_mad", capsys, scoring="on", models=roles, debaters=READERS, max_rounds=1)[0])
+    text = "\n".join(run_on_screen("tool_mad", capsys, scoring="on", models=roles, debaters=READERS, max_rounds=1)[0])
     for words in (
         "Round 1: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
         "rag        scores r1  faithfulness 0.50 < 0.70; answer relevance 1.00 >= 0.80",
@@ -89,9 +93,11 @@ def test_tool_mad_shows_why_the_scores_refuse_a_consensus(
     assert "rounds are used up" not in text
 
 
-def test_fallback_sources_are_named(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_names_the_sources_used_instead_of_the_web(
+    start_stub: StartStub, capsys: pytest.CaptureFixture[str]
+) -> None:
     start_stub()
-    lines, labelled = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
+    lines, labelled = run_on_screen("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
     assert labelled[0] == ("pool", "finds     ")
     assert lines.index("Round 1") > next(i for i, line in enumerate(lines) if "10. " in line)
     assert any("pool read bm25:demo-news (instead of the web" in line for line in lines)
@@ -101,12 +107,13 @@ def test_fallback_sources_are_named(start_stub: StartStub, capsys: pytest.Captur
 # --- updates of single nodes ----------------------------------------------------------------------------------------
 
 
-def printed_lines(settings: Settings, *written: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
+def printed_lines(settings: Settings, *updates: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
+    """The lines that the screen prints for these updates, without trailing spaces."""
     page = io.StringIO()
     live = Live(settings)
     screen = Screen(Console(file=page, width=width, soft_wrap=not terminal, **terminal), live.speakers)
-    for one in written:
-        screen.show(live.feed(one))
+    for update in updates:
+        screen.show(live.feed(update))
     return [line.rstrip() for line in page.getvalue().splitlines()]
 
 
@@ -129,7 +136,7 @@ POOL = {
 def test_selected_pool_items_are_shown() -> None:
     base = turn("debater-1", "respond")
     selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
-    nameless = [{**piece(2, "Lead"), "title": ""}]  # in this update only: the title of the pool is shown
+    nameless = [{**piece(2, "Lead"), "title": ""}]  # the screen takes the title from the pool
     answered = {**selected, "answer": "REFUTES", "rationale": "Reasons.", "outcome": "ok"}
     lines = printed_lines(
         MadkeSettings(),
@@ -200,7 +207,7 @@ def test_searches_of_an_agent_with_tools_are_shown() -> None:
     ]
 
 
-def test_the_agents_that_each_agent_hears_are_shown() -> None:
+def test_the_screen_shows_which_agents_each_agent_hears() -> None:
     weights = {"agent-1": {"agent-2": 0.06, "agent-3": 0.15}, "agent-2": {"agent-1": 0.08}, "agent-3": {}}
     kept_edges = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
     entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept_edges}
@@ -215,7 +222,7 @@ def test_the_agents_that_each_agent_hears_are_shown() -> None:
     ]
 
 
-def test_reviews_scores_summaries_and_moderations_are_shown() -> None:
+def test_steps_of_reviewers_summarisers_and_moderators_are_shown() -> None:
     lines = printed_lines(
         MadkeSettings(),
         {"turns": [turn("a", "review", number=2, reviewed="b", comment="Weak.", confidence=7.0, outcome="ok")]},
@@ -243,22 +250,22 @@ def test_reviews_scores_summaries_and_moderations_are_shown() -> None:
     ]
 
 
-def test_the_screen_does_not_wait_for_failed_agents() -> None:
+def test_a_failed_agent_does_not_delay_the_line_of_its_round() -> None:
     votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
     failed = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
     lines = printed_lines(ReconcileSettings(), {"turns": [failed]}, recorded_round(2, votes=votes))
     assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
 
 
-def test_votes_of_many_samples_are_counted() -> None:
+def test_many_equal_votes_are_printed_as_a_count() -> None:
     votes = [{"agent": "a", "answer": "yes", "group": 0, "number": i} for i in range(1, 11)]
     votes += [{"agent": "a", "answer": "no", "group": 1, "number": 11}, {"agent": "a", "answer": None, "group": None}]
     lines = printed_lines(Settings(), recorded_round(1, votes=votes) | {"stop_reason": "budget_exhausted"})
     assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
 
 
-def test_the_stop_reason_is_shown_once() -> None:
-    cut = {"stop_reason": "budget_exhausted"}  # by a step of a subgraph, by the subgraph, at the end
+def test_a_repeated_stop_reason_is_printed_once() -> None:
+    cut = {"stop_reason": "budget_exhausted"}  # written by a step of a subgraph, by the subgraph, and at the end
     assert printed_lines(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
 
 
@@ -268,7 +275,7 @@ def test_labels_with_a_comma_are_quoted() -> None:
     assert lines[1] == 'Graph madke; answers: true, "mostly, not wholly", false'
 
 
-def test_control_characters_and_markup_of_models_and_sources_have_no_effect() -> None:
+def test_control_characters_and_markup_in_texts_have_no_effect() -> None:
     nasty = "\x1b[31m[bold]red[/bold]\x07"
     clean = "[31m[bold]red[/bold]"
     document = {"graph": "madke", "claim": nasty, "task": {"subject": "claim", "labels": [], "kind": "number"}}
@@ -288,15 +295,16 @@ def test_control_characters_and_markup_of_models_and_sources_have_no_effect() ->
 
 
 @pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "color_system": None}])
-def test_long_texts_are_indented(terminal: dict[str, Any]) -> None:
+def test_later_lines_of_a_long_text_are_indented(terminal: dict[str, Any]) -> None:
     answer = turn("agent-1", "respond", answer="yes", rationale="First.\nSecond, and more of it.", outcome="ok")
     lines = printed_lines(ReconcileSettings(), {"turns": [answer]}, width=40, **terminal)[1:]
     assert lines[0] == "  agent-1    answers    yes - First."
     assert lines[1].startswith(" " * 24 + "Second")
     assert len(lines) == (3 if terminal else 2)
+    assert all(line.startswith(" " * 24) for line in lines[1:])
 
 
-def test_long_names_widen_their_column() -> None:
+def test_a_long_name_widens_the_column_of_names() -> None:
     settings = ReconcileSettings(agents=(Agent(name="a-rather-long-name"), Agent(name="b")))
     fields: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
     lines = printed_lines(
@@ -309,11 +317,12 @@ def test_a_tie_in_cortex_debate_leaves_no_verdict(start_stub: StartStub, capsys:
     rules = [{"model": f"stub-{i}", "fields": {"answer": answer}} for i, answer in ((1, "SUPPORTS"), (2, "REFUTES"))]
     start_stub(rules)
     agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
-    lines, _ = run("cortex_debate", capsys, agents=agents, max_rounds=1)
+    lines, _ = run_on_screen("cortex_debate", capsys, agents=agents, max_rounds=1)
     assert "Verdict: none, as no answer has the most votes (max_rounds)" in lines
 
 
-def test_only_some_of_many_reasons_are_printed_and_equal_reasons_once() -> None:
+def test_at_most_five_different_reasons_are_printed() -> None:
+    """Equal reasons are printed once, with the numbers of all their answers."""
     votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
     key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
     document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {
@@ -332,9 +341,9 @@ def test_only_some_of_many_reasons_are_printed_and_equal_reasons_once() -> None:
 
 def test_equal_warnings_are_printed_once() -> None:
     out = io.StringIO()
-    twice = {"kind": "cut", "where": "judge", "detail": "It was cut."}
+    warning = {"kind": "cut", "where": "judge", "detail": "It was cut."}
     document = blank_document("madke", MadkeSettings()) | {
-        "warnings": [twice, {**twice, "where": "scorer"}, twice],
+        "warnings": [warning, {**warning, "where": "scorer"}, warning],
     }
     Screen(Console(file=out)).show(ending(document).lines)
     assert [line.strip() for line in out.getvalue().splitlines() if "cut" in line] == [

@@ -46,17 +46,17 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "eval ragas": (["nowhere", "--model", "openai:any"], "moot: There is no file or folder nowhere"),
     "eval retrieval": (["--data", "nowhere"], "moot: "),
 }
-"""For each command: invalid arguments, and a part of the error."""
+"""For each command: arguments with which it fails, and a part of the error."""
 
 
-def test_every_command_has_a_case_with_invalid_arguments() -> None:
+def test_every_command_has_a_case_with_failing_arguments() -> None:
     commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     inner = {f"eval {name}" for name in commands.pop("eval").commands}
     assert set(MISTAKES) == inner | set(commands)
 
 
 @pytest.mark.parametrize("command", MISTAKES)
-def test_user_errors_go_to_stderr(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_every_command_go_to_stderr(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words, wanted = MISTAKES[command]
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as closed:

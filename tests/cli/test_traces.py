@@ -1,4 +1,4 @@
-"""Traces at the end of a process are sent before it ends, or dropped soon if LangSmith does not answer."""
+"""A process sends its last traces before it ends. If LangSmith does not answer, the process soon drops them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 from tests.collector import collecting
 from tests.conftest import free_port
 
-MOST = 2.0
+LONGEST_DELAY = 2.0
 """The longest extra delay, in seconds, at the end of a process if LangSmith does not answer."""
-TRIES = 3
+ATTEMPTS = 3
 COMMAND: tuple[str, ...] = ("-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--json")
 COMMAND += ("--graph", "society_of_minds", "--model", "fake:1")
 PROGRAM = """
@@ -32,6 +32,7 @@ print(json.dumps(asyncio.run(graph.ainvoke({"claim": "Bees fly."}, context={"mod
 
 @cache
 def run_untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
+    """Like `timed_run`, without tracing. The result is cached."""
     return timed_run(arguments)
 
 
@@ -71,10 +72,10 @@ def closed() -> Iterator[str]:
 
 
 def test_a_trace_is_sent_before_the_command_ends() -> None:
-    for _ in range(TRIES):
+    for _ in range(ATTEMPTS):
         with collecting() as collector:
             document, stderr, _ = timed_run(COMMAND, **collector.environment)
-        if not stderr:  # a busy machine may once need longer than the wait at the end
+        if not stderr:  # on a busy machine, one upload may take longer than the command waits
             break
     assert stderr == ""
     calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
@@ -84,15 +85,15 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 
 @pytest.mark.parametrize("arguments", [COMMAND, ("-c", PROGRAM)], ids=["command", "program"])
 @pytest.mark.parametrize("dead", [closed, silent, mute])
-def test_a_dead_langsmith_delays_the_end_by_less_than_two_seconds(dead: Any, arguments: tuple[str, ...]) -> None:
+def test_a_dead_langsmith_delays_the_exit_by_less_than_two_seconds(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = run_untraced(arguments)
     delays: list[float] = []
-    # further attempts, because a busy machine may be slow once
-    while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):
+    # A busy machine may be slow once, so a long delay is measured again.
+    while len(delays) < ATTEMPTS and (not delays or delays[-1] >= usual + LONGEST_DELAY):
         with collecting() as collector, dead() as address:
             document, stderr, delay = timed_run(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
         assert stderr.endswith("moot: parts of the trace have not reached LangSmith.\n")
         assert arguments != COMMAND or stderr.count("\n") == 1
         assert document["turns"] == plain["turns"]
         delays.append(delay)
-    assert min(delays) < usual + MOST
+    assert min(delays) < usual + LONGEST_DELAY

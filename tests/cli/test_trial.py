@@ -1,4 +1,4 @@
-"""Trials on the screen: the lines that are printed for the updates of PROClaim's nodes; settings of trials."""
+"""Tests of PROClaim's trials: the lines that the screen prints, and the settings."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.conftest import StartStub, running_stub
 
 SHELF = "langchain:tests.cli.scripted:shelf"
 DOWN = f"A source failed: {SHELF}: {SHELF} failed (ConnectionError: the shelf is locked). Test it on its own."
-NONE = "(no usable reply: unparsed)"
+UNUSABLE = "(no usable reply: unparsed)"
 
-Said = dict[str, list[tuple[str, str, str]]]
-"""Speaker, action and text, by heading."""
+Speech = dict[str, list[tuple[str, str, str]]]
+"""The lines (speaker, action, text) of each section, by heading."""
 
 
 @dataclass
@@ -60,8 +60,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 
 @pytest.fixture(scope="module")
-def speech(trial: Trial) -> Said:
-    """The transcript of the trial."""
+def speech(trial: Trial) -> Speech:
+    """The lines of the trial's transcript."""
     return {s.heading: [(line.who, line.what, line.text) for line in s.lines] for s in transcript(trial.document)}
 
 
@@ -69,7 +69,7 @@ def transcript(document: dict[str, Any]) -> list[Section]:
     return [*lines(document), ending(document)]
 
 
-def test_the_screen_shows_the_transcript_once(trial: Trial, speech: Said) -> None:
+def test_the_screen_shows_each_line_of_the_transcript_once(trial: Trial, speech: Speech) -> None:
     written = [
         f"  {line.who:<10} {line.what:<10} {line.text}" if line.what else f"  {line.text}"
         for section in transcript(trial.document)
@@ -77,7 +77,7 @@ def test_the_screen_shows_the_transcript_once(trial: Trial, speech: Said) -> Non
         if line.tone not in UNINDENTED
     ]
     assert sorted(line for line in (*trial.out, *trial.errors) if line.startswith("  ")) == sorted(written)
-    for side in ("plaintiff", "defense"):  # in the order of speaking; parallel speakers in any order
+    for side in ("plaintiff", "defense"):  # only the order of one side's lines is fixed
         begins = f"  {side} "
         for heading in list(speech)[1:-1]:
             assert [line for line in part(trial.out, heading) if line.startswith(begins)] == [
@@ -90,7 +90,7 @@ def test_the_screen_shows_the_transcript_once(trial: Trial, speech: Said) -> Non
     assert trial.errors[0] == "Warnings:"
 
 
-def test_the_negotiation_is_shown(speech: Said) -> None:
+def test_the_negotiation_is_shown(speech: Speech) -> None:
     assert speech["Negotiation of the evidence"] == [
         ("miner", "premise 1", "It was a cylinder. #Definition"),
         ("miner", "premise 2", "It is in France. #Custody #Amperes"),
@@ -103,7 +103,7 @@ def test_the_negotiation_is_shown(speech: Said) -> None:
         ("defense", "challenges", f"{printed_piece('Balance')} - It is beside the point."),
         ("defense", "challenges", "ev-none (no such piece was shown) - It is old."),
         ("defense", "challenges", f"{IDS['Football']} (no such piece was shown) - Nobody showed it."),
-        ("arbiter", "weighs", f"{printed_piece('Amperes')} {NONE}"),
+        ("arbiter", "weighs", f"{printed_piece('Amperes')} {UNUSABLE}"),
         (
             "arbiter",
             "admits",
@@ -129,14 +129,14 @@ FINDS_NOTHING_NEW = [
 ]
 
 
-def test_the_first_round_is_shown(speech: Said) -> None:
+def test_the_first_round_of_the_primary_debate_is_shown(speech: Speech) -> None:
     found = "2 pieces; 1 joins the record (mean novelty 0.50; 1 not admitted before)"
     not_found = f"{printed_piece('Definition')} (the quote is not found there)"
     assert speech[PRIMARY.format(1)] == [
         ("plaintiff", "lacks", "Who decided it."),
         ("plaintiff", "asks", "who decided it #Bureau #Football (as the court refined it)"),
         ("plaintiff", "finds", f"{found}: {printed_piece('Bureau')}"),
-        ("defense", "lacks", NONE),
+        ("defense", "lacks", UNUSABLE),
         *FINDS_NOTHING_NEW,
         ("plaintiff", "argues", "A constant defines it."),
         ("", "cites", printed_piece("Definition")),
@@ -153,13 +153,13 @@ def test_the_first_round_is_shown(speech: Said) -> None:
     ]
 
 
-def test_the_last_round_of_the_primary_debate_is_shown(speech: Said) -> None:
+def test_the_last_round_of_the_primary_debate_is_shown(speech: Speech) -> None:
     assert speech[PRIMARY.format(2)] == [
         ("plaintiff", "lacks", "Nothing more."),
         ("plaintiff", "asks", "no more #Down"),
         ("plaintiff", "finds", "nothing, because a source could not be searched"),
         ("plaintiff", "argues", "The defense granted it."),
-        ("defense", "argues", NONE),
+        ("defense", "argues", UNUSABLE),
         ("court", "decides", "to close the debate - All is said."),
         *SCORES,
         ("critic", "finds", "the debate resolved"),
@@ -168,21 +168,21 @@ def test_the_last_round_of_the_primary_debate_is_shown(speech: Said) -> None:
     ]
 
 
-def test_the_switched_debate_is_shown(speech: Said) -> None:
+def test_the_switched_debate_is_shown(speech: Speech) -> None:
     searched = [("defense", "lacks", "Anything."), *FINDS_NOTHING_NEW]
     assert speech[SWITCHED.format(1)] == [
         *(("plaintiff", what, text) for _, what, text in searched),
         *searched,
         ("plaintiff", "argues", "(by the defense's counsel) No object defines it."),
         ("defense", "argues", "(by the plaintiff's counsel) The object is there."),
-        ("critic", "scores", NONE),
-        ("plaintiff", "reflects", NONE),
-        ("defense", "reflects", NONE),
+        ("critic", "scores", UNUSABLE),
+        ("plaintiff", "reflects", UNUSABLE),
+        ("defense", "reflects", UNUSABLE),
         ("", "", "The switched debate stops after 1 round: its rounds are used up."),
     ]
 
 
-def test_the_panel_and_its_verdict_are_shown(speech: Said) -> None:
+def test_the_panel_and_its_verdict_are_shown(speech: Speech) -> None:
     found = {
         1: "NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10)",
         2: "SUPPORTED (evidence 7, arguments 6, reliability 8 of 10)",
@@ -207,11 +207,11 @@ def test_the_panel_and_its_verdict_are_shown(speech: Said) -> None:
     ]
 
 
-def test_panels_of_other_sizes_and_ablations_are_shown(
+def test_a_trial_with_five_judges_and_disabled_stages_is_shown(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    silent = [rule("judge-4"), judges(5, "NOT SUPPORTED", 5, 5, 5)]
-    start_stub([*silent, *SCRIPT])
+    added_judges = [rule("judge-4"), judges(5, "NOT SUPPORTED", 5, 5, 5)]
+    start_stub([*added_judges, *SCRIPT])
     off: dict[str, Any] = {"role_switch": False, "progressive_retrieval": False, "self_reflection": False}
     lines = run(capsys, judges=5, **off)
     assert [line for line in lines if line.endswith(tuple("123")) and "debate" in line] == [
@@ -278,7 +278,7 @@ def test_a_trial_on_the_fake_model_shows_each_round_once(
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_settings_of_judges_can_be_set_on_the_command_line() -> None:
+def test_judges_can_be_configured_on_the_command_line() -> None:
     pairs = ["judges=5", "models.judge-4=openai:a", "models.judge-1.model=openai:b", "temperatures.judges=0"]
     settings: Any = parse_settings(ProclaimSettings, pairs, {})
     assert [judge.name for judge in settings.judges] == [f"judge-{number}" for number in range(1, 6)]
@@ -286,17 +286,23 @@ def test_settings_of_judges_can_be_set_on_the_command_line() -> None:
     assert (settings.temperatures["judges"], settings.temperatures["court"]) == (0, 0.2)
     named: Any = parse_settings(ProclaimSettings, ["judges.0.model=openai:a"], {})
     assert [judge.model for judge in named.judges] == ["openai:a", None, None]
-    for pair, words in (
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
         ("judges=4", "odd number of judges, not 4"),
         ("models.judge-4=openai:a", "no role 'judge-4'"),
         ("temperatures.jury=0", "no role 'jury'"),
         ("inconclusive=maybe", "inconclusive: "),
-    ):
-        with pytest.raises(UserError, match=words):
-            parse_settings(ProclaimSettings, [pair], {})
+    ],
+)
+def test_invalid_settings_of_a_trial_are_refused(pair: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_settings(ProclaimSettings, [pair], {})
 
 
-def test_settings_are_listed_in_full_in_a_narrow_terminal() -> None:
+def test_settings_are_listed_without_ellipses_at_100_columns() -> None:
     page = io.StringIO()
     Console(file=page, width=100).print(listing_table("settings proclaim"))
     lines = page.getvalue().splitlines()
@@ -318,14 +324,16 @@ async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> No
         }
     )
 
-    def stop(written: dict[str, Any]) -> None:
+    def stop_in_second_round(update: dict[str, Any]) -> None:
         if any(
             (turn["step"], turn["phase"], turn["round"]) == ("argue", "primary", 2)
-            for turn in written.get("turns") or []
+            for turn in update.get("turns") or []
         ):
             running.cancel()
 
-    running = asyncio.ensure_future(DebateRun(load_graph("proclaim").graph, settings, stop).run({"claim": CLAIM}))
+    running = asyncio.ensure_future(
+        DebateRun(load_graph("proclaim").graph, settings, stop_in_second_round).run({"claim": CLAIM})
+    )
     document = await running
     assert (document["status"], document["answer"], document["rounds"]) == ("interrupted", None, 1)
     steps = [(turn["phase"], turn["step"]) for turn in document["turns"] if turn["round"] == 1]
@@ -333,5 +341,5 @@ async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> No
     assert steps.count(("primary", "critique")) == 1
     assert document["usage"]["calls"] == len(document["calls"])
     made = [call for call in stub.calls() if call["kind"] == "chat"]
-    # Each of two sides in two phases has a call in flight, and a call that has ended but was not read yet.
+    # In both phases, each side can have one call in flight and one reply that was not read yet.
     assert 0 <= len(made) - len(document["calls"]) <= 8

@@ -139,7 +139,7 @@ async def test_if_the_gate_is_not_passed_the_debate_decides_on_all_evidence(
     assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
     assert (document["graph"], document["depth"], document["rounds"]) == ("gated", document["depth"], 1)
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    why = "the answers differ" if reason == "disputed" else "all gave the same answer"
+    why = "the answers differ" if reason == "disputed" else "all agents gave the same answer"
     assert f"The gate leaves the claim open: {why}" in transcript_of(document)
 
 

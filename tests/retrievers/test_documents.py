@@ -134,6 +134,7 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("picture.txt", b"\x89PNG\r\n\x1a\n", "it is a picture"),
         ("bytes.txt", b"a\0b", "it contains no text"),
         ("letters.txt", b"caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
+        ("charset.txt", b"<meta charset=undefined>caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
         ("scripts.html", "<html><script>document.write('x')</script></html>", "it contains no text"),
         ("columns.csv", "a,b\n1,2,3\n", "line 2 has 3 columns, and the first line has 2"),
         ("quotes.csv", 'a,b\n1,"2\n', "is not CSV"),

@@ -73,7 +73,7 @@ async def test_a_model_that_could_not_be_loaded_is_not_looked_up_again_at_once(
     assert look_ups(hub) == 1
     assert {failure.kind for failure in failures} == {failures[0].kind}
     assert failures[1].detail.startswith(failures[0].detail)
-    assert failures[1].detail.endswith("tries it again 5 minutes after this failure, or after a restart.")
+    assert failures[1].detail.endswith("(moot tries again 5 minutes after this failure, or after a restart.)")
     monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 0)  # as if the time had passed
     with pytest.raises(UserError, match="or a folder"):
         await open_model("nobody/down")

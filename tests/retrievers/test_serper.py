@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 from moot.retrievers import UserError, open_retriever
-from moot.retrievers._serper import day_of
+from moot.retrievers._serper import iso_google_date
 
 from .conftest import Serve
 from .vendors import KEY, SERPER, SERPER_RESULT, StartVendor, serper_reply, starter
@@ -55,7 +55,7 @@ async def test_a_refused_key_and_a_used_up_quota_are_user_errors(
     [("Jan 5, 2024", "2024-01-05"), ("September 30, 1999", "1999-09-30"), ("5 hours ago", "5 hours ago"), (None, None)],
 )
 def test_dates_that_name_a_day_become_iso_dates(shown: str | None, day: str | None) -> None:
-    assert day_of(shown) == day
+    assert iso_google_date(shown) == day
 
 
 async def test_web_uses_serper_if_tavily_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -402,7 +402,7 @@ async def test_a_claim_review_needs_a_publisher_an_address_and_a_verdict() -> No
     given = ("Moot News", "https://x.test")
     with pytest.raises(UserError, match="no verdict"):
         claim_review({**document, "answer": None}, *given)
-    with pytest.raises(UserError, match="question"):
+    with pytest.raises(UserError, match="about a claim"):
         claim_review({**document, "task": make_task("hotpotqa", claim="Who?")}, *given)
 
 

@@ -100,6 +100,7 @@ def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes
         (with_change(lambda d: d.update(seconds=float("nan"))), "not JSON compliant"),
         (with_change(lambda d: d["metrics"].update(x="\ud800")), "surrogates not allowed"),
         (with_change(lambda d: d.update(started_at="yesterday")), "Invalid isoformat"),
+        (with_change(lambda d: d.update(started_at="0001-01-01T00:00:00+14:00")), "is not in the years 1 to 9999"),
         (with_change(lambda d: d.update(graph="../tool_mad")), "There is no graph"),
         (with_change(lambda d: d["settings"].update(color=1)), "There is no setting 'color'"),
         (with_change(lambda d: d["turns"][0]["citations"][0].update(start=1)), "a quote marked as verified is not in"),

@@ -68,6 +68,8 @@ def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
     answer = response_of(served, "/mcp", message | {"method": "tools/call", "params": call})["result"]
     assert answer["structuredContent"]["status"] == "done"
     assert "torn" not in tools
+    for params in (call | {"arguments": 5}, call | {"name": {}}):
+        assert response_of(served, "/mcp", message | {"method": "tools/call", "params": params})["error"]["code"] == -32602
 
 
 def test_a_debate_that_cannot_be_imported_is_reported_and_not_served(served: Served) -> None:

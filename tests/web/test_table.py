@@ -242,6 +242,7 @@ def equal_requests(stub: StubEndpoint) -> Scenario:
     assert {one["id"] for one in found} == {row["debate"]}
     assert all(one == found[0] for one in found)
     assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
+    assert server.refused("/runs/wait", run_of(claim) | {"context": [1]}, key)[0] == 422
     assert json.loads(ask(server, "/runs"))["status"] == "success"
     assert b'"status": "done"' in ask(server, "/runs/stream")
     thread = server.json("/threads", {})["thread_id"]

@@ -66,8 +66,8 @@ SPELLINGS = {
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
     """The kind of an answer: a key of `ANSWERS`, or ``text`` for any other answer.
 
-    The kind is ``non`` if there is no answer or no task. Otherwise, it is ``text`` unless the answer is one of the
-    task's labels and the task is about a claim: "supported" as an answer to a question is ``text``.
+    The kind is ``non`` if there is no answer or no task. The other kinds are only for known labels of a task about a
+    claim. For example, "supported" as an answer to a question has the kind ``text``.
 
     Args:
         task: the task of the debate; None if the debate was never opened.

@@ -67,7 +67,7 @@ class Names:
     def with_names(self, text: str) -> str:
         """A sentence that moot wrote, with readers' names in place of the debaters' names.
 
-        Only names from the settings are replaced, except names such as ``agent-1``.
+        Only names that the settings declare are replaced. Names such as ``agent-1`` are not replaced.
         """
         if not self.given:
             return text

@@ -41,7 +41,7 @@ def fill_first_page(
 ) -> None:
     """Sets the number of quotes of each group on the printed first page: `Group.on_paper`, from 0 to `MOST_QUOTES`.
 
-    The rows get quotes in turns while extended is room. Groups that are side by side are one row. The room is estimated
+    The rows get quotes in turns while there is room. Groups that are side by side are one row. The room is estimated
     from the length of the texts, because the reader's fonts are unknown.
 
     Args:

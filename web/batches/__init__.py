@@ -1,1 +1,1 @@
-"""Batches that the server runs: one debate of its table for each claim of a list."""
+"""Batches of the server. A batch is a list of claims; the server runs one debate for each claim."""

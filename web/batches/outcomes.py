@@ -1,4 +1,4 @@
-"""Outcomes of a batch's debates, from the server's table and the debates' documents."""
+"""The outcomes of a batch's debates, read from the server's table and from the debates' documents."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ class Outcome:
     """The outcome of a claim's debate so far.
 
     Args:
-        status: ``running``, ``waiting``, ``interrupted``, ``failed`` or ``done``; ``none`` if it has not started.
-        document: the id of the debate's document; None if it has none, or still runs.
+        status: ``running``, ``waiting``, ``interrupted``, ``failed`` or ``done``; ``none`` if the debate has not
+            started, or if its document was deleted.
+        document: the id of the debate's document; None if there is none, or if the debate is running or waiting.
         answer: the document's answer.
-        chip: the kind and the word of the answer, as its chip shows them.
+        chip: the kind and the word of the answer, for the chip that shows it.
         backing: the basis of the verdict, in a sentence.
-        divided: whether an agent's last answer differs from the verdict.
+        divided: whether the debate is done, and a vote differs from the verdict or has no usable answer.
         quotes: four counts: quoted pieces of evidence, all pieces, quotes found in their source, quotes not found.
         confidence: the document's confidence.
         confidence_rests_on: the votes or answers behind the confidence, and its calibration, in words.
-        decision: act or escalate; None without a calibration.
-        error: why the debate failed; empty if it did not.
-        kind: the error's kind; empty if there is none.
-        usd: the cost so far; None if a price is not known.
+        decision: ``act`` or ``escalate``; None without a calibration.
+        error: why the debate failed, or why its document cannot be read; otherwise empty.
+        kind: the kind of the debate's error; otherwise empty.
+        usd: the cost so far; None if a price is not known, or without a document.
         seconds: the debate's duration in all its runs.
     """
 
@@ -68,7 +69,7 @@ class Outcome:
 
 
 async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
-    """The outcome of each debate."""
+    """The outcome of each debate, in the order of ``jobs``."""
     listed, ledger = list(jobs), open_ledger()
     statuses: Mapping[str, str] = {id: status for id, status, _ in await ledger.outline()}
     found = await run_in_threadpool(_stored_outcomes, listed, statuses)
@@ -95,6 +96,7 @@ def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
 
 @lru_cache(maxsize=8192)
 def _read_outcome(path: Path, changed: int) -> Outcome:
+    """The outcome in a document. The cache reads the file again if its time of change (``changed``) is another one."""
     try:
         document = json.loads(path.read_bytes())
         with checked_parts():

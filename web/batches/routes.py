@@ -1,4 +1,4 @@
-"""Routes for batches: to start, show, stop, resume, delete and download them."""
+"""Routes that start, show, list, stop, resume, delete and download batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moot.web.batches import storage
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
 from moot.web.batches.storage import Batch, Job
-from moot.web.batches.view import SHOWN, describe_batch, status_of, table, zip_batch
+from moot.web.batches.view import FILTERS, describe_batch, status_of, table, zip_batch
 from moot.web.caller import body_of, caller_client, has_users, parse_json
 from moot.web.checks import check
 from moot.web.table import thread_exists
@@ -23,16 +23,17 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
-"""Maximum size of a request's body in bytes; a body may contain a batch's claims with their texts."""
+"""Maximum size of a request's body in bytes; a body may contain a batch's claims, and texts for each claim."""
 MOST_LISTED = 20
 """Maximum number of batches in the list."""
 
 
 async def start_batch(request: Request) -> Any:
-    """Starts a batch, unless a batch with this id exists, so that a double click starts only one; returns the id.
+    """Starts a batch and returns its id.
 
-    The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
-    reads, and optionally ``at_once`` and ``max_cost``.
+    If the batch exists already, for example after a double click, nothing is started. The body has ``id``, ``name``,
+    ``graph``, ``input``, ``context`` and ``claims``, and optionally ``at_once`` and ``max_cost``. Each claim is an
+    object with the columns that ``moot batch`` reads.
     """
     body = parse_json(await body_of(request, LARGEST))
     claims = body.pop("claims", None) if isinstance(body, dict) else None
@@ -43,7 +44,7 @@ async def start_batch(request: Request) -> Any:
         await _find_batch(batch.id, request)
         return {"id": batch.id}
     client = caller_client(request.scope)
-    rows = await run_in_threadpool(storage.begin, batch, claims)
+    rows = await run_in_threadpool(storage.store_new_batch, batch, claims)
     try:
         await _check_settings([storage.job_of(batch, row) for row in rows], client)
         if has_users():  # the owner of the thread with the batch's id owns the batch
@@ -56,28 +57,29 @@ async def start_batch(request: Request) -> Any:
 
 
 async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
-    """Checks each claim's settings, as the server checks a run.
+    """Checks each claim's graph and settings, as the server checks a run.
 
     Raises:
-        UserError: a graph or a setting is unknown, or a setting is out of its range.
+        UserError: a graph or a setting is unknown, a setting is out of its range, or the server's administrator did not
+            list a local model or module. Only if the row itself has a graph or settings, the text names the claim.
     """
     seen: set[str] = set()
     for job in jobs:
-        checked = repr((job.graph, job.context))
-        if checked not in seen:
+        key = repr((job.graph, job.context))
+        if key not in seen:
             try:
                 if job.graph not in graph_names():
                     raise UserError(f"There is no debate system {job.graph[:60]!r}.", kind="unknown_graph")
                 await check({"assistant_id": job.graph, "input": job.input, "context": job.context}, "/runs", client)
             except UserError as error:
-                own = job.row.graph or job.row.settings
-                detail = f"Claim {job.row.number}: {error.detail}" if own else error.detail
+                has_own = job.row.graph or job.row.settings
+                detail = f"Claim {job.row.number}: {error.detail}" if has_own else error.detail
                 raise UserError(detail, kind=error.kind) from error
-        seen.add(checked)
+        seen.add(key)
 
 
 def _client(request: Request) -> LangGraphClient:
-    """A client of the server; if the server has users, with the caller's rights."""
+    """A client for this server. If the server has users, the client has the caller's rights."""
     return caller_client(request.scope) if has_users() else get_client(url=None, api_key=None)
 
 
@@ -85,7 +87,8 @@ async def _find_batch(id: str, request: Request) -> Batch:
     """A batch by its id.
 
     Raises:
-        UserError: there is no such batch that the caller may see, or its file is damaged.
+        UserError: there is no such batch, another user started it, or its file is damaged.
+        WorldError: the server could not look up the batch's owner.
     """
     if has_users() and not await thread_exists(id, caller_client(request.scope)):
         raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
@@ -104,14 +107,17 @@ async def show_batch(request: Request) -> Any:
     batch = await _find_batch(request.path_params["id"], request)
     query = request.query_params
     page, show = query.get("page", "1"), query.get("show", "all")
-    if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in SHOWN:
-        raise UserError(f"`page` is a number from 1, `show` one of {', '.join(SHOWN)}.", kind="bad_request")
+    if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in FILTERS:
+        raise UserError(f"`page` is a number from 1, `show` one of {', '.join(FILTERS)}.", kind="bad_request")
     rows, words = await _rows_with_outcomes(batch), query.get("q", "")[: storage.LONGEST_NAME]
     return describe_batch(batch, rows, BATCHES.running_batch(batch.id), page=int(page[:6]), show=show, words=words)
 
 
 async def list_batches(request: Request) -> Any:
-    """The latest batches, each with the numbers of its claims by status and answer."""
+    """The latest batches, each with the numbers of its claims by status and by kind of answer.
+
+    A batch that cannot be read has only its ``id`` and ``fault``.
+    """
     found: list[dict[str, Any]] = []
     for id in await run_in_threadpool(storage.ids):
         if len(found) == MOST_LISTED:
@@ -136,7 +142,7 @@ async def stop_batch(request: Request) -> Any:
 
 
 async def resume_batch(request: Request) -> Any:
-    """Resumes a batch. Retries the rows in the body's ``rows``, and all failed rows if its ``failed`` is true."""
+    """Resumes a batch. It retries the rows in the body's ``rows``; with ``failed``, also all failed rows."""
     batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
     body = parse_json(content) if content else {}
@@ -154,7 +160,7 @@ async def resume_batch(request: Request) -> Any:
 
 
 async def delete_batch(request: Request) -> Any:
-    """Deletes a batch that is not running; its debates stay stored."""
+    """Deletes a batch that this server is not running; its debates stay stored."""
     batch = await _find_batch(request.path_params["id"], request)
     if BATCHES.running_batch(batch.id):
         raise UserError("This batch is still running: stop it first.", kind="bad_request")

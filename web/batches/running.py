@@ -1,7 +1,7 @@
 """Runs batches in the server, several claims at once.
 
-After a restart of a server without users, unfinished batches continue. A server with users runs a batch with the rights
-of its user, so a batch continues only if its user asks for it.
+After a restart, a server without users continues its unfinished batches, except stopped ones. A server with users runs
+a batch with the rights of its user. There, a batch continues only if its user resumes it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from starlette.concurrency import run_in_threadpool
 log = logging.getLogger(__name__)
 
 LOCK = ".lock"
+"""The name of the lock file in a batch's folder."""
 STOPPED = "It was stopped."
 """The reason in `Batch.stopped` if a person stopped the batch."""
 
@@ -40,8 +41,8 @@ class RunningBatch:
 
     Args:
         batch: the batch.
-        jobs: all its debates.
-        client: sends requests as the user who started the batch.
+        jobs: the debates of all its claims.
+        client: sends requests as the user who started or resumed the batch.
         lock: a lock that keeps other servers with the same ``MOOT_HOME`` from running the batch.
     """
 
@@ -51,14 +52,18 @@ class RunningBatch:
         self.client = client
         self.lock = lock
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
+        """The debates that no worker has taken yet; debates that are done are skipped later."""
         self.active: dict[int, str] = {}
-        """Maps the number of each row in progress to the id of its debate's run; empty until the run has started."""
+        """Maps the number of each row in progress to the id of its run. The id is empty until the run has started."""
         self.retries: set[int] = set()
-        """The numbers of failed rows to retry."""
+        """The numbers of rows to retry if they failed."""
         self.writing = asyncio.Lock()
 
     async def work(self) -> None:
-        """Runs the debates of all remaining claims, several at once."""
+        """Runs the debates in `left`, several at once, and releases the lock.
+
+        If the batch cannot be stored, its work ends early, and the error is logged.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.batch.at_once):
@@ -71,7 +76,11 @@ class RunningBatch:
             await run_in_threadpool(self.lock.release)
 
     async def change(self, **changed: Any) -> None:
-        """Changes fields of the batch, and stores it."""
+        """Changes fields of the batch, and stores it.
+
+        Raises:
+            UserError, WorldError: as for `storage.store_batch`.
+        """
         self.batch = replace(self.batch, **changed)
         async with self.writing:
             await run_in_threadpool(storage.store_batch, self.batch)
@@ -93,9 +102,10 @@ class RunningBatch:
                 self.retries.discard(number)
 
     async def _run_debate(self, job: Job) -> None:
-        """Runs a claim's debate if it has not started, was interrupted, or failed and is in `retries`.
+        """Runs a claim's debate if it has not started, was interrupted, or failed and is to be retried.
 
-        If the batch has reached its ``max_cost``, the batch is stopped instead.
+        If the batch's debates have already cost ``max_cost``, the batch is stopped, and the debate is not run. The
+        batch is also stopped if the debate fails for a reason that affects all claims.
         """
         before = (await outcomes_of([job]))[0]
         startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
@@ -108,13 +118,19 @@ class RunningBatch:
             if self.batch.stopped:
                 return
         if job.row.number in self.batch.faults:
-            left = {number: fault for number, fault in self.batch.faults.items() if number != job.row.number}
-            await self.change(faults=left)
+            others = {number: fault for number, fault in self.batch.faults.items() if number != job.row.number}
+            await self.change(faults=others)
         await self._start_and_join(job)
         after = (await outcomes_of([job]))[0]
         await self._check_outcome(after)
 
     async def _start_and_join(self, job: Job) -> None:
+        """Starts the run of a debate, and waits for its end.
+
+        Raises:
+            UserError: the run failed before the ledger had its debate.
+            APIError: the server refused a request.
+        """
         await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
         run = await self.client.runs.create(
             job.thread,
@@ -128,22 +144,22 @@ class RunningBatch:
             multitask_strategy="reject",
         )
         self.active[job.row.number] = run["run_id"]
-        if self.batch.stopped:  # stopped while the run was starting
+        if self.batch.stopped:  # the batch was stopped while the run was starting
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        # if the ledger has the debate, its entry there has the reason
+        # If the ledger has the debate, the debate's row has the reason.
         if failed and await open_ledger().debate(job.debate) is None:
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
     async def _check_outcome(self, outcome: Outcome) -> None:
-        """Stops the batch if a claim failed for a reason that affects all claims."""
+        """Stops the batch if a debate failed for a reason that affects all claims."""
         why = STOPS_BATCH.get(outcome.kind) if outcome.status == "failed" else None
         if why and not self.batch.stopped:
             await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
 
     async def stop(self) -> None:
-        """Stops the batch: no further claim is started, and running debates are interrupted."""
+        """Stops the batch: no further debate is started, and running debates are interrupted."""
         await self.change(stopped=STOPPED)
         by_number = {job.row.number: job for job in self.jobs}
         for number, run in list(self.active.items()):
@@ -160,6 +176,7 @@ class Batches:
 
     def __init__(self) -> None:
         self.running: dict[str, tuple[RunningBatch, asyncio.Task[None]]] = {}
+        """Maps a batch's id to the batch and the task that runs it; the task may be over."""
 
     def running_batch(self, id: str) -> RunningBatch | None:
         """The batch with this id, if this server is running it; otherwise None."""
@@ -167,12 +184,12 @@ class Batches:
         return found[0] if found and not found[1].done() else None
 
     async def start(self, batch: Batch, client: LangGraphClient, retries: Iterable[int] = ()) -> None:
-        """Starts or resumes a batch. If this server is running the batch already, only adds the rows to retry.
+        """Starts or resumes a batch. If this server is running the batch already, this only adds rows to retry.
 
         Args:
             batch: the batch.
             client: sends requests as the caller.
-            retries: the numbers of rows to retry.
+            retries: the numbers of rows to retry. Unknown numbers are ignored.
 
         Raises:
             UserError: another server is running the batch, the batch was deleted, or it cannot be read or written.
@@ -199,7 +216,7 @@ class Batches:
                 running.left.append(job)
 
     async def stop(self, id: str) -> None:
-        """Stops a batch, and waits until its debates have ended. It can be resumed without loss.
+        """Stops a batch, and waits until its debates have ended. The batch can be resumed without loss.
 
         Raises:
             UserError: this server is not running the batch.
@@ -211,7 +228,10 @@ class Batches:
         await found[1]
 
     async def resume(self) -> None:
-        """Resumes the batches that the end of a server interrupted; does nothing if the server has users."""
+        """Resumes the batches that the end of a server interrupted; does nothing if the server has users.
+
+        If a batch cannot be resumed, the error is logged.
+        """
         if has_users():
             return
         for id in await run_in_threadpool(storage.ids):
@@ -223,7 +243,7 @@ class Batches:
                 log.error("The batch %s cannot continue: %s", id, error.detail)
 
     async def close(self) -> None:
-        """Interrupts running batches when the server ends; `resume` continues them when it starts again."""
+        """Interrupts running batches when the server stops. After a restart, `resume` continues these batches."""
         tasks = [task for _, task in self.running.values()]
         for task in tasks:
             task.cancel()

@@ -1,7 +1,7 @@
-"""Storage of batches, each in a folder under ``$MOOT_HOME/batches``: its claims and its settings.
+"""Stores batches. Each batch has a folder under ``$MOOT_HOME/batches`` with its claims and its settings.
 
-The outcome of a claim is not stored here. The claim's debate is in the server's table, under an id that is derived from
-the batch's id.
+The outcome of a claim is not stored here. The claim's debate is in the server's table. The debate's id is derived from
+the batch's id and the number of the claim's row.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from pydantic import TypeAdapter, ValidationError
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CLAIMS, BATCH_FILE = "claims.jsonl", "batch.json"
 MOST_ROWS = 5000
+"""Maximum number of claims in a batch."""
 AT_ONCE = 4
-"""Default of the maximum number of concurrent debates of a batch."""
+"""Default for `Batch.at_once`."""
 MOST_AT_ONCE = 64
+"""Maximum for `Batch.at_once`."""
 LONGEST_NAME = 300
+"""Maximum length of a batch's name, in characters."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,10 @@ class Batch:
         input: the debates' input without the claim.
         context: the debates' settings.
         at_once: the maximum number of concurrent debates.
-        max_cost: USD after which no further claim is started; None for no limit.
-        stopped: why no further claim is started; empty if the batch was not stopped.
-        ended: whether every claim was processed.
-        faults: by row number, the reason why the row's debate could not be run.
+        max_cost: the cost in USD after which no further debate is started; None for no limit.
+        stopped: why no further debate is started; empty if the batch was not stopped.
+        ended: whether every claim was processed; its debate may have failed.
+        faults: maps the number of a row to the reason why the row's debate could not be run.
     """
 
     id: str
@@ -69,7 +72,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Job:
-    """The debate of a row. Its id and its thread are the same in every run, so that no claim is debated twice."""
+    """The debate of a row. Its id and its thread are always the same, so that no claim is debated twice.
+
+    Args:
+        row: the row.
+        debate: the debate's id.
+        thread: the id of the thread on which the server runs the debate.
+        graph: the debate system.
+        input: the debate's input.
+        context: the debate's settings.
+    """
 
     row: ClaimRow
     debate: str
@@ -100,10 +112,12 @@ def folder_of(id: str) -> Path:
 
 
 def parse_batch(body: Any) -> Batch:
-    """Checks the body of a request for a batch and returns the batch, without storing it.
+    """Checks the body of a request that starts a batch; returns the batch, without storing it.
+
+    The fields `stopped`, `ended` and `faults` of the body are ignored.
 
     Raises:
-        UserError: a field is not valid.
+        UserError: the body is not an object, or a field is missing or not valid.
     """
     try:
         batch = _batch_adapter().validate_python({**body, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
@@ -111,8 +125,8 @@ def parse_batch(body: Any) -> Batch:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
         raise UserError(f"This is not a batch ({problem}).", kind="bad_request") from error
-    has_limit = batch.max_cost is None or batch.max_cost > 0
-    if not (ID.fullmatch(batch.id) and 1 <= batch.at_once <= MOST_AT_ONCE and has_limit):
+    limit_is_valid = batch.max_cost is None or batch.max_cost > 0
+    if not (ID.fullmatch(batch.id) and 1 <= batch.at_once <= MOST_AT_ONCE and limit_is_valid):
         problem = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
         raise UserError(f"This is not a batch: {problem}", kind="bad_request")
     name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
@@ -123,11 +137,11 @@ def _batch_adapter() -> TypeAdapter[Batch]:
     return TypeAdapter(Batch)
 
 
-def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
-    """Stores a new batch, and its claims as a file of claims; returns the claims.
+def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
+    """Stores a new batch, and its claims as a file of claims; returns the rows of this file.
 
     Raises:
-        UserError: a claim is not valid, there are no claims or too many, or the folder cannot be written.
+        UserError: a claim is not valid, there are no claims or too many, or the folder exists or cannot be written.
         WorldError: the disk is full or fails.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
@@ -157,7 +171,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
 
 
 def store_batch(batch: Batch) -> None:
-    """Stores a changed batch.
+    """Stores a batch that was changed.
 
     Raises:
         UserError: the batch was deleted, or cannot be written.
@@ -204,7 +218,11 @@ def _rows(file: Path) -> Iterator[ClaimRow]:
 
 
 def job_of(batch: Batch, row: ClaimRow) -> Job:
-    """The debate of a row. The row's values override the batch's values; its texts are added to the batch's texts."""
+    """The debate of a row. The row's values override the batch's values; the row's texts are added to the batch's.
+
+    Raises:
+        UserError: the row names a system of an installed package, and this system cannot be loaded.
+    """
     debate = hashlib.sha256(f"{batch.id}:{row.number}".encode()).hexdigest()[:32]
     own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
     given = [*(batch.input.get("given") or []), *({"title": title, "text": text} for title, text in row.given)]

@@ -1,4 +1,4 @@
-"""A batch as the page shows it: its progress, one page of its claims, and a table of all claims."""
+"""A batch for the browser: its progress with one page of its claims, a table of all claims, and a ZIP file."""
 
 from __future__ import annotations
 
@@ -22,19 +22,23 @@ from moot.web.batches.storage import Batch, Job
 
 PAGE_SIZE = 50
 """Number of claims on one page."""
-SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
-"""Filters: all, unfinished, failed and divided claims, and each kind of answer."""
+FILTERS = ("all", "open", "failed", "divided", *ANSWERS, "text")
+"""Filters of claims: all, unfinished, failed and divided claims, and claims with each kind of answer."""
 COLUMNS = (*ROW_COLUMNS, *DEBATE_COLUMNS, "backing", "disagreement", "report")
-"""The columns of ``moot batch``, then the verdict's basis, whether a last answer differed, and the report."""
+"""The columns of ``moot batch``, then the verdict's basis, `Outcome.divided` and the report's address."""
 IN_MEMORY = 16 * 2**20
-"""Size in bytes above which a ZIP file is written to the disk."""
+"""Maximum size in bytes of a ZIP file in memory. A larger file is written to the disk."""
 MARK = "\ufeff"
 """The byte order mark; without it, some spreadsheets do not read the file as UTF-8."""
 Rows = Sequence[tuple[Job, Outcome]]
 
 
 def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> str:
-    """A row's status: its debate's; ``failed`` if the debate could not be run; ``next`` if it waits for its turn."""
+    """A row's status for the browser; by default, the status of its debate.
+
+    If the debate is not done, the status is ``running`` while this server works on the row, ``failed`` if the debate
+    could not be run, and ``next`` if the debate waits until this server starts it.
+    """
     number = job.row.number
     if outcome.status == "done":
         return "done"
@@ -50,15 +54,15 @@ def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | 
 def describe_batch(
     batch: Batch, rows: Rows, running: RunningBatch | None, *, page: int = 1, show: str = "all", words: str = ""
 ) -> dict[str, Any]:
-    """A batch's state for the page, with one page of the requested rows.
+    """A batch's state for the browser, with one page of the rows that pass the filters.
 
     Args:
         batch: the batch.
-        rows: its debates with their outcomes.
-        running: its state if this server is running it.
+        rows: the batch's debates with their outcomes.
+        running: the running batch; None if this server is not running it.
         page: the page's number, from 1.
-        show: one of `SHOWN`.
-        words: only claims that contain all these words; empty for all claims.
+        show: one of `FILTERS`.
+        words: words that the claims must contain, ignoring case; empty for all claims.
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
     kinds = Counter(kind for one in entries for kind in _filters_for(one))
@@ -82,7 +86,7 @@ def describe_batch(
         "left": remaining_time(batch, entries) if running else "",
         "max_cost": batch.max_cost,
         "statuses": Counter(one["status"] for one in entries),
-        "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
+        "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in FILTERS[1:]},
         "usd": None if None in costs else sum(cost or 0 for cost in costs),
         "quotes": [sum(one.quotes[2] for one in with_document), sum(one.quotes[3] for one in with_document)],
         "rows": found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
@@ -93,7 +97,10 @@ def describe_batch(
 
 
 def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
-    """An estimate of the time for the remaining rows, from finished rows; empty if no row is left or finished."""
+    """An estimate of the time for the remaining rows, in words; empty if no row is left, or if none is done.
+
+    It is based on the mean duration of rows that are done.
+    """
     took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
     statuses = Counter(one["status"] for one in entries)
     rows = statuses["next"] + statuses["running"] / 2  # on average, a running row is half done
@@ -106,13 +113,13 @@ def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
 
 def _entry(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> dict[str, Any]:
     row, status = job.row, status_of(batch, job, outcome, running)
-    seen = outcome.document if status not in ("running", "waiting") else None
+    document = outcome.document if status not in ("running", "waiting") else None
     return {
         "number": row.number,
         "claim": row.claim,
         "about": " · ".join(filter(None, (row.speaker, row.claim_date))),
         "status": status,
-        "document": seen,
+        "document": document,
         "thread": job.thread if status in ("running", "waiting") else None,
         "chip": outcome.chip if status == "done" else None,
         "backing": outcome.backing if status == "done" else "",
@@ -125,6 +132,7 @@ def _entry(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | Non
 
 
 def _filters_for(entry: Mapping[str, Any]) -> list[str]:
+    """The `FILTERS` that an entry passes, without ``all``."""
     status = entry["status"]
     if status == "done":
         return [entry["chip"][0], *(["divided"] if entry["divided"] else [])]
@@ -136,18 +144,18 @@ def table(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -
 
     Args:
         batch: the batch.
-        rows: its debates with their outcomes.
-        running: its state if this server is running it.
+        rows: the batch's debates with their outcomes.
+        running: the running batch; None if this server is not running it.
         server: the server's address, for links to the reports.
     """
-    written = io.StringIO(newline="")
-    lines = csv.writer(written)
-    lines.writerow(COLUMNS)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
     for job, outcome in rows:
         status, row = status_of(batch, job, outcome, running), job.row
-        known = outcome.document is not None
+        has_document = outcome.document is not None
         cells: dict[str, Any] = {
-            **{name: getattr(outcome, name) for name in COLUMNS if known and hasattr(outcome, name)},
+            **{name: getattr(outcome, name) for name in COLUMNS if has_document and hasattr(outcome, name)},
             "row": row.number,
             "id": row.id,
             "claim": row.claim,
@@ -157,23 +165,26 @@ def table(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -
             "status": {"none": "not begun", "next": "not begun"}.get(status, status),
             "error": batch.faults.get(row.number) or outcome.error,
             "disagreement": ("yes" if outcome.divided else "no") if status == "done" else None,
-            "report": f"{server}/moot/debates/{outcome.document}" if known else None,
+            "report": f"{server}/moot/debates/{outcome.document}" if has_document else None,
         }
-        lines.writerow(escape_formula("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
-    return MARK + written.getvalue()
+        writer.writerow(escape_formula("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
+    return MARK + text.getvalue()
 
 
 def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
-    """A ZIP file, open at its beginning, with a batch's table and the reports of its rows. Blocking.
+    """Makes a ZIP file with a batch's table and the reports of its rows. Blocking.
 
     Args:
-        rows: its debates with their outcomes; rows without a document have no report.
+        rows: the batch's debates with their outcomes; rows without a document have no report.
         csv_text: the table.
 
     Returns:
-        The file; a report is named after its row's number.
+        The open file, at its beginning. In it, each report is named after its row's number.
+
+    Raises:
+        UserError: a document was deleted, is damaged, or is from another version of moot.
     """
-    file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed after it was sent
+    file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - the route closes it after sending it
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
         archive.writestr("table.csv", csv_text)
         for job, outcome in rows:

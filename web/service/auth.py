@@ -12,7 +12,11 @@ auth = Auth()
 
 @auth.authenticate
 async def authenticate(headers: dict[str, Any]) -> dict[str, Any]:
-    """Authenticates the user named in the header."""
+    """Authenticates the user named in the header.
+
+    Raises:
+        HTTPException: the header is missing or empty.
+    """
     name = headers.get(USER_HEADER)
     if not name:
         raise Auth.exceptions.HTTPException(status_code=401, detail="The request names no user.")

@@ -10,7 +10,6 @@ import json
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.core.files import write_atomically, write_error
@@ -20,22 +19,22 @@ from moot.web.guard import lowercase_names
 
 REDIS = "REDIS_URL"
 FILE = "aegra.json"
-IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, others=True).graph\n"
-MINUTES = 30 * 24 * 60
+GRAPH_FILE = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, others=True).graph\n"
+THREAD_MINUTES = 30 * 24 * 60
 """A thread is removed this many minutes after its last change."""
 DEFAULTS = {
     "CRON_ENABLED": "false",  # quotas would not count the runs of schedules
     "FF_V2_EVENT_STREAMING": "false",  # quotas would not count the runs that its commands start
     "LEASE_DURATION_SECONDS": "12",
-    "HEARTBEAT_INTERVAL_SECONDS": "3",  # no lease is lost if Postgres is away for a few seconds
+    "HEARTBEAT_INTERVAL_SECONDS": "3",  # no lease expires if Postgres is unreachable for a few seconds
     "REAPER_INTERVAL_SECONDS": "5",
     "STUCK_PENDING_THRESHOLD_SECONDS": "15",  # for runs that Redis did not accept or has lost
     "WORKER_DRAIN_TIMEOUT": "3",
     "LOG_LEVEL": "WARNING",
     "LOG_VERBOSITY": "standard",
 }
-"""Defaults of Aegra's settings. The debates of a killed worker continue elsewhere after 12 to 17 seconds. Runs that
-Redis lost before their start are found after 15 to 20 seconds."""
+"""Our defaults for Aegra's settings. The debates of a killed worker continue elsewhere after 12 to 17 seconds. If
+Redis loses a run before the run has started, the run is found after 15 to 20 seconds."""
 
 
 def write_config(folder: Path) -> Path:
@@ -54,7 +53,7 @@ def write_config(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, about in descriptions(others=True).items():
-            (folder / f"{name}.py").write_text(IMPORTED.format(name), encoding="utf-8")
+            (folder / f"{name}.py").write_text(GRAPH_FILE.format(name), encoding="utf-8")
             graphs[name] = {"path": f"./{name}.py:graph", "description": about}
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}).", kind="invalid_environment") from error
@@ -63,7 +62,7 @@ def write_config(folder: Path) -> Path:
         "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))}},
         "auth": {"path": "moot.web.service.auth:auth"},
         # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
-        "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": MINUTES}},
+        "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": THREAD_MINUTES}},
     }
     try:
         write_atomically(folder / FILE, json.dumps(config, indent=2) + "\n")
@@ -80,7 +79,7 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
         at_once: the maximum number of concurrent debates of this process; 0 to run none.
 
     Raises:
-        UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
+        UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not set, or has the wrong scheme.
     """
     return {
         **{name: os.environ.get(name) or default for name, default in DEFAULTS.items()},
@@ -100,7 +99,7 @@ def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
         UserError: the variable is not set, or its scheme is not one of ``schemes``.
     """
     url = os.environ.get(variable, "").strip()
-    if urlsplit(url).scheme not in schemes:
+    if url.partition("://")[0] not in schemes:
         problem = "is not set" if not url else f"does not begin with {schemes[0]}://"
         raise UserError(f"{variable} {problem}. It is an address such as {example}.", kind="invalid_environment")
     return url

@@ -1,6 +1,6 @@
-"""Past debates in the service's Postgres, as `moot.web.debates` stores them in a folder. Everything here blocks.
+"""Past debates in the service's Postgres. `moot.web.debates` stores them in a folder otherwise. Everything here blocks.
 
-A user (`moot.web.caller.current_user`) finds only their own documents. On a server without users, everybody finds all.
+A user (`moot.web.caller.current_user`) finds only their own documents. Without users, everybody finds all documents.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SPEND = (
     "INSERT INTO moot.spent (id, person, tokens, usd) VALUES (%(id)s, %(person)s, %(tokens)s, %(usd)s) "
     "ON CONFLICT (id) DO UPDATE SET tokens = excluded.tokens, usd = excluded.usd, at = now()"
 )
-"""The row of a cost stays if the document is deleted."""
+"""Writes a cost. It stays if its document is deleted."""
 
 
 class Documents:
-    """Access to the documents.
+    """The documents in a database.
 
     Args:
-        postgres: the connection.
+        postgres: the connection to the database.
     """
 
     def __init__(self, postgres: Postgres) -> None:
@@ -69,7 +69,11 @@ class Documents:
         return id
 
     def write(self, document: debates.Document, run: str | None) -> str:
-        """As `debates.write`; returns the document's id."""
+        """As `debates.write`; returns the document's id.
+
+        If the run has already stored a finished document, an unfinished document is not stored, and the
+        id of the finished one is returned.
+        """
         moment, debate = debates.id_time(document), document["id"]
         parameters = {"debate": debate, "person": current_user.get()}
 
@@ -90,7 +94,7 @@ class Documents:
         return self._postgres.do(transaction)
 
     def replace(self, id: str, document: debates.Document) -> None:
-        """As `debates.replace`."""
+        """As `debates.replace`. Records the cost of the calls that the stored document does not have."""
         n_stored = len(json.loads(self.content_of(id))["calls"])
 
         def transaction(cursor: Any) -> None:
@@ -144,9 +148,9 @@ def put(cursor: Any, row: dict[str, Any]) -> None:
 
 
 def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
-    """Records the cost of calls for the current user; without a user, does nothing.
+    """Records the cost of calls for the current user. A record with the same id is replaced.
 
-    A record with the same id is replaced.
+    Does nothing if there is no current user.
     """
     if (person := current_user.get()) is not None:
         sent = calls_with_reserved_tokens(calls)
@@ -155,7 +159,7 @@ def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
 
 
 def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, Any]:
-    """The database row of a document."""
+    """The database row of a document of the current user."""
     content = debates.document_text(document)
     entry = {
         "id": id,

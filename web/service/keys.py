@@ -1,4 +1,4 @@
-"""Idempotency keys of a service: the process that receives a key first starts its debate; all others join its run.
+"""Idempotency keys of a service. The first request with a key starts a debate; later requests join the debate's run.
 
 Everything here blocks.
 """
@@ -14,7 +14,7 @@ from moot.core.postgres.connection import Postgres
 from moot.web.caller import DATABASE
 
 ABANDONED = "at < now() - interval '60 seconds'"
-"""A key without a run is free after this time, because the process that should have started the run counts as lost."""
+"""Selects keys that were taken more than a minute ago. Such a key is free if it has no run: its process is lost."""
 TAKE = (
     "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
     "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "
@@ -50,14 +50,16 @@ class KeyState:
 
 
 def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None) -> KeyState:
-    """Takes a key, unless another request has it; returns the key's state.
+    """Takes a key, unless another request has taken it. Returns the key's state.
+
+    A key that another request with the same fingerprint has taken is free again in two cases: its run stopped, or it
+    has had no run for a minute.
 
     Args:
         key: the key, as in the table of debates.
         fingerprint: the request's fingerprint.
         thread: the thread for the request's debate.
-        stopped_run: the key's run, if it stopped early and the server does not restart it. Then the key is free for a
-            new run. None otherwise.
+        stopped_run: the key's run, if it stopped early and the server will not restart it; otherwise None.
 
     Raises:
         UserError, WorldError: the database cannot be used.
@@ -74,12 +76,12 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
 
 
 def store_run(key: str, thread: str, run: str) -> None:
-    """Stores the run that was started for a key."""
+    """Stores the run that was started for a key on a thread. Does nothing if the key has another thread."""
     query = "UPDATE moot.keys SET run = %s WHERE key = %s AND thread = %s"
     database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)
 
 
 def release_key(key: str, thread: str) -> None:
-    """Releases a key whose run was refused, so that another request may take it."""
+    """Releases a key whose run was refused, so that another request can take it. A key with a run is not released."""
     query = "DELETE FROM moot.keys WHERE key = %s AND thread = %s AND run IS NULL"
     database().do(lambda cursor: cursor.execute(query, (key, thread)), 10)

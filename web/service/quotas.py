@@ -1,4 +1,4 @@
-"""Quotas of the service's users for 24 hours, and their access to corpora."""
+"""Limits for the users of the service: their quotas for 24 hours, and the corpora that they may read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings
 from moot.web.caller import DATABASE, caller_client, current_user, public_text
-from moot.web.checks import RUN_ROUTES, assistant, replay, settings_in
+from moot.web.checks import RUN_ROUTES, graph_and_settings, replay, settings_in
 from moot.web.guard import is_own
 from moot.web.idempotency import START_ROUTE
 from moot.web.service.keys import database
@@ -32,18 +32,19 @@ MISSING_ROUTES = {
     r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
     r"/moot/api/batches(/.*)?": "This server takes no batches here: use `moot batch FILE --queue` and `moot worker`.",
 }
-"""Routes that a service does not have, because quotas would not count their runs; each with the message to callers."""
+"""Maps patterns of routes to messages. A service does not have these routes: quotas would not count their runs."""
 CORPUS_FIELDS = ("context", "config", "values")
-"""Parts of a request that may name a corpus. Commands may name one, too: see `command_values`."""
+"""Parts of a request that may name a corpus. A command may also name a corpus; see `command_values`."""
 STATE = re.compile(r"/threads/[^/]+/state")
 SUMMARY = re.compile(r"/moot/api/debates/[^/]+/summary")
 SEARCHES = ("chroma", "bm25", "hybrid")
+"""Kinds of sources that name a corpus, as ``KIND:CORPUS``."""
 DAY = "now() - interval '1 day'"
 
 
 @dataclass(frozen=True)
 class Spending:
-    """A user's usage in the last 24 hours: started debates, tokens, USD, and the number of costs that are not known."""
+    """A user's usage in the last 24 hours: started debates, tokens, USD, and the number of unknown costs."""
 
     debates: int
     tokens: int
@@ -73,15 +74,18 @@ def _query_spending(cursor: Any, person: str) -> Spending:
 
 
 def count_debate(person: str, user: User) -> int:
-    """Counts a debate that is about to start against the user's quota; returns the count's id. Blocking.
+    """Adds a debate to the user's count of debates, before the debate starts. Blocking.
+
+    Returns:
+        The id with which `uncount_debate` removes the debate from the count.
 
     Raises:
-        UserError: as for `check_spent`, or the quota of debates is used up.
-        WorldError: the database cannot be reached.
+        UserError: the quota of debates is used up, `check_spent` raises it, or the database cannot be used.
+        WorldError: the database cannot be used.
     """
 
     def transaction(cursor: Any) -> int:
-        # Serialises the user's requests in all processes, so that each request sees the counts of those before it.
+        # Serialises the user's requests in all processes, so that each request sees the debates of earlier requests.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
         used = _query_spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
@@ -114,19 +118,19 @@ def check_spent(used: Spending, user: User) -> None:
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
-    """Refuses a request that names a model without a known price, or starts a debate with such a model.
+    """Refuses a request if one of its models has no known price. A new debate also has its default model.
 
     Args:
         body: the request's body; its settings are valid.
         client: sends requests as the caller.
 
     Raises:
-        UserError: one of its models has no price, or the file of prices cannot be read.
+        UserError: a model has no price, or the file of prices cannot be read.
     """
     if not isinstance(body, Mapping):
         return
     named = body.get("assistant_id")
-    graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
+    graph, own = await graph_and_settings(named, client) if isinstance(named, str) else ("", {})
     settings = {**own, **{key: value for one, _ in settings_in(body) for key, value in one.items()}}
     if body.get("input") is not None and (graph in DESCRIPTIONS or graph in OTHER_GRAPHS):
         kind = load_graph(graph, others=True).settings
@@ -148,7 +152,7 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
 
 
 def models_in(settings: Any) -> Iterator[str]:
-    """The models that settings name: for all roles, for single roles and for single debaters."""
+    """The models that settings name for all roles, for single roles and for single debaters."""
     if isinstance(settings, Mapping):
         roles = settings.get("models")
         named = [settings.get("model"), *(roles.values() if isinstance(roles, Mapping) else ())]
@@ -165,7 +169,11 @@ def command_values(body: Mapping[str, Any]) -> list[Any]:
 
 
 def uncount_debate(number: int) -> None:
-    """Removes the count of a debate that was not started. Blocking."""
+    """Removes a debate that was not started from its user's count. Blocking.
+
+    Args:
+        number: the id that `count_debate` returned.
+    """
     query = "DELETE FROM moot.asked WHERE id = %s"
     database().do(lambda cursor: cursor.execute(query, (number,)), 10)
 
@@ -175,13 +183,12 @@ def _quota_error(usage: str) -> UserError:
 
 
 def check_corpora(body: Any, user: User) -> None:
-    """Refuses a request whose settings or values for a state name a corpus that the user may not read.
+    """Checks that a request names no corpus that the user may not read, in its settings or its values for the state.
 
-    Values for a state are checked, because a resumed debate reads its settings from its state, and because a `Send` can
-    name a source.
+    Values are checked, because a resumed debate reads its settings from its state, and a `Send` can name a source.
 
     Raises:
-        UserError: it names such a corpus.
+        UserError: the request names such a corpus.
     """
     if user.corpora is None:
         return
@@ -193,7 +200,7 @@ def check_corpora(body: Any, user: User) -> None:
 
 
 def corpora_in(settings: Any) -> Iterator[str]:
-    """The corpora that settings name."""
+    """The corpora that settings name, as ``corpus`` or in a source such as ``bm25:CORPUS``."""
     if isinstance(settings, list):
         for one in settings:
             yield from corpora_in(one)
@@ -209,14 +216,18 @@ def corpora_in(settings: Any) -> Iterator[str]:
 
 
 def readable_corpora(corpora: list[str]) -> list[str]:
-    """The given corpora without those that the current user may not read. Blocking."""
+    """Those of the given corpora that the current user may read. Blocking."""
     users = read_users() if current_user.get() else None
     mine = users.by_name[current_user.get() or ""].corpora if users else None
     return corpora if mine is None else [name for name in corpora if name in mine]
 
 
 def describe_usage(person: str) -> str:
-    """A user's usage, in a sentence. Blocking."""
+    """A sentence with a user's usage in the last 24 hours. Blocking.
+
+    Raises:
+        UserError, WorldError: the database cannot be used.
+    """
     used = spending(person)
     more = f", without {count_with_noun(used.unpriced, 'unknown cost')}" * bool(used.unpriced)
     counts = f"{count_with_noun(used.debates, 'debate')}, {count_with_noun(used.tokens, 'token')}"
@@ -226,7 +237,7 @@ def describe_usage(person: str) -> str:
 class Quotas:
     """Middleware of a service: refuses requests beyond a quota, for a forbidden corpus, or to `MISSING_ROUTES`.
 
-    It also refuses models without a price if the user has a quota in USD. Without ``MOOT_DATABASE``, it passes every
+    If the user has a quota in USD, it also refuses models without a price. Without ``MOOT_DATABASE``, it passes every
     request on.
     """
 
@@ -243,8 +254,8 @@ class Quotas:
         if fault := next((message for route, message in MISSING_ROUTES.items() if re.fullmatch(route, path)), ""):
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
-        asks = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
-        if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not asks:
+        is_limited = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
+        if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not is_limited:
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
         receive = replay(content, receive)
@@ -270,7 +281,7 @@ class Quotas:
 
 
 def starts_debate(path: str, body: Any) -> bool:
-    """Whether a request starts a debate or a branch of one; false if it only continues the thread."""
+    """Whether a request starts a debate or a branch of a debate; false if it only continues the thread."""
     if not START_ROUTE.fullmatch(path) or not isinstance(body, Mapping):
         return False
     command = body.get("command")
@@ -279,7 +290,7 @@ def starts_debate(path: str, body: Any) -> bool:
 
 
 def uncount_if_refused(number: int, send: Send) -> Send:
-    """Wraps ``send``: if the server refuses the debate, the debate's count is removed."""
+    """Wraps ``send``, to remove a debate from its user's count if the server refuses the debate."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:

@@ -25,7 +25,10 @@ START_LOCK_NUMBER = 1836019574
 
 
 class StartLock:
-    """Makes the processes of a service start one after the other, because two setups of Aegra may disturb each other."""
+    """Makes the processes of a service start one after the other.
+
+    Without this lock, two processes might set up Aegra at the same time, which is not safe.
+    """
 
     def __init__(self) -> None:
         self._connection: Any = None
