@@ -1,4 +1,4 @@
-"""A local server with LangSmith's API: it stores the runs and scores that the client uploads."""
+"""A local server with a part of LangSmith's API. It stores the runs and scores that the client uploads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ PROJECT = "00000000-0000-4000-8000-000000000001"
 
 
 class Collector(ThreadingHTTPServer):
-    """Stores uploads: decoded bytes (``raw``), runs by id, scores (``feedback``), other bodies by path (``posted``)."""
+    """The server, with the uploads that it has received.
+
+    ``runs`` has the runs by id, ``feedback`` the scores, ``raw`` the decompressed bodies of multipart uploads, and
+    ``posted`` the last other body by path.
+
+    Args:
+        mute: whether uploads are neither stored nor answered.
+    """
 
     daemon_threads = True
 
@@ -44,7 +51,10 @@ class Collector(ThreadingHTTPServer):
         return key | dict.fromkeys(("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"), "true")
 
     def take(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Store an upload. Its parts are named ``post.ID``, ``patch.ID``, ``patch.ID.outputs`` or ``feedback.ID``."""
+        """Store a multipart upload.
+
+        Its parts are named ``post.ID``, ``patch.ID``, ``patch.ID.outputs`` or ``feedback.ID``.
+        """
         encoding = headers.get("Content-Encoding", "identity")
         if encoding == "zstd":
             body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
@@ -53,22 +63,27 @@ class Collector(ThreadingHTTPServer):
             self.raw.append(body)
             for part in MultipartDecoder(body, headers["Content-Type"]).parts:
                 name = part.headers[b"Content-Disposition"].decode().split('name="')[1].split('"')[0]
-                self._keep(*name.split("."), given=json.loads(part.content))
+                self._store_part(*name.split("."), given=json.loads(part.content))
             self.received.notify_all()
 
-    def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until a run was received and ``known()`` is true; fail after 120 seconds."""
-        with self.received:
-            assert self.received.wait_for(lambda: self.runs and known(), timeout=120)
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until a run was received and the condition holds; fail after 120 seconds.
 
-    def _keep(self, kind: str, number: str, field: str | None = None, *, given: Any) -> None:
+        The condition is checked at first, and after each multipart upload.
+        """
+        with self.received:
+            assert self.received.wait_for(lambda: self.runs and condition(), timeout=120)
+
+    def _store_part(self, kind: str, id: str, field: str | None = None, *, given: Any) -> None:
+        """Store a part of an upload: a score, a run, or a field of a run."""
         if kind == "feedback":
             self.feedback.append(given)
         else:
-            run = self.runs.setdefault(number, {"tags": []})
+            run = self.runs.setdefault(id, {"tags": []})
             fields = {field: given} if field else {key: value for key, value in given.items() if value is not None}
-            later = {key: value for key, value in run.items() if value} if kind == "post" else {}
-            run |= fields | later  # a run's end may arrive before its start
+            # The end of a run (patch) may arrive before its start (post). Then the values of the end stay.
+            kept = {key: value for key, value in run.items() if value} if kind == "post" else {}
+            run |= fields | kept
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,8 +93,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the server's features, or with its only project."""
-        able: dict[str, Any] = {"version": "0.12.0", "instance_flags": {"zstd_compression_enabled": True}}
-        able["batch_ingest_config"] = {
+        features: dict[str, Any] = {"version": "0.12.0", "instance_flags": {"zstd_compression_enabled": True}}
+        features["batch_ingest_config"] = {
             "use_multipart_endpoint": True,
             "size_limit": 100,
             "size_limit_bytes": 20_971_520,
@@ -88,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
             "scale_down_nempty_trigger": 4,
         }
         project = {"id": PROJECT, "tenant_id": PROJECT, "reference_dataset_id": None, "start_time": "2026-01-01T00:00Z"}
-        self._answer(able if self.path.startswith("/info") else [project])
+        self._answer(features if self.path.startswith("/info") else [project])
 
     def do_POST(self) -> None:
         """Store an upload and answer. A mute collector does neither."""
@@ -107,6 +122,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({"path": self.path})
 
     def _chunks(self) -> bytes:
+        """The body of a request that is sent in chunks."""
         body = b""
         while size := int(self.rfile.readline(), 16):
             body += self.rfile.read(size)
@@ -128,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def collecting(*, mute: bool = False) -> Iterator[Collector]:
-    """Run a collector. If ``mute``, it answers GET requests, but no upload."""
+    """Context manager: runs a collector. If ``mute`` is true, it answers GET requests, but no uploads."""
     with Collector(mute=mute) as collector:
         threading.Thread(target=collector.serve_forever, daemon=True).start()
         try:

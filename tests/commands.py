@@ -1,4 +1,4 @@
-"""Run moot's commands and Python programs, in this process or in a new one; return exit codes and output."""
+"""Run moot's commands and Python programs, in this process or in a new process; return exit codes and output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
 
 def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in this process, with ``typed`` as its standard input; return its exit code and output."""
+    """Run a moot command in this process, with ``typed`` as its standard input; return its exit code and output.
+
+    The processes that run rows of batches are forked (see `tests.forked`).
+    """
     arguments = [str(word) for word in words]
     out, err, langsmith = io.StringIO(), io.StringIO(), logging.getLogger("langsmith")
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -37,7 +40,11 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command in a new process, with ``typed`` as its standard input; return its exit code and output."""
+    """Run a moot command in a new process, with ``typed`` as its standard input; return its exit code and output.
+
+    Raises:
+        TimeoutExpired: the command runs for more than 200 seconds.
+    """
     pipe = subprocess.PIPE
     with start([*COMMAND, *map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         out, err = process.communicate(typed, timeout=200)
@@ -45,7 +52,7 @@ def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess
 
 
 def output_of(program: str, typed: str = "") -> str:
-    """Run a Python program in this process, with ``typed`` as its standard input; return its output."""
+    """Run a Python program in this process, with ``typed`` as its standard input; return its standard output."""
     with redirect_stdout(io.StringIO()) as out, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", io.StringIO(typed))
         exec(compile(program, "program", "exec"), {"__name__": "__main__"})

@@ -1,4 +1,7 @@
-"""Fixtures (scripted OpenAI-compatible endpoints, a home folder), and the order and distribution of the tests."""
+"""Fixtures for all tests, such as scripted endpoints and a home folder.
+
+This module also sets the order of the tests, and their distribution over the test workers.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
 
-from tests.forked import AT_START, end_servers
+from tests.forked import AT_START, end_fork_servers
 
 if TYPE_CHECKING:
     from tests.serving import Server
@@ -36,14 +39,17 @@ LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 # The test workers share the cores: encoders with several threads would spin while they wait for a core.
 os.environ["OMP_NUM_THREADS"] = "1"
-# A shell script that starts the tests in the background makes them and their processes ignore SIGINT: undo this.
+# If a shell script starts the tests in the background, they and their processes ignore SIGINT. This line undoes that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("moot", deadline=None)  # imports make the first example slow, and machines may be busy
 settings.load_profile("moot")
 
 UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""For processes on a full disk: otherwise Python stores half of a module's bytecode, and later fails to load it."""
+"""Variables for processes on a full disk. Without them, Python may store half of a module's bytecode.
+
+It would later fail to load this bytecode.
+"""
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
@@ -67,13 +73,19 @@ FIRST = (
     "installed/test_tutorial.py",
     "telemetry/test_commands.py",
 )
-"""Files that take 30 seconds or more, longest first. If they started last, one worker would run alone at the end."""
+"""Files that take 30 seconds or more, longest first.
+
+If such a file started last, its worker would run alone at the end.
+"""
 EARLY = ("evals", "graphs", "web", "retrievers", "cli")
 """Folders whose files take long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of long files first, and the tests of ``nodes`` last. The tests of a file stay together."""
+    """Sort the tests: first the files in `FIRST`, then the folders in `EARLY`, and ``nodes`` last.
+
+    The tests of a file stay together. The tests do not start if two tests have the same id.
+    """
     tests = Path(__file__).parent
 
     def position(item: pytest.Item) -> tuple[int, int]:
@@ -82,7 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return first, EARLY.index(folder) if folder in EARLY else len(EARLY) + (folder == "nodes")
 
     items.sort(key=position)
-    assert len({item.nodeid for item in items}) == len(items), "xdist runs only one of several tests with the same name"
+    assert len({item.nodeid for item in items}) == len(items), "xdist runs only one of several tests with the same id"
 
 
 TOGETHER = {
@@ -112,7 +124,7 @@ GROUP_OF_FILE = {f"tests/{file}": group for group, files in TOGETHER.items() for
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Distribute files as ``--dist loadfile`` does, but give all files of a group in `TOGETHER` to one worker."""
+    """With ``--dist loadfile``, give all files of a group in `TOGETHER` to one test worker."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
@@ -123,11 +135,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-gc.disable()
+gc.disable()  # until all tests are imported
 
 
 def pytest_collection_finish() -> None:
-    """Turn on garbage collection with the command line's threshold. `gc.freeze` exempts the imported modules."""
+    """Turn on garbage collection with the threshold of moot's commands. `gc.freeze` exempts the imported modules."""
     gc.enable()
     gc.set_threshold(ALLOCATIONS)
     gc.collect()
@@ -136,7 +148,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home folder for all tests: the user's own folder stays unchanged, and the demo corpora are built once."""
+    """A home folder for all tests of a test worker: the user's own folder is not changed.
+
+    The demo corpora are built only once in it.
+    """
     folder = tmp_path_factory.mktemp("home")
     os.environ["MOOT_HOME"] = str(folder)
     return folder
@@ -144,13 +159,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class StubEndpoint:
-    """A running scripted endpoint. ``url`` ends in /v1."""
+    """A running scripted endpoint. ``url`` ends in /v1; ``folder`` has its rules and logs."""
 
     url: str
     folder: Path
 
     def calls(self) -> list[dict[str, Any]]:
-        """The records of all calls so far."""
+        """The records of all calls that have ended, in the order of their ends."""
         return self._lines("calls.jsonl")
 
     def prompts(self, model: str = "") -> list[str]:
@@ -183,7 +198,7 @@ StartStub = Callable[..., StubEndpoint]
 
 
 def free_port() -> int:
-    """A loopback port that is closed."""
+    """A loopback port that no process uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -192,7 +207,7 @@ def free_port() -> int:
 
 @cache
 def _endpoints() -> subprocess.Popen[str]:
-    """The process that serves all scripted endpoints of this session: its start takes longer than most tests."""
+    """The process that serves all scripted endpoints of this session: starting it takes longer than most tests."""
     command = [sys.executable, str(STUB), "--many"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -209,19 +224,23 @@ def _open_or_close_endpoint(order: list[str] | int) -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def _record_environment_and_end_processes() -> Iterator[None]:
+    """Record the environment for forked processes, and end the processes that all tests share at the end."""
     AT_START.update(os.environ)
     yield
     if _endpoints.cache_info().currsize:
         with _endpoints() as process:
             process.kill()
-    end_servers()
+    end_fork_servers()
 
 
 @contextmanager
 def running_stub(
     folder: Path, rules: list[dict[str, Any]] | None = None, latency_ms: float = 0, **options: Any
 ) -> Iterator[StubEndpoint]:
-    """Run a scripted endpoint that keeps its files in a new folder."""
+    """Context manager: runs a scripted endpoint with its files in a new folder.
+
+    ``options`` are further options of ``stub_llm.py``.
+    """
     folder.mkdir()
     (folder / "rules.json").write_text(json.dumps(rules or []))
     more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
@@ -236,7 +255,10 @@ def running_stub(
 
 @pytest.fixture
 def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartStub]:
-    """Start a scripted endpoint and set OPENAI_BASE_URL to it: ``start_stub(rules, latency_ms=50, ...)``."""
+    """A function that starts a scripted endpoint, and sets OPENAI_BASE_URL to its address.
+
+    Its arguments are those of `running_stub` except the folder.
+    """
     with ExitStack() as running:
         count = itertools.count()
 
@@ -251,7 +273,7 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 @pytest.fixture(autouse=True)
 def _fail_if_the_server_is_imported() -> Iterator[None]:
-    """Fail a test that imports the server's package: moot would treat this process as a server in all later tests."""
+    """Fail a test that imports langgraph_api: moot would treat this process as a server in all later tests."""
     before = "langgraph_api" in sys.modules
     yield
     assert before or "langgraph_api" not in sys.modules, "this test imported langgraph_api: run it in a new process"
@@ -259,7 +281,7 @@ def _fail_if_the_server_is_imported() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 async def _close_clients() -> AsyncIterator[None]:
-    """Close the clients that a test's event loop opened."""
+    """Close the HTTP clients that a test has opened in its event loop."""
     yield
     await close_clients()
 
@@ -275,7 +297,7 @@ READERS = [{"name": name, "retriever": source} for name, source in zip(ROLES, DE
 
 
 def reading_demo(settings: type[Settings]) -> dict[str, Any]:
-    """The settings that make a system read the demo corpora; empty if it reads no sources."""
+    """The settings with which a debate system reads the demo corpora; empty if the system reads no sources."""
     if issubclass(settings, DebaterSettings):
         return {"debaters": READERS}
     if issubclass(settings, GateSettings):
@@ -285,18 +307,25 @@ def reading_demo(settings: type[Settings]) -> dict[str, Any]:
 
 
 def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: a debater or the judge gives this answer, at most ``times`` times. Prompts for queries do not match."""
+    """A rule for a debater or the judge: its model gives this answer, at most ``times`` times (None: always).
+
+    The rule does not apply to prompts that ask for queries. ``fields`` are further fields of the reply.
+    """
     rule = {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
 
-def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """A rule for the scorer: whether each statement is supported (``share``), and three questions about ``match``."""
-    verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
-    fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
-    return [
-        {"model": "stub-scorer", "fields": fields | ({"questions": [f"Is it true that {match}?"] * 3} if match else {})}
-    ]
+def supports(supported: list[bool], topic: str = "") -> list[dict[str, Any]]:
+    """A list with one rule, for the scorer.
+
+    Args:
+        supported: for each statement of the scored text, whether it is supported.
+        topic: the topic of the scorer's three questions. If it is empty, the rule sets no questions.
+    """
+    verdicts = [{"index": i, "reason": "stated", "supported": found} for i, found in enumerate(supported)]
+    fields = {"statements": [f"Statement {i}." for i in range(len(supported))], "verdicts": verdicts}
+    questions = {"questions": [f"Is it true that {topic}?"] * 3} if topic else {}
+    return [{"model": "stub-scorer", "fields": fields | questions}]
 
 
 CLAIM = "The platypus is a mammal that lays eggs."
@@ -304,7 +333,10 @@ CLAIM = "The platypus is a mammal that lays eggs."
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A real ``langgraph dev`` on the scripted endpoint, shared by all tests; its home has no corpora at first."""
+    """A real ``langgraph dev`` with a scripted endpoint, shared by all tests of a test worker.
+
+    Its home folder has no corpora at first.
+    """
     from tests.serving import langgraph_dev
 
     folder = tmp_path_factory.mktemp("server")

@@ -1,4 +1,4 @@
-"""A table of cases as one test instead of hundreds of parametrized tests."""
+"""A decorator that runs a table of cases as one test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ Test = Callable[..., None]
 
 
 def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], Test]:
-    """Like `pytest.mark.parametrize`, but one test runs all rows; its failure names every row that failed."""
+    """Like `pytest.mark.parametrize`, but one test runs all rows; its failure names every row that failed.
+
+    The rows share the test's fixtures. If a row skips the test, the remaining rows do not run.
+
+    Args:
+        names: the name of one parameter, or a tuple of names.
+        rows: at least one value of the parameter or, for a tuple of names, one tuple of values.
+    """
     cases = [dict(zip(names, row, strict=True)) if isinstance(names, tuple) else {names: row} for row in rows]
     assert cases
 
@@ -29,8 +36,8 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], 
             if failures:
                 pytest.fail("\n\n".join([f"{len(failures)} of {len(cases)} cases", *failures]), pytrace=False)
 
-        left = [p for p in inspect.signature(test).parameters.values() if p.name not in cases[0]]
-        run_all.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+        fixture_parameters = [p for p in inspect.signature(test).parameters.values() if p.name not in cases[0]]
+        run_all.__signature__ = inspect.Signature(fixture_parameters)  # type: ignore[attr-defined]
         return run_all
 
     return decorate

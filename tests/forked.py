@@ -1,8 +1,8 @@
-"""Run Python programs in processes that are forked from a process that has imported moot: they start in milliseconds.
+"""Run Python programs in forked processes, which start in milliseconds.
 
-A forked process has its own pid, signals, environment, folder, arguments and streams, and it ends as other Python
-processes do. It differs from a newly started process in two ways: moot is imported already, and strings have the same
-hashes in all forked processes.
+A *fork server* is a process that has imported moot and forks other processes. A forked process has its own pid,
+signals, environment, folder, arguments and streams, and it ends as other Python processes do. It differs from a newly
+started process in two ways: moot is imported already, and strings have the same hashes in all forked processes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, graph_path
 from moot.nodes._runtime.tracing import ENVIRONMENT as SET_BY_MOOT
 
 WORKERS = ("moot.cli.batch.worker", "moot.cli.queue.child")
-"""The programs that run rows of batches; commands start them."""
-BASE = "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.run graphs.tool_mad graphs.presets"
-WEB = "serve pages threads mcp idempotency checks guard metrics service.stores service.quotas"
-OF_SERVERS = (
+"""The programs that run the rows of a batch. Commands start them."""
+COMMAND_MODULES = (
+    "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.run graphs.tool_mad graphs.presets"
+)
+WEB_MODULES = "serve pages threads mcp idempotency checks guard metrics service.stores service.quotas"
+WEB_LIBRARIES = (
     "anyio._backends._asyncio blockbuster cloudpickle croniter fastapi grpc.aio grpc_health.v1.health_pb2 grpc_tools "
     "httpcore jsonschema_rs langchain.agents langgraph.checkpoint.memory langgraph.store.memory langgraph_cli.cli "
     "langgraph_grpc_common.checkpointer opentelemetry.exporter.otlp.proto.http.metric_exporter "
@@ -37,39 +39,39 @@ OF_SERVERS = (
     "uvicorn.protocols.websockets.websockets_sansio_impl uvloop"
 )
 IMPORTED = {
-    "commands": [*(f"moot.{name}" for name in BASE.split()), "langchain_openai", "chromadb"],
+    "commands": [*(f"moot.{name}" for name in COMMAND_MODULES.split()), "langchain_openai", "chromadb"],
     "evaluations": ["moot.cli.run", "moot.evals._runs.run", "moot.evals._runs.registry"],
     "servers": [
-        *(f"moot.web.{name}" for name in WEB.split()),
+        *(f"moot.web.{name}" for name in WEB_MODULES.split()),
         *(graph_path(name).partition(":")[0] for name in DESCRIPTIONS | OTHER_GRAPHS),
-        *OF_SERVERS.split(),
+        *WEB_LIBRARIES.split(),
     ],
 }
-"""The modules that a process imports before it forks others: for commands, evaluations or servers.
+"""The modules that a fork server imports. Commands, evaluations and web servers each have their own fork server.
 
-``langgraph_api`` is left out: it reads environment variables at import, and moot takes a process with it for a server.
+``langgraph_api`` is not imported: it reads environment variables at import, and moot recognises web servers by it.
 """
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
-"""Prefixes of variables that Python or libraries read at import: if such a variable differs, `start` does not fork."""
+"""Prefixes of variables that Python or libraries read at import. If such a variable differs, `start` does not fork."""
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
-"""Variables with such a prefix that may differ, because a server reads them only after its start."""
+"""Variables with such a prefix that may differ, because a web server reads them only after its start."""
 create_subprocess_exec = asyncio.create_subprocess_exec
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
-SERVER = "from tests.forked import serve; exec(serve())"
+FORK_SERVER = "from tests.forked import run_fork_server; exec(run_fork_server())"
 AT_START: dict[str, str] = {}
-"""The environment at the start of the tests. Tests may change ``os.environ`` before the first process is forked."""
+"""The environment at the start of the tests, which may change ``os.environ``. If empty, ``os.environ`` is used."""
 _orders: dict[str, socket.socket] = {}
-"""The connections to the processes that fork others, by key of `IMPORTED`. The first process forks the others."""
-_servers: list[subprocess.Popen[bytes]] = []
-"""The processes that fork others, if this process has started them."""
+"""The sockets for orders to fork servers, by key of `IMPORTED`. The fork server for commands forks the others."""
+_fork_servers: list[subprocess.Popen[bytes]] = []
+"""The fork servers that this process has started."""
 
 
 class Forked(subprocess.Popen[Any]):
     """Like `subprocess.Popen`, for commands of the form ``[sys.executable, "-c", program, *words]``."""
 
     def __init__(self, command: list[str], imported: str = "commands", **options: Any) -> None:
-        self._orders = _server(imported)
+        self._orders = _fork_server_socket(imported)
         self._waiting = threading.Lock()
         super().__init__(command, **options)
 
@@ -88,7 +90,7 @@ class Forked(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self._waiting.acquire(blocking=False):  # if it is locked, another thread waits for the end
+        if self._waiting.acquire(blocking=False):  # if the lock is taken, another thread waits for the end
             with suppress(subprocess.TimeoutExpired):
                 self._read_end(0)
             self._waiting.release()
@@ -108,10 +110,13 @@ class Forked(subprocess.Popen[Any]):
 
 
 def start(command: list[str], *, server: bool = False, **options: Any) -> subprocess.Popen[Any]:
-    """Start a program in a forked process if that makes no difference, otherwise with `subprocess.Popen`."""
+    """Start a program in a forked process if its command, options and environment allow it.
+
+    Otherwise start it with `subprocess.Popen`. ``server`` says whether the program is a web server.
+    """
     if command[:2] != [sys.executable, "-c"] or options.keys() - OPTIONS:
         return subprocess.Popen(command, **options)
-    environment, begun = options.get("env") or os.environ, _at_start()
+    environment, begun = options.get("env") or os.environ, _initial_environment()
     names = {*environment, *begun} - SET_BY_MOOT.keys() - (READ_LATER if server else set())
     differs = {name for name in names if environment.get(name) != begun.get(name)}
     if any(name.startswith(READ_AT_IMPORT) for name in differs):
@@ -121,7 +126,7 @@ def start(command: list[str], *, server: bool = False, **options: Any) -> subpro
 
 
 class AsyncProcess:
-    """A started program with the part of `asyncio.subprocess.Process` that moot uses."""
+    """A started program, with those methods of `asyncio.subprocess.Process` that moot uses."""
 
     stdin: asyncio.StreamWriter
     stdout: asyncio.StreamReader
@@ -144,7 +149,7 @@ class AsyncProcess:
 
 
 async def start_async(*command: str, **options: Any) -> Any:
-    """Like `asyncio.create_subprocess_exec`, but moot's `WORKERS` are forked if that makes no difference."""
+    """Like `asyncio.create_subprocess_exec`, but start the programs `WORKERS` with `start`."""
     if command[:2] != (sys.executable, "-m") or command[2] not in WORKERS:
         return await create_subprocess_exec(*command, **options)
     limit = options.pop("limit")
@@ -152,32 +157,35 @@ async def start_async(*command: str, **options: Any) -> Any:
     return await AsyncProcess(start([sys.executable, "-c", program], bufsize=0, **options)).connect(limit)
 
 
-def _at_start() -> dict[str, str]:
+def _initial_environment() -> dict[str, str]:
     return AT_START or dict(os.environ)
 
 
-def _server(imported: str) -> socket.socket:
-    """The socket for orders to the process that has imported ``IMPORTED[imported]`` and forks others."""
+def _fork_server_socket(imported: str) -> socket.socket:
+    """The socket for orders to the fork server with ``IMPORTED[imported]``; starts this server if necessary."""
     if imported not in _orders:
-        command = [sys.executable, "-c", SERVER, *IMPORTED[imported]]
+        command = [sys.executable, "-c", FORK_SERVER, *IMPORTED[imported]]
         kind: Any = subprocess.Popen if imported == "commands" else Forked
         ours, theirs = socket.socketpair()
-        with theirs:  # stdout is a pipe, as in tests, because Python chooses a stream's buffer when it starts
-            _servers.append(kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_at_start()))
+        with theirs:  # stdout is a pipe, as in tests, because Python chooses its buffer at the start
+            _fork_servers.append(kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_initial_environment()))
         _orders[imported] = ours
     return _orders[imported]
 
 
-def end_servers() -> None:
-    """End the processes that fork the others."""
+def end_fork_servers() -> None:
+    """End the fork servers."""
     while _orders:
         _orders.popitem()[1].close()
-    while _servers:
-        _servers.pop().communicate()
+    while _fork_servers:
+        _fork_servers.pop().communicate()
 
 
-def serve() -> str:
-    """Import modules, then fork a process for each order. Only a forked process returns; it returns its program."""
+def run_fork_server() -> str:
+    """Import the modules in ``sys.argv``, then fork a process for each order.
+
+    Only a forked process returns from this function. It returns its program.
+    """
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.collect()
@@ -186,10 +194,10 @@ def serve() -> str:
 
 
 def _follow(orders: socket.socket) -> str:
-    """Fork a process for each order. Only a forked process returns; it returns its program."""
+    """Fork a process for each order. Only a forked process returns from this function. It returns its program."""
     while received := _receive(orders):
         order, (answering, *streams) = received
-        if os.fork() == 0:  # this process waits for the program, and reports its end
+        if os.fork() == 0:  # this process reports the program's pid, and later its end
             if (program := os.fork()) == 0:
                 orders.close()
                 os.close(answering)
@@ -205,15 +213,15 @@ def _follow(orders: socket.socket) -> str:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-    signal.alarm(10)  # ends this process if a test's process still runs
+    signal.alarm(10)  # ends this process after 10 seconds if a forked process still runs
     with suppress(ChildProcessError):
-        while os.waitpid(-1, 0)[0]:  # so that their processor time counts as this process's
+        while os.waitpid(-1, 0)[0]:  # adds their processor time to that of this process
             pass
     os._exit(0)
 
 
 def _receive(orders: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next order and its file descriptors; None at the end."""
+    """The next order and its file descriptors; None if the other end is closed."""
     text, numbers = b"", []
     while not text.endswith(b"\n"):
         part, more, *_ = socket.recv_fds(orders, 65536, 4)
@@ -225,7 +233,7 @@ def _receive(orders: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def _begin(order: dict[str, Any], streams: list[int]) -> str:
-    """Become the ordered process; return its program."""
+    """Take the streams, folder, environment and arguments of an order; return its program."""
     for usual, given in enumerate(streams):
         os.dup2(given, usual)
         os.close(given)
@@ -237,9 +245,9 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
     _, program, *words = order["argv"]
     if "--workers" in words or words[:1] == ["worker"]:
         ours, theirs = socket.socketpair()
-        if os.fork() == 0:  # this process forks the workers of the command
+        if os.fork() == 0:  # this process is the fork server for the command's workers
             ours.close()
-            for usual in range(3):  # an open copy of the output would hide its end from readers
+            for usual in range(3):  # readers see no end while a copy of the output is open
                 os.dup2(os.open(os.devnull, os.O_RDWR), usual)
             return _follow(theirs)
         theirs.close()

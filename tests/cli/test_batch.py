@@ -129,7 +129,7 @@ def test_options_and_errors_of_a_row_concern_only_that_row(start_stub: StartStub
     first, second, third = (json.loads((out / row["document"]).read_text()) for row in rows[:3])
     assert (first["task"]["speaker"], first["task"]["claim_date"]) == ("Ann", "2020-10-25")
     assert "Otters sleep at night." in json.dumps(second["evidence"])
-    assert (first["settings"]["temperature"], third["settings"]["temperature"]) == (None, 0.5)
+    assert (first["settings"]["temperature"], third["settings"]["temperature"]) == (0, 0.5)
     documents = [row["document"].lower() for row in rows if row["document"]]
     assert len(set(documents)) == len(documents) == 5
     # The id "../../a" leads to no file outside `out`.

@@ -67,13 +67,17 @@ def test_the_suffix_of_the_output_file_selects_its_format(tmp_path: Path) -> Non
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
 
 
-def test_report_refuses_an_invalid_document_and_a_missing_publisher(tmp_path: Path) -> None:
+def test_report_names_an_invalid_document_and_reports_on_the_valid_document(tmp_path: Path) -> None:
     assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.json")).returncode == 0
     (tmp_path / "y.json").write_text("[]")
     done = moot("report", str(tmp_path), "--md", "--html")
     assert done.returncode == 2
     assert "y.json" in done.stderr
-    assert {path.name for path in tmp_path.glob("x.*")} == {"x.json"}  # no report of the valid document
+    assert {path.name for path in tmp_path.glob("x.*")} == {"x.html", "x.md", "x.json"}
+
+
+def test_a_claimreview_report_needs_a_publisher(tmp_path: Path) -> None:
+    assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.json")).returncode == 0
     done = moot("report", str(tmp_path / "x.json"), "--claimreview")
     assert done.returncode == 2
     assert "--publisher" in done.stderr

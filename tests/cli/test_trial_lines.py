@@ -1,4 +1,4 @@
-"""Trials on the screen: the lines for single nodes, for two parallel debates, and at the end."""
+"""The screen prints the lines of a trial: for single nodes, for two concurrent debates, and at the end."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
 # --- updates of single nodes ----------------------------------------------------------------------------------------
 
 
-def printed_lines(*written: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:
-    """The lines for updates of nodes, and for the end if a document is given."""
+def printed_lines(*updates: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:
+    """The lines that the screen prints for updates of nodes, and for the end of the trial if a document is given."""
     page = io.StringIO()
     console = Console(file=page, width=width, soft_wrap=not terminal, **terminal)
     live = Live(ProclaimSettings())
     screen = Screen(console, live.speakers)
-    for one in written:
-        screen.show(live.feed(one))
+    for update in updates:
+        screen.show(live.feed(update))
     if document is not None:
         screen.show(live.end(document))
     return [line.rstrip() for line in page.getvalue().splitlines()]
 
 
 def turn(agent: str, step: str, phase: str = "primary", round: int = 1, **fields: Any) -> dict[str, Any]:
+    """A turn of an agent. Its round is 0 outside the two debates."""
     key = {"round": round if phase in ("primary", "switched") else 0, "phase": phase, "agent": agent, "step": step}
     return {**key, "role": agent, "side": None, "query": None, "evidence_ids": [], "scores": {}, **fields}
 
 
-def entry(phase: str, rounds: int, reason: str, **course: Any) -> dict[str, Any]:
-    """An update with a debate's entry in ``debates``."""
-    return {"debates": [{"phase": phase, "rounds": rounds, "stop_reason": reason, **course}]}
+def stop_update(phase: str, rounds: int, reason: str, **scores: Any) -> dict[str, Any]:
+    """An update that ends a debate. ``scores`` are lists with a score for each round."""
+    return {"debates": [{"phase": phase, "rounds": rounds, "stop_reason": reason, **scores}]}
 
 
 def argument_update(phase: str, round: int, text: str) -> dict[str, Any]:
-    """An update with an argument."""
+    """An update with an argument of the plaintiff."""
     argument = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
     return {"turns": [argument]}
 
 
-COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty": [0.5, None, 0.06, 0.0]}
+SCORES: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty": [0.5, None, 0.06, 0.0]}
+"""The scores of a debate, by round."""
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,8 @@ COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty"
     ],
 )
 def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> None:
-    stopped = entry("primary", 4, reason, **COURSE)
-    # The subgraph's own update repeats it.
+    stopped = stop_update("primary", 4, reason, **SCORES)
+    # The graph's update repeats the update of the debate's subgraph.
     lines = printed_lines(argument_update("primary", 1, "So."), stopped, stopped)
     assert lines[-1] == f"  The primary debate stops after 4 rounds: {words}."
     assert len(lines) == 3
@@ -79,7 +81,7 @@ def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> N
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],
 )
-def test_lines_say_why_a_side_stopped_searching(ended: str, words: str) -> None:
+def test_a_line_gives_the_reason_why_a_side_stopped_searching(ended: str, words: str) -> None:
     live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
         "joined": [],
@@ -87,60 +89,61 @@ def test_lines_say_why_a_side_stopped_searching(ended: str, words: str) -> None:
         "scores": {"redundancy": 2 / 3, "novelty": 0.1},
         "evidence_ids": ["a"],
     }
-    printed_lines = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
-    printed_lines += live.end(blank_document("proclaim", ProclaimSettings()))
-    assert [(line.who, line.what, line.text) for line in printed_lines[1:3]] == [
+    lines = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
+    lines += live.end(blank_document("proclaim", ProclaimSettings()))
+    assert [(line.who, line.what, line.text) for line in lines[1:3]] == [
         ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
         ("plaintiff", "searches", f"no more: {words}"),
     ]
 
 
 def test_unusable_replies_are_marked() -> None:
-    nothing: dict[str, Any] = {"outcome": "refused"}
-    discover = turn("plaintiff", "discover", side="plaintiff", gap=None, **nothing)
+    """An empty list of challenges is a usable reply."""
+    refused: dict[str, Any] = {"outcome": "refused"}
+    discover = turn("plaintiff", "discover", side="plaintiff", gap=None, **refused)
     asked = discover | {"formulated": None, "query": CLAIM, "retrieval": "empty"}
     lines = printed_lines(
-        {"turns": [turn("miner", "premises", "negotiation", premises=None, **nothing)]},
-        {"turns": [turn("negotiator", "stance_queries", "negotiation", supporting_query=None, **nothing)]},
-        {"turns": [turn("defense", "challenge", "negotiation", side="defense", challenges=None, **nothing)]},
+        {"turns": [turn("miner", "premises", "negotiation", premises=None, **refused)]},
+        {"turns": [turn("negotiator", "stance_queries", "negotiation", supporting_query=None, **refused)]},
+        {"turns": [turn("defense", "challenge", "negotiation", side="defense", challenges=None, **refused)]},
         {"turns": [turn("plaintiff", "challenge", "negotiation", side="plaintiff", challenges=[], outcome="ok")]},
         {"turns": [discover]},
         {"turns": [asked], "corpora": [{"retriever": "bm25:x"}]},
-        {"turns": [turn("plaintiff", "argue", side="plaintiff", argument=None, citations=[], **nothing)]},
-        {"turns": [turn("plaintiff", "request_expert", side="plaintiff", needed=None, reason=None, **nothing)]},
-        {"turns": [turn("court", "rule_on_expert", side="defense", granted=None, reason=None, **nothing)]},
-        {"turns": [turn("expert", "testify", side="defense", testimony=None, expertise="law", **nothing)]},
-        {"turns": [turn("plaintiff", "reflect", side="plaintiff", logic=None, flaws=None, **nothing)]},
-        {"turns": [turn("critic", "critique", debate_resolved=None, **nothing)]},
-        {"turns": [turn("court", "close", close=None, reason=None, **nothing)]},
-        {"turns": [turn("analyser", "analyse", "panel", overall=None, contradictions=None, **nothing)]},
-        {"turns": [turn("judge-2", "judge", "panel", verdict=None, reason=None, **nothing)]},
+        {"turns": [turn("plaintiff", "argue", side="plaintiff", argument=None, citations=[], **refused)]},
+        {"turns": [turn("plaintiff", "request_expert", side="plaintiff", needed=None, reason=None, **refused)]},
+        {"turns": [turn("court", "rule_on_expert", side="defense", granted=None, reason=None, **refused)]},
+        {"turns": [turn("expert", "testify", side="defense", testimony=None, expertise="law", **refused)]},
+        {"turns": [turn("plaintiff", "reflect", side="plaintiff", logic=None, flaws=None, **refused)]},
+        {"turns": [turn("critic", "critique", debate_resolved=None, **refused)]},
+        {"turns": [turn("court", "close", close=None, reason=None, **refused)]},
+        {"turns": [turn("analyser", "analyse", "panel", overall=None, contradictions=None, **refused)]},
+        {"turns": [turn("judge-2", "judge", "panel", verdict=None, reason=None, **refused)]},
     )
-    none = "(no usable reply: refused)"
+    mark = "(no usable reply: refused)"
     assert lines == [
         "Negotiation of the evidence",
-        f"  miner      finds      {none}",
-        f"  negotiator asks       {none}",
-        f"  defense    challenges {none}",
+        f"  miner      finds      {mark}",
+        f"  negotiator asks       {mark}",
+        f"  defense    challenges {mark}",
         "  plaintiff  challenges nothing",
         "Primary debate, round 1",
-        f"  plaintiff  lacks      {none}",
+        f"  plaintiff  lacks      {mark}",
         f"  plaintiff  asks       {CLAIM} (as no query could be formulated)",
         "  plaintiff  finds      nothing in bm25:x",
-        f"  plaintiff  argues     {none}",
-        f"  plaintiff  wants      {none}",
-        f"  court      rules      on the defense's expert {none}",
-        f"  expert     testifies  {none}",
-        f"  plaintiff  reflects   {none}",
-        f"  critic     scores     {none}",
-        f"  court      decides    {none}",
+        f"  plaintiff  argues     {mark}",
+        f"  plaintiff  wants      {mark}",
+        f"  court      rules      on the defense's expert {mark}",
+        f"  expert     testifies  {mark}",
+        f"  plaintiff  reflects   {mark}",
+        f"  critic     scores     {mark}",
+        f"  court      decides    {mark}",
         "Panel",
-        f"  analyser   finds      {none}",
-        f"  judge-2    decides    {none}",
+        f"  analyser   finds      {mark}",
+        f"  judge-2    decides    {mark}",
     ]
 
 
-def test_failed_and_empty_searches_are_distinguished() -> None:
+def test_failed_and_empty_searches_have_different_lines() -> None:
     seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="failed")
     premise = turn("retrieval", "retrieve_premise", "negotiation", pool="premises", number=2, retrieval="empty")
     task = make_task("pubmedqa", None, None, "Is tin soft?")
@@ -153,7 +156,8 @@ def test_failed_and_empty_searches_are_distinguished() -> None:
     ]
 
 
-def test_a_ruling_that_admits_nothing_and_long_lists_of_pieces_are_shown() -> None:
+def test_a_line_says_that_a_ruling_admits_nothing() -> None:
+    """The line of the search shows only five titles. The discarded pieces are sorted by weight."""
     pieces = [{"id": f"ev-{n}", "title": f"T{n}", "source": "S", "text": "t", "retrievals": []} for n in range(1, 8)]
     found = [{**piece, "pool": "seed", "status": "seed"} for piece in pieces]
     weights = [{**piece, "weight": n / 100, "status": "discarded"} for n, piece in enumerate(found, 1)]
@@ -167,7 +171,7 @@ def test_a_ruling_that_admits_nothing_and_long_lists_of_pieces_are_shown() -> No
     assert lines[3].startswith("  arbiter    discards   7 pieces: T7 [ev-7] 0.07; T6 [ev-6] 0.06; ")
 
 
-def test_control_characters_and_markup_of_models_have_no_effect() -> None:
+def test_control_characters_are_removed_and_markup_is_printed_as_text() -> None:
     nasty = "\x1b[31m[bold]red[/bold]\x07"
     clean = "[31m[bold]red[/bold]"
     challenges = [{"evidence_id": nasty * 20, "reason": nasty}]
@@ -175,17 +179,18 @@ def test_control_characters_and_markup_of_models_have_no_effect() -> None:
     premises = turn("miner", "premises", "negotiation", premises=[nasty, nasty], outcome="ok")
     shown = "".join(printed_lines({"turns": [premises]}, {"turns": [challenged]}, argument_update("primary", 1, nasty)))
     assert "\x1b" not in shown
+    assert "\x07" not in shown
     assert shown.count(clean) >= 5
 
 
-def test_long_texts_are_indented_in_a_terminal() -> None:
+def test_wrapped_lines_of_a_text_are_indented_in_a_terminal() -> None:
     text = "A rather long argument that has no end. " * 10
     lines = printed_lines(argument_update("primary", 1, text), width=100, force_terminal=True, color_system=None)
     assert max(map(len, lines)) <= 100
     assert all(line.startswith(" " * 24) for line in lines[2:])
 
 
-def test_long_names_of_judges_widen_their_column() -> None:
+def test_long_names_of_judges_widen_the_column_of_names() -> None:
     page = io.StringIO()
     settings = ProclaimSettings.model_validate(
         {"judges": [{"name": "the-presiding-one"}, {"name": "b"}, {"name": "c"}]}
@@ -199,12 +204,13 @@ def test_long_names_of_judges_widen_their_column() -> None:
 # --- two debates at the same time -----------------------------------------------------------------------------------
 
 
-def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
+def test_rounds_of_concurrent_debates_are_not_interleaved() -> None:
+    """Every event is shown once, and the events of each debate keep their order."""
     first = [("primary", 1, "a"), ("primary", 1, "b"), ("primary", 2, "c"), ("primary", 3, "d")]
     second = [("switched", 1, "A"), ("switched", 2, "B"), ("switched", 2, "C")]
     for places in itertools.combinations(range(7), 3):  # every interleaving of the two debates
-        ones, others = iter(first), iter(second)
-        happened = [next(others) if place in places else next(ones) for place in range(7)]
+        from_first, from_second = iter(first), iter(second)
+        happened = [next(from_second if place in places else from_first) for place in range(7)]
         order, shown = DebateOrder[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
             shown += order.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
@@ -215,7 +221,7 @@ def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
         assert len(rounds) == len(set(rounds))
 
 
-def test_the_other_debate_waits_for_the_round_to_end() -> None:
+def test_the_switched_debate_waits_for_the_end_of_a_primary_round() -> None:
     before = [
         argument_update("primary", 1, "One."),
         argument_update("switched", 1, "Two."),
@@ -228,7 +234,7 @@ def test_the_other_debate_waits_for_the_round_to_end() -> None:
         SWITCHED.format(1),
         PRIMARY.format(2),
     ]
-    shown = printed_lines(*before, entry("primary", 1, "max_rounds", **COURSE))
+    shown = printed_lines(*before, stop_update("primary", 1, "max_rounds", **SCORES))
     assert shown[2:] == [
         "  The primary debate stops after 1 round: its rounds are used up.",
         SWITCHED.format(1),
@@ -238,7 +244,7 @@ def test_the_other_debate_waits_for_the_round_to_end() -> None:
     ]
 
 
-def test_an_interrupted_trial_shows_the_waiting_lines() -> None:
+def test_waiting_lines_are_shown_if_the_trial_is_interrupted() -> None:
     document = blank_document("proclaim", ProclaimSettings())
     shown = printed_lines(
         argument_update("primary", 1, "One."), argument_update("switched", 1, "Two."), document=document
@@ -258,7 +264,14 @@ def test_an_interrupted_trial_shows_the_waiting_lines() -> None:
 def ending_lines(
     verdicts: Sequence[str | None], confidence: float, quotes: Sequence[str] = (), **parts: float | None
 ) -> list[str]:
-    """The lines at the end of a trial with these verdicts of judges, this confidence and these quotes."""
+    """The lines that the screen prints at the end of a trial.
+
+    Args:
+        verdicts: the verdicts of the judges, at least one. None for a judge without a verdict.
+        confidence: the confidence of the trial.
+        quotes: quotes of the side that plays the plaintiff.
+        parts: the parts of the confidence that differ from the defaults.
+    """
     given = [verdict for verdict in verdicts if verdict]
     raw = max(given, key=given.count)
     judged = [
@@ -266,7 +279,7 @@ def ending_lines(
         for n, verdict in enumerate(verdicts, 1)
     ]
     cited = [{"evidence_id": "ev-1", "quote": quote, "fabricated": False, "verified": True} for quote in quotes]
-    known = {"base": 0.0, "role_switch": 0.0, "reflection": 0.0, "quality": 0.5, "consistency": 6.0}
+    defaults = {"base": 0.0, "role_switch": 0.0, "reflection": 0.0, "quality": 0.5, "consistency": 6.0}
     counts = {name: given.count(name) for name in ("SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE")}
     panel = {
         "verdicts": counts,
@@ -282,7 +295,7 @@ def ending_lines(
         "raw_verdict": raw,
         "stop_reason": "max_rounds",
         "confidence": confidence,
-        "confidence_parts": {**known, "winning_reflection": 0.5, **parts},
+        "confidence_parts": {**defaults, "winning_reflection": 0.5, **parts},
         "metrics": {"panel": panel},
         "turns": [turn("defense", "argue", "switched", side="plaintiff", citations=cited), *judged],
         "evidence": [{"id": "ev-1", "title": "Tin", "source": "Notes", "text": "t", "retrievals": []}],
@@ -300,7 +313,7 @@ def ending_lines(
             (0.76, 0.1, 0.042),
             "0.90: base 0.76 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.04",
         ),
-        # two digits would show 0.65 + 0.10 + 0.04 = 0.80
+        # with two digits, the sum of 0.65, 0.10 and 0.04 would not be the confidence of 0.80
         (
             0.79505,
             (0.65287, 0.1, 0.04218),
@@ -335,13 +348,14 @@ def test_confidence_is_shown_as_a_sum(confidence: float, parts: tuple[float, flo
     assert lines[1] == f"  Confidence {shown}, not calibrated:{parts_shown}"
 
 
-def test_parts_of_a_confidence_without_a_score_are_marked() -> None:
+def test_a_missing_score_is_marked_in_the_confidence() -> None:
+    """An inconclusive verdict has no line of citations."""
     lines = ending_lines(["INCONCLUSIVE"], 0.95, base=0.95, consistency=None, winning_reflection=None)
     assert lines[1].endswith(" + role switch 0.00 (no score) + reflection 0.00 (no score)")
     assert not any("cites" in line for line in lines)
 
 
-def test_tied_votes_and_judges_without_a_verdict_are_named() -> None:
+def test_the_verdict_line_names_ties_and_judges_without_a_verdict() -> None:
     lines = ending_lines([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
     basis = (
         "SUPPORTED by 1 of 2 judges; tied votes, so the verdict of judge-2 counts; judge-1 gave no verdict; max_rounds"
@@ -354,7 +368,7 @@ def test_tied_votes_and_judges_without_a_verdict_are_named() -> None:
     ]
 
 
-def test_only_some_of_many_citations_are_printed() -> None:
+def test_ten_of_twelve_citations_are_printed() -> None:
     lines = ending_lines(["SUPPORTED", "SUPPORTED", None], 0.5, [f"quote {number}" for number in range(12)], base=0.5)
     assert lines[4] == '  plaintiff  cites      [ev-1] Tin (Notes): "quote 0" (found word for word)'
     assert [line.split()[0] for line in lines[4:14]] == ["plaintiff"] * 10

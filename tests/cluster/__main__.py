@@ -1,8 +1,9 @@
-"""``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
+"""The experiments of ``make cluster``: faults, limits and costs of a queue, and faults of the service.
 
 Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one experiment. ``--service`` runs only the
-experiments of the service, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or the one in
-``.venv-service``. The exit code is 1 if an experiment fails.
+experiments of the service. They need Postgres, Redis and a Python with the extra `service`, and are skipped without
+them. ``MOOT_SERVICE_PYTHON`` names this Python; by default it is the one in ``.venv-service``, if that exists. The exit
+code is 1 if an experiment fails.
 """
 
 from __future__ import annotations
@@ -27,31 +28,38 @@ from tests.service.running import missing_requirements
 
 LEAST_SPEEDUP = 1.8
 """The minimum speed of two workers relative to one."""
-COST = 3.0
-"""Milliseconds of processor time that a queue row may cost."""
+MOST_ROW_COST = 3.0
+"""Maximum processor time that a worker's own process may take for a row, in milliseconds."""
 REFUSAL_DELAY = 0.15
 """Seconds within which all processes must learn that the endpoint refused a call of one process."""
 DISK_SIZE = 48 * 2**20
-"""Bytes of the disk that becomes full."""
+"""Size of the disk that becomes full, in bytes."""
 COUNT_WORKERS = "SELECT count(*) FROM moot.workers"
-OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
+SERVICE_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
+"""The Python that ``make service`` installs."""
 
 
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one terminated worker."""
+    """Run 200 rows during ten kills of a worker, three restarts of Postgres, a freeze and a termination of a worker.
+
+    One of the rows kills its process.
+    """
     with new_experiment(folder, server, stub) as experiment:
         found = run_with_faults(
             experiment,
             200,
-            [experiment.kill] * 10 + [experiment.restart] * 3 + [experiment.freeze, experiment.terminate],
+            [experiment.kill] * 10 + [experiment.restart_postgres] * 3 + [experiment.freeze, experiment.terminate],
             seed=int(time.time()),
         )
-        print(f"  calls {len(stub.prompts())}, repeated {experiment.repeated()}", file=sys.stderr)
+        print(f"  calls {len(stub.prompts())}, repeated {experiment.repeated_calls()}", file=sys.stderr)
         return found
 
 
 def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """The disk of Postgres is full for a while: Postgres is unavailable until there is space, and no row is lost."""
+    """Check that no row is lost if the disk of Postgres is full for some seconds.
+
+    If a small disk cannot be mounted, nothing is checked.
+    """
     with ExitStack() as stack:
         disk = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moot-disk-")))
         size = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", str(disk)]
@@ -63,7 +71,7 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
         experiment = stack.enter_context(new_experiment(folder, small, stub))
         experiment.start_worker()
         batch = experiment.submit(60)
-        experiment.wait(lambda: experiment.ended() >= 10)
+        experiment.wait(lambda: experiment.count_ended_rows() >= 10)
         filler = disk / "filler"
         with filler.open("wb") as file:
             while True:
@@ -71,8 +79,8 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
                     os.write(file.fileno(), b"\0" * 65536)
                 except OSError:
                     break
-        paid = len(stub.prompts())
-        experiment.wait(lambda: len(stub.prompts()) > paid or not small.is_running())
+        before = len(stub.prompts())
+        experiment.wait(lambda: len(stub.prompts()) > before or not small.is_running())
         time.sleep(5)
         filler.unlink()
         if not small.is_running():
@@ -83,7 +91,10 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Measure the rows per second of one worker, then of two; each runs 8 debates at once, with 200 ms a call."""
+    """Check that two workers run at least `LEAST_SPEEDUP` times as many rows per second as one worker.
+
+    Each worker runs 8 debates at once. A call takes 200 ms.
+    """
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):
@@ -103,14 +114,14 @@ def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def _seconds_between_ends(experiment: QueueExperiment) -> float | None:
-    """Seconds from the first row that ended to the last; None if none has ended."""
+    """Seconds from the end of the first done row to the end of the last done row; None if no row is done."""
     query = "SELECT extract(epoch FROM max(touched) - min(touched))::float8 FROM moot.rows WHERE status = 'done'"
     found: float | None = experiment.ask(query)[0][0]
     return found
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Measure the processor time of a row in the worker's own process, which assigns rows and does not run them."""
+    """Check the processor time that a worker's own process takes for a row. Its child processes run the rows."""
     rows = 400
     with new_experiment(folder, server, stub, at_once=16) as experiment:
         worker = experiment.start_worker()
@@ -120,7 +131,7 @@ def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
         experiment.wait(lambda: batch.poll() is not None)
         each = (_processor_seconds(worker.pid) - before) / rows * 1000
     print(f"  {each:.2f} ms a row in the worker's own process", file=sys.stderr)
-    return [] if each <= COST else [f"a row costs {each:.2f} ms"]
+    return [] if each <= MOST_ROW_COST else [f"a row costs {each:.2f} ms"]
 
 
 def _processor_seconds(pid: int) -> float:
@@ -130,7 +141,7 @@ def _processor_seconds(pid: int) -> float:
 
 
 def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Two workers together make no more calls than the ceiling."""
+    """Check that two workers together make at most 100 calls, the ceiling, and at least 60."""
     with new_experiment(folder, server, stub) as experiment:
         experiment.start_worker()
         experiment.start_worker()
@@ -142,7 +153,7 @@ def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """A row that never ends becomes an error after twice its time limit, and the other rows finish."""
+    """Check that a row that never ends fails, and that all other rows are done. The error names the time limit."""
     with new_experiment(folder, server, stub) as experiment:
         experiment.start_worker("--row-seconds", 10)
         batch = experiment.submit(20, poison=ENDLESS)
@@ -153,7 +164,11 @@ def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Two workers with 16 debates make at most 5 calls at once, and none during a Retry-After of the endpoint."""
+    """Check that two workers, with 16 debates in flight, together make at most 5 calls at once.
+
+    If the endpoint refuses a call with a Retry-After, they begin no call in that time, except in the first
+    `REFUSAL_DELAY` seconds.
+    """
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
         with new_experiment(folder, server, refusing) as experiment:
@@ -181,10 +196,11 @@ EXPERIMENTS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
     full_disk,
     faults,
 )
+"""The experiments of the queue. Each returns a description of each deviation from the expected result."""
 
 
 def run_queue_experiments(only: list[str]) -> bool:
-    """Run all experiments of the queue, or only the named ones; return whether one failed."""
+    """Run all experiments of the queue, or those named in ``only``; return whether an experiment failed."""
     wrong = False
     for run_experiment in EXPERIMENTS:
         if only and run_experiment.__name__ not in only:
@@ -202,18 +218,20 @@ def run_queue_experiments(only: list[str]) -> bool:
 
 
 def run_service_experiments(only: list[str], *, page: bool) -> bool:
-    """Run the service's experiments as `run_queue_experiments` does, and print a table of the results.
+    """Run all experiments of the service, or those named in ``only``; return whether an experiment failed.
 
-    With ``page``, also write the table into the docs. Without the extra `service`, run nothing.
+    A table of the results is printed and, if ``page`` is true, written into the docs. If a requirement such as the
+    extra `service` is missing, no experiment is run.
     """
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False
-    if OWN_PYTHON.exists():
-        os.environ.setdefault("MOOT_SERVICE_PYTHON", str(OWN_PYTHON))
+    if SERVICE_PYTHON.exists():
+        os.environ.setdefault("MOOT_SERVICE_PYTHON", str(SERVICE_PYTHON))
     if reason := missing_requirements():
         print(
-            f"service: SKIPPED, none of its {len(faults)} experiments was run: {reason}; `make service` installs it",
+            f"service: SKIPPED, none of its {len(faults)} experiments was run: {reason}. "
+            "`make service` installs the extra.",
             file=sys.stderr,
             flush=True,
         )
@@ -231,10 +249,10 @@ def main(
     service_only: Annotated[bool, typer.Option("--service", help="Run the service's experiments only.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
 ) -> None:
-    """Run experiments; the exit code is 1 if one fails."""
+    """Run experiments. The exit code is 1 if an experiment fails."""
     known = {*(run_experiment.__name__ for run_experiment in EXPERIMENTS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
-        raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
+        raise typer.BadParameter(f"{unknown[0]} is not one of {', '.join(sorted(known))}.")
     wrong = [] if service_only else [run_queue_experiments(only or [])]
     wrong.append(run_service_experiments(only or [], page=page))
     raise typer.Exit(int(any(wrong)))

@@ -1,4 +1,4 @@
-"""A batch over several workers, with events: the results of its rows, and the calls that were repeated."""
+"""Runs a batch with several workers during faults, and checks its results and the number of repeated calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.conftest import StubEndpoint
 from tests.forked import start
 
 DEADLY, ENDLESS = "Deadly otters.", "Endless otters."
-"""Claims of a row that kills its process, and of a row that never ends."""
+"""The claim of a row that kills its process, and the claim of a row that never ends."""
 POISON = {
     "graph": "rag",
     "settings": json.dumps({"sources": ["langchain:tests.cli.deadly:shelf"]}),
@@ -33,8 +33,8 @@ POISON = {
 """The graph and the settings of these rows."""
 SILENCE = 3.0
 """Seconds without a heartbeat after which a worker loses its rows, in experiments."""
-LIMIT = 600.0
-"""Seconds that an experiment may take."""
+WAIT_SECONDS = 600.0
+"""Maximum time of one wait in an experiment, in seconds."""
 
 
 @dataclass
@@ -46,8 +46,10 @@ class QueueExperiment:
         server: the Postgres server.
         stub: the endpoint.
         at_once: the number of debates in flight in a worker.
-        silence: seconds without a heartbeat after which a worker loses its rows; on a busy machine, heartbeats may be
+        silence: seconds without a heartbeat after which a worker loses its rows. On a busy machine, heartbeats may be
             late by seconds.
+        workers: the started workers, except those that were killed or terminated.
+        faults: the number of workers that were killed, terminated or frozen.
     """
 
     folder: Path
@@ -56,19 +58,19 @@ class QueueExperiment:
     at_once: int = 8
     silence: float = SILENCE
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    killed: int = 0
+    faults: int = 0
 
     def __post_init__(self) -> None:
         self.postgres = Postgres(self.server.url)
         self.postgres.prepare()
         self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", self.silence)
-        self.ask("DELETE FROM moot.workers")  # killed by an earlier experiment
+        self.ask("DELETE FROM moot.workers")  # workers that an earlier experiment killed
         self._stack = ExitStack()
         self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
 
     def ask(self, query: str, *values: Any) -> list[Any]:
-        """Query the database, and wait for its answer."""
+        """Run a query; return its rows. The list is empty for a command that returns no rows."""
 
         def job(cursor: Any) -> list[Any]:
             cursor.execute(query, values)
@@ -77,19 +79,22 @@ class QueueExperiment:
         return self.postgres.do(job)
 
     def command(self, *words: object) -> subprocess.Popen[bytes]:
-        """Start a command of moot, with its processes in their own process group."""
+        """Start a command of moot in a new process group, which also has its child processes."""
         log = self._stack.enter_context((self.folder / "log.txt").open("ab"))
         words = (*COMMAND, *words)
         return start([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
 
     def start_worker(self, *words: object) -> subprocess.Popen[bytes]:
         """Start another worker."""
-        found = self.command("worker", "--at-once", self.at_once, *words)
-        self.workers.append(found)
-        return found
+        worker = self.command("worker", "--at-once", self.at_once, *words)
+        self.workers.append(worker)
+        return worker
 
     def submit(self, rows: int, *, poison: str = "", words: tuple[object, ...] = ()) -> subprocess.Popen[bytes]:
-        """Run the command that queues a batch and collects its results; ``poison`` is the claim of one row."""
+        """Start the command that queues a batch and collects its results.
+
+        ``poison`` is the claim of one of the rows. If it is empty, all rows have usual claims.
+        """
         with (self.folder / "claims.csv").open("w", newline="") as file:
             lines = csv.DictWriter(file, ["claim", "graph", "settings"])
             lines.writeheader()
@@ -99,13 +104,17 @@ class QueueExperiment:
         model = ("--graph", "tit_for_tat", "--model", "openai:stub")
         return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *model, *words)
 
-    def ended(self) -> int:
-        """The number of rows that have ended."""
+    def count_ended_rows(self) -> int:
+        """The number of rows that are done or have failed."""
         return int(self.ask("SELECT count(*) FROM moot.rows WHERE status IN ('done', 'failed')")[0][0])
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds."""
-        until = time.monotonic() + LIMIT
+        """Wait until a condition holds.
+
+        Raises:
+            TimeoutError: the condition did not hold within `WAIT_SECONDS`.
+        """
+        until = time.monotonic() + WAIT_SECONDS
         while not condition():
             if time.monotonic() > until:
                 raise TimeoutError((self.folder / "log.txt").read_text()[-3000:])
@@ -118,43 +127,43 @@ class QueueExperiment:
         worker = self.workers.pop(draw.randrange(len(self.workers)))
         worker.kill()
         worker.wait()
-        self.killed += 1
+        self.faults += 1
         self.start_worker()
 
     def terminate(self, draw: random.Random) -> None:
-        """Terminate one of the workers, which releases its rows at once, and start another."""
+        """Terminate one of the workers, and start another. A terminated worker releases its rows at once."""
         worker = self.workers.pop(draw.randrange(len(self.workers)))
         worker.terminate()
         if (code := worker.wait()) != 128 + signal.SIGTERM:
             raise AssertionError(f"a worker that was terminated had exit code {code}")
-        self.killed += 1
+        self.faults += 1
         self.start_worker()
 
-    def restart(self, draw: random.Random) -> None:
+    def restart_postgres(self, draw: random.Random) -> None:
         """Stop Postgres, and start it again after up to two seconds."""
         self.server.stop()
         time.sleep(draw.uniform(0, 2))
         self.server.start()
 
     def freeze(self, draw: random.Random) -> None:
-        """Freeze a worker with its processes until the queue counts it as dead, then continue it."""
+        """Freeze a worker with its processes until the queue counts the worker as dead, then let them continue."""
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
         own_rows = "SELECT count(*) FROM moot.workers WHERE pid = %s AND id <= %s"
         self.wait(lambda: not self.ask(own_rows, worker.pid, before)[0][0])
         os.killpg(worker.pid, signal.SIGCONT)
-        self.killed += 1
+        self.faults += 1
 
     # --- results ----------------------------------------------------------------------------------------------------
 
     def table(self) -> list[dict[str, str]]:
-        """The batch's table."""
+        """The lines of the batch's ``table.csv``."""
         with (self.folder / "out" / "table.csv").open(encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file))
 
-    def repeated(self) -> int:
-        """The number of repeated calls."""
+    def repeated_calls(self) -> int:
+        """The number of calls with a prompt that an earlier call had."""
         asked = Counter(self.stub.prompts())
         return sum(asked.values()) - len(asked)
 
@@ -172,7 +181,7 @@ class QueueExperiment:
 def new_experiment(
     folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8, silence: float = SILENCE
 ) -> Iterator[QueueExperiment]:
-    """An experiment in a new folder."""
+    """Context manager: yields an experiment in a new folder, and ends its workers at exit."""
     folder.mkdir()
     found = QueueExperiment(folder, server, stub, at_once, silence)
     try:
@@ -184,12 +193,14 @@ def new_experiment(
 def run_with_faults(
     experiment: QueueExperiment, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int
 ) -> list[str]:
-    """Run a batch of rows, one of them poisoned, with two workers during faults; return the deviations.
+    """Run a batch with two workers during faults; return the deviations from the expected result.
+
+    One of the rows kills its process.
 
     Args:
         experiment: the experiment.
         rows: the number of rows.
-        faults: the faults, each caused after a random number of finished rows.
+        faults: the faults. They are caused in random order, each after a random number of ended rows.
         seed: the seed of the random numbers.
     """
     draw = random.Random(seed)
@@ -199,7 +210,7 @@ def run_with_faults(
     for after, fault in zip(
         sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
     ):
-        experiment.wait(lambda after=after: experiment.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
+        experiment.wait(lambda after=after: experiment.count_ended_rows() >= after or batch.poll() is not None)  # type: ignore[misc]
         fault(draw)
         print(f"{fault.__name__} after {after} rows", file=sys.stderr, flush=True)
     experiment.wait(lambda: batch.poll() is not None)
@@ -207,7 +218,7 @@ def run_with_faults(
 
 
 def deviations(experiment: QueueExperiment, rows: int) -> list[str]:
-    """A description of each deviation from the expected result of a finished batch with one poisoned row."""
+    """A description of each deviation from the expected result: only the row that kills its process fails."""
     table, found = experiment.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):
@@ -223,7 +234,7 @@ def deviations(experiment: QueueExperiment, rows: int) -> list[str]:
     [[many]] = experiment.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
-    # The poisoned row kills a process that works on other rows, too.
-    if experiment.repeated() > (experiment.killed + 1) * experiment.at_once:
-        found.append(f"repeated calls: {experiment.repeated()}")
+    # The process that the poisoned row kills may run other rows, whose calls are then repeated.
+    if experiment.repeated_calls() > (experiment.faults + 1) * experiment.at_once:
+        found.append(f"repeated calls: {experiment.repeated_calls()}")
     return found

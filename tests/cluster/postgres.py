@@ -1,4 +1,4 @@
-"""A new Postgres for a test: in a new folder, on a free local port."""
+"""Runs a new Postgres server for a test, on a free local port."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ OPTIONS = "-c listen_addresses=127.0.0.1 -c max_wal_size=8MB -c min_wal_size=2MB
 
 @cache
 def binaries() -> Path | None:
-    """The folder of Postgres's programs; None if there is none."""
+    """The folder of Postgres's programs; None if Postgres is not found."""
     found = shutil.which("initdb")
     folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "initdb").exists()), None)
 
 
 class Server:
-    """A Postgres server.
+    """A Postgres server. It does not run until `start` is called.
 
     Args:
-        folder: an empty folder for its data, owned by the user that runs it.
+        folder: an empty folder for its data. If root runs the tests, the user ``postgres`` becomes the folder's owner.
+
+    Raises:
+        RuntimeError: a program of Postgres failed. All methods except `is_running` raise this error.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,6 +43,7 @@ class Server:
         self._run("initdb", "-A", "trust", "-U", "moot", "-N", "--wal-segsize=1", "-D", folder / "data")
 
     def _run(self, program: str, *words: object) -> None:
+        """Run a program of Postgres, as the user ``postgres`` if root runs the tests."""
         bin = binaries()
         assert bin is not None
         as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
@@ -71,16 +75,16 @@ class Server:
         return True
 
     def stop(self) -> None:
-        """Stop the server, and cut off all connections."""
+        """Stop the server, and close all connections."""
         self._run("pg_ctl", "-w", "-m", "fast", "-D", self.folder / "data", "stop")
 
 
 @contextmanager
 def running_postgres(folder: Path | None = None) -> Iterator[Server]:
-    """Run a Postgres server.
+    """Context manager: runs a Postgres server.
 
     Args:
-        folder: the folder for its data; by default a temporary one.
+        folder: an empty folder for its data; by default a temporary folder.
     """
     own = folder is None
     folder = folder or Path(tempfile.mkdtemp(prefix="moot-postgres-"))
@@ -90,7 +94,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
         try:
             yield server
         finally:
-            with suppress(RuntimeError):  # the test stopped the server
+            with suppress(RuntimeError):  # the test has stopped the server already
                 server.stop()
     finally:
         if own:

@@ -1,7 +1,7 @@
-"""Debates of the service during faults, and their results: the part of ``make cluster`` that needs Aegra.
+"""Runs debates of the service during faults, and counts the results: the part of ``make cluster`` that needs Aegra.
 
-The commands of ``deploy/compose.yaml`` run one web process and two workers, without containers, for 40 debates. Each
-fault is caused after a random number of calls.
+The service has one web process and two workers. They run the commands of ``deploy/compose.yaml``, without containers.
+For each class of faults, 40 debates run. Each fault is caused after a random number of calls.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ WORKERS = ("worker-1", "worker-2")
 LATENCY = 1000
 """Milliseconds that the endpoint takes for a call."""
 CONTEXT = {"model": "openai:stub", "max_rounds": ROUNDS}
-PAGE = Path(__file__).parents[2] / "docs/howto/service.md"
+DOCS_PAGE = Path(__file__).parents[2] / "docs/howto/service.md"
 BEGIN, END = "<!-- make cluster: begin -->", "<!-- make cluster: end -->"
+"""The lines before and after the table in the docs."""
 HEAD = (
     "| fault | times | ended without help | resumed on request | without a verdict | listed twice | "
     "calls made again, of those in flight | runs that ended as errors | as expected |"
@@ -44,8 +45,10 @@ class ServiceExperiment:
 
     Args:
         service: the service that runs them.
-        name: the start of their claims, which distinguishes them from the debates of other experiments.
-        draw: the random generator that selects the moments and the workers.
+        name: the beginning of the debates' claims. Other experiments have other names.
+        draw: the random generator that selects moments, workers and pauses.
+        runs: the thread and the run of each debate; also those of resumed debates.
+        in_flight: the number of calls in flight when events were caused, summed over the events.
     """
 
     service: Service
@@ -67,24 +70,24 @@ class ServiceExperiment:
             self.runs.append((thread, run.raise_for_status().json()["run_id"]))
 
     def calls_made(self) -> int:
-        """The number of calls made."""
+        """The number of calls that the endpoint has received since this experiment began."""
         return len(self.service.stub.prompts()) - self.before
 
     def statuses(self) -> list[str]:
-        """The statuses of the runs; empty if the server does not answer or answers with an error."""
+        """The statuses of the runs; empty if the server does not answer a request or answers with an error."""
         try:
             replies = [self.client.get(f"/threads/{thread}/runs/{run}") for thread, run in self.runs]
         except httpx.TransportError:
             return []
-        return [reply.json()["status"] for reply in replies] if all(one.is_success for one in replies) else []
+        return [reply.json()["status"] for reply in replies] if all(reply.is_success for reply in replies) else []
 
     def have_ended(self) -> bool:
-        """Whether all runs have ended. False without runs, or if the server gives no answer or an error."""
+        """Whether all runs have ended; false if there are no runs, or if `statuses` is empty after an error."""
         found = self.statuses()
         return bool(found) and not {"pending", "running"} & {*found}
 
     def listed(self) -> list[dict[str, Any]]:
-        """The debates as the page lists them."""
+        """The debates of this experiment, as the web page lists them."""
         found: list[dict[str, Any]] = []
         page = pages = 1
         while page <= pages:
@@ -94,7 +97,7 @@ class ServiceExperiment:
         return found
 
     def unfinished(self) -> list[Any]:
-        """The unfinished debates in the database, each with its run, for diagnosis."""
+        """All debates in the database that are not done, each with its run, for diagnosis."""
         query = (
             "SELECT d.id, d.status, to_timestamp(d.updated)::text, d.note, s.seen::text, r.status, r.updated_at::text, "
             "r.execution_params -> '_retry_count' FROM moot.debates AS d LEFT JOIN runs AS r ON r.run_id = d.run "
@@ -104,7 +107,7 @@ class ServiceExperiment:
             return postgres.do(lambda cursor: cursor.execute(query).fetchall())
 
     def resume(self) -> int:
-        """Resume debates that are listed as interrupted or failed, as the page's button does; return how many."""
+        """Resume all debates that a user can resume on the web page; return their number."""
         asked = [one["debate"] for one in self.listed() if one.get("can") == "resume"]
         for id in asked:
             reply = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
@@ -129,14 +132,14 @@ class ServiceExperiment:
     def kill_both(self) -> None:
         """Kill both workers at once, and start them again."""
         for worker in WORKERS:
-            self.service.wait_for(lambda worker=worker: self.service.is_ready(worker), worker)  # type: ignore[misc]
+            self.service.wait_for(lambda worker=worker: self.service.is_ready(worker), f"{worker} is not ready")  # type: ignore[misc]
         for worker in WORKERS:
             self.service.kill(worker)
         for worker in WORKERS:
             self.service.start(worker)
 
     def kill_page(self) -> None:
-        """Kill the process that answers requests, and start it again."""
+        """Kill the web process, and wait until a new one is ready."""
         self.service.wait_for(lambda: self.service.is_ready("page"), "the page is not ready")
         self.service.kill("page")
         self.service.start("page")
@@ -149,13 +152,13 @@ class ServiceExperiment:
         self.service.postgres.start()
 
     def restart_redis(self) -> None:
-        """Kill Redis, which stores nothing on disk, and start it again."""
+        """Kill Redis, and start it again after up to five seconds. Redis stores nothing on disk."""
         self.service.kill("redis")
         time.sleep(self.draw.uniform(0, 5))
         self.service.start("redis")
 
     def freeze(self) -> None:
-        """Freeze a worker until it has lost its debates, then continue it."""
+        """Freeze a worker until it has lost its debates, then let it continue."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
         own_runs = f"{socket.gethostname()}-{worker.pid}-%"
         query = "SELECT count(*) FROM runs WHERE status = 'running' AND claimed_by LIKE %s"
@@ -170,7 +173,7 @@ class ServiceExperiment:
             os.kill(worker.pid, signal.SIGCONT)
 
     def pause(self) -> None:
-        """Freeze a worker for less time than its lease."""
+        """Freeze a worker for 1 to 11 seconds, less than the time after which it loses its debates."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
         os.kill(worker.pid, signal.SIGSTOP)
         time.sleep(self.draw.uniform(1, 11))
@@ -183,8 +186,8 @@ class Fault:
 
     Args:
         name: one word, for ``--only``.
-        description: the fault in words, for the table.
-        events: the events, each caused once.
+        description: the text for the table.
+        events: the events, in the order in which they are caused.
         may_need_resuming: whether debates may have to be resumed on request.
         may_repeat_calls: whether calls in flight may be made again.
     """
@@ -204,10 +207,10 @@ class Result:
         ended_alone: debates with a verdict that were not resumed on request.
         resumed: debates that got their verdict after they were resumed on request.
         lost: debates without a verdict.
-        listed_twice: debates that are listed more than once.
+        listed_twice: entries of the list with a debate that an earlier entry has.
         repeated_calls: calls that were made again.
         in_flight: calls that were in flight when the events happened.
-        errors: runs with the server's status ``error``.
+        errors: runs that had the server's status ``error`` before debates were resumed.
     """
 
     ended_alone: int
@@ -231,7 +234,7 @@ class Result:
         )
 
     def row(self, fault: Fault) -> str:
-        """A line of the table, in Markdown."""
+        """The line of the table for this result, in Markdown."""
         verdict = "**no**" if self.deviations(fault) else "yes"
         repeated = f"{self.repeated_calls} of {self.in_flight}"
         counts = (
@@ -266,10 +269,11 @@ FAULTS = (
         may_repeat_calls=True,
     ),
 )
+"""The faults, in the order of the table."""
 
 
 def run_fault(service: Service, fault: Fault, seed: int) -> Result:
-    """Run 40 debates during a fault; return the results."""
+    """Run 40 debates during a fault, and resume the interrupted ones; return the results."""
     experiment = ServiceExperiment(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
     with experiment.client:
         experiment.begin()
@@ -307,25 +311,29 @@ def run_fault(service: Service, fault: Fault, seed: int) -> Result:
 
 
 def run_faults(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result | None]:
-    """Cause each fault; return its result, or None if the experiment did not finish."""
+    """Run the experiment of each fault; return the results, with None for an experiment that raised an error.
+
+    Raises:
+        AssertionError: the service did not start, or a worker was not ready before an experiment.
+    """
     found: dict[Fault, Result | None] = {}
     with running_stub(folder / "stub", latency_ms=LATENCY) as stub, running_service(folder, stub) as service:
         for fault in faults:
             started, found[fault] = time.monotonic(), None
             for name in WORKERS:
-                service.wait_for(lambda name=name: service.is_ready(name), name)  # type: ignore[misc]
+                service.wait_for(lambda name=name: service.is_ready(name), f"{name} is not ready")  # type: ignore[misc]
             try:
                 found[fault] = result = run_fault(service, fault, seed)
                 outcome = "; ".join(result.deviations(fault)) or "as expected"
                 outcome += f"; {result.errors} runs ended as errors" * bool(result.errors)
-            except Exception as error:  # noqa: BLE001 (the others are still tried)
+            except Exception as error:  # noqa: BLE001 (the other experiments still run)
                 outcome = f"{type(error).__name__}: {error}"
             print(f"service {fault.name}: {outcome} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
     return found
 
 
 def table(results: dict[Fault, Result | None]) -> str:
-    """The table of the page, in Markdown."""
+    """The table of the docs, in Markdown."""
     lines = [
         result.row(fault) if result else f"| {fault.description} | {len(fault.events)} " + "| ? " * 6 + "| **no** |"
         for fault, result in results.items()
@@ -334,7 +342,7 @@ def table(results: dict[Fault, Result | None]) -> str:
 
 
 def write_table(results: dict[Fault, Result | None]) -> None:
-    """Write the table into the page."""
-    before, rest = PAGE.read_text().split(BEGIN)
+    """Replace the table in the docs by a table of these results."""
+    before, rest = DOCS_PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")
+    DOCS_PAGE.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")

@@ -1,4 +1,4 @@
-"""`moot list`, `show`, `delete` and `ledger` use the database of a service if one is configured."""
+"""`moot list`, `show`, `delete` and `ledger` use the database of a service if its address is given."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
-    """The URL of a database with four debates: Ann's is done, Bob's runs, one lost its process, one is queued."""
+    """The URL of a database with four debates.
+
+    Ann's debate is done, and Bob's debate runs. The other debates have no user: one lost its process, one is queued.
+    """
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with closing(Postgres(server.url)) as postgres:
@@ -69,7 +72,8 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         presence.end()
 
 
-def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_can_use_the_debates_of_all_users(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queued debate is not listed, and a running debate is not deleted."""
     local = moot("list")
     assert (local.stdout, local.stderr) == ("No debates are stored yet.\n", "")
     monkeypatch.setenv("MOOT_DATABASE", url)
@@ -91,7 +95,8 @@ def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch
     assert DONE not in moot("ledger", "--json").stdout
 
 
-def test_moot_ledger_reads_exports_and_deletes_debates_of_a_database(url: str, tmp_path: Path) -> None:
+def test_moot_ledger_uses_the_named_database(url: str, tmp_path: Path) -> None:
+    """An exported debate can be imported into the local ledger. A deleted debate takes no more entries."""
     assert json.loads(moot("ledger", "--json").stdout) == []
     listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
     found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
@@ -115,9 +120,9 @@ def test_moot_ledger_reads_exports_and_deletes_debates_of_a_database(url: str, t
     assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
 
 
-def test_a_database_of_another_version_without_tables_or_unreachable_is_an_error(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_refuse_a_database_that_cannot_be_used(url: str) -> None:
+    """The tables have another version or are missing, or the server is unreachable."""
+
     def change(query: str) -> None:
         with closing(Postgres(url)) as postgres:
             postgres.do(lambda cursor: cursor.execute(query))
@@ -130,6 +135,6 @@ def test_a_database_of_another_version_without_tables_or_unreachable_is_an_error
     change("DROP SCHEMA moot CASCADE")
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
-    # The command does not wait until the database is back.
-    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")
-    assert (away.returncode, "Check that it is running" in away.stderr) == (3, True)
+    # The command does not wait until the server can be reached.
+    unreachable = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")
+    assert (unreachable.returncode, "Check that it is running" in unreachable.stderr) == (3, True)

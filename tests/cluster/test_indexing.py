@@ -20,7 +20,7 @@ pytest.importorskip("procrastinate", reason="the extra `queue` is not installed"
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
 ENCODER = "openai:stub-embedding"
-MANY = 2600  # six pieces
+PASSAGES = 2600  # six pieces
 
 
 @pytest.fixture(scope="module")
@@ -31,19 +31,21 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
+    """A file with the passages of a corpus."""
     path = tmp_path / "texts.jsonl"
-    lines = (json.dumps({"id": str(i), "text": f"Entry {i} of the ledger.", "source": "a"}) for i in range(MANY))
+    lines = (json.dumps({"id": str(i), "text": f"Entry {i} of the ledger.", "source": "a"}) for i in range(PASSAGES))
     path.write_text("\n".join(lines))
     return path
 
 
-def index(experiment: QueueExperiment, texts: Path, name: str) -> subprocess.Popen[bytes]:
+def start_indexing(experiment: QueueExperiment, texts: Path, name: str) -> subprocess.Popen[bytes]:
     return experiment.command("index", texts, "--corpus", name, "--embedder", ENCODER)
 
 
-def test_workers_complete_a_corpus_if_one_is_killed(
+def test_a_corpus_is_completed_although_a_worker_is_killed(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The corpus has the same digest as a corpus that was indexed without a queue."""
     stub = start_stub(latency_ms=100)
     (tmp_path / "chroma").mkdir()
     with (
@@ -54,22 +56,23 @@ def test_workers_complete_a_corpus_if_one_is_killed(
         experiment.env["MOOT_CHROMA_URL"] = url
         experiment.start_worker()
         experiment.start_worker()
-        indexing = index(experiment, texts, "entries")
+        indexing = start_indexing(experiment, texts, "entries")
         experiment.wait(lambda: bool(experiment.ask("SELECT 1 FROM moot.rows WHERE status = 'running'")))
         experiment.workers[0].kill()
         assert indexing.wait() == 0, (experiment.folder / "log.txt").read_text()
-        built = read_manifest("entries")
+        shared = read_manifest("entries")
         assert experiment.ask("SELECT count(*) FROM moot.rows") == [(0,)]
         moot("index", texts, "--corpus", "alone", "--embedder", ENCODER)
         alone = read_manifest("alone")
-        assert built is not None
+        assert shared is not None
         assert alone is not None
-        assert (built.passages, built.complete, built.digest) == (MANY, True, alone.digest)
+        assert (shared.passages, shared.complete, shared.digest) == (PASSAGES, True, alone.digest)
 
 
-def test_a_worker_that_cannot_store_says_so(
+def test_indexing_fails_if_its_only_worker_cannot_store_passages(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The error names the missing variable. The same command succeeds after another worker has started."""
     (tmp_path / "chroma").mkdir()
     with (
         running_chroma(tmp_path / "chroma") as (url, _),
@@ -77,13 +80,13 @@ def test_a_worker_that_cannot_store_says_so(
     ):
         unable = experiment.start_worker()  # without MOOT_CHROMA_URL
         experiment.env["MOOT_CHROMA_URL"] = url
-        assert index(experiment, texts, "entries").wait() == 3
+        assert start_indexing(experiment, texts, "entries").wait() == 3
         log = " ".join((experiment.folder / "log.txt").read_text().split())
         assert "Set MOOT_CHROMA_URL in the environment of each worker. Fix this, then run the same command again" in log
         experiment.start_worker()
         experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
-        assert index(experiment, texts, "entries").wait() == 0
-        assert unable.poll() in (None, 2)  # its pieces, if it took any, went to the other worker
+        assert start_indexing(experiment, texts, "entries").wait() == 0
+        assert unable.poll() in (None, 2)  # if it took pieces, it left them to the other worker and ended
 
 
 def test_indexing_with_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The queue's tables in Postgres: rows, each of which can be ended only once; the budget of a batch; the ledger."""
+"""The queue in Postgres: its rows, the budget of its batches, and its ledger."""
 
 from __future__ import annotations
 
@@ -50,30 +50,32 @@ def postgres(server: Server) -> Iterator[Postgres]:
 
 
 def jobs(count: int) -> list[dict[str, Any]]:
+    """The jobs of rows with the keys key0, key1 and so on."""
     return [{"key": f"key{number}", "number": number, "name": str(number)} for number in range(count)]
 
 
 def take_job_keys(postgres: Postgres) -> list[str]:
-    """Take all jobs out of procrastinate's queue; return the keys of their rows."""
+    """Remove all jobs from procrastinate's queue; return the sorted keys of their rows."""
     query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
     return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
 
 
-def expire_leases(postgres: Postgres) -> None:
-    """Set the last heartbeat of all workers to a day ago, so that their leases have expired."""
+def make_workers_silent(postgres: Postgres) -> None:
+    """Set the last heartbeat of all workers to a day ago, so that the workers count as dead."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 
-def test_a_row_is_assigned_to_one_worker_and_ends_once(postgres: Postgres) -> None:
+def test_a_row_has_one_worker_and_one_outcome(postgres: Postgres) -> None:
+    """If its batch requests the row again, the batch gets the same outcome again."""
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(3))
     rows.queue_rows(BATCH.id, jobs(3))
     assert take_job_keys(postgres) == ["key0", "key1", "key2"]
-    one, other = rows.join(), rows.join()
-    taken = rows.assign("key0", one)
-    assert taken is not None
-    assert (taken.job["name"], taken.batch, taken.alone) == ("0", BATCH, False)
+    worker, other = rows.join(), rows.join()
+    assigned = rows.assign("key0", worker)
+    assert assigned is not None
+    assert (assigned.job["name"], assigned.batch, assigned.alone) == ("0", BATCH, False)
     assert rows.assign("key0", other) is None
     assert rows.end("key0", DONE, {"id": "key0", "text": "\0 \ud800"})
     assert not rows.end("key0", LOST, None)
@@ -82,12 +84,13 @@ def test_a_row_is_assigned_to_one_worker_and_ends_once(postgres: Postgres) -> No
     assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
     rows.mark_collected(["key0"])
     assert rows.ended_rows(BATCH.id, 10) == []
-    rows.queue_rows(BATCH.id, jobs(1))  # the row is requested again
+    rows.queue_rows(BATCH.id, jobs(1))  # the batch requests the row again
     assert [row.key for row in rows.ended_rows(BATCH.id, 10)] == ["key0"]
     assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
 
 
-def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(postgres: Postgres) -> None:
+def test_a_row_fails_after_the_maximum_number_of_lost_workers(postgres: Postgres) -> None:
+    """After each earlier loss, the row is queued again. After the second loss, it runs alone."""
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(1))
@@ -95,11 +98,11 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
     for _ in range(MOST_LOSSES):
         assert take_job_keys(postgres) == ["key0"]
         worker = rows.join()
-        taken = rows.assign("key0", worker)
-        assert taken is not None
-        alone.append(taken.alone)
+        assigned = rows.assign("key0", worker)
+        assert assigned is not None
+        alone.append(assigned.alone)
         assert rows.requeue_lost(LOST) == 0  # this worker is alive
-        expire_leases(postgres)
+        make_workers_silent(postgres)
         rows.requeue_lost(LOST)
         assert not rows.heartbeat(worker, ["key0"])
     assert alone == [False, False, True, True]
@@ -109,14 +112,20 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
     assert take_job_keys(postgres) == ["key0"]
 
 
-def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
+def test_overdue_rows_get_new_jobs_unless_their_batch_is_stopped(postgres: Postgres) -> None:
+    def make_rows_overdue() -> None:
+        postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
+
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(2))
     take_job_keys(postgres)
     rows.requeue_lost(LOST)
-    assert take_job_keys(postgres) == []  # another worker may be about to take it
-    postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
+    assert take_job_keys(postgres) == []  # a worker may be about to take the rows
+    make_rows_overdue()
+    rows.requeue_lost(LOST)
+    assert take_job_keys(postgres) == ["key0", "key1"]
+    make_rows_overdue()
     rows.stop(BATCH.id, "why")
     rows.requeue_lost(LOST)
     assert take_job_keys(postgres) == []
@@ -124,7 +133,7 @@ def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     assert take_job_keys(postgres) == ["key0", "key1"]
 
 
-def test_a_batch_is_cancelled_shown_and_retried(server: Server, postgres: Postgres) -> None:
+def test_a_cancelled_batch_continues_after_a_retry(server: Server, postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(2))
@@ -139,11 +148,15 @@ def test_a_batch_is_cancelled_shown_and_retried(server: Server, postgres: Postgr
     output = moot("batch", "retry", "0123", "--queue", server.url).stdout
     assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in output
     assert rows.assign("key1", worker) is not None
-    for words in (["cancel", "9"], ["retry"]):
+
+
+def test_batch_actions_refuse_missing_batches_and_databases(server: Server, postgres: Postgres) -> None:
+    QueuedRows(postgres).open_batch(BATCH)
+    for words in (["cancel", "9"], ["retry"]):  # an id that no batch has; no id
         done = moot("batch", *words, "--queue", server.url)
         assert (done.returncode, done.stdout) == (2, "")
-    unreachable = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
-    assert (unreachable.returncode, "Check the address" in unreachable.stderr) == (2, True)
+    done = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
+    assert (done.returncode, "Check the address" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +177,7 @@ def test_an_invalid_address_is_refused_without_showing_its_password(address: str
     assert "secret" not in done.stderr
 
 
-def test_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_batch_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MOOT_QUEUE", raising=False)
     monkeypatch.chdir(tmp_path)
     for action in ("status", "cancel", "retry"):
@@ -188,16 +201,16 @@ def test_tables_of_a_later_version_are_refused(postgres: Postgres) -> None:
 def test_leases_shrink_with_the_remaining_budget(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(replace(BATCH, most=(math.inf, 1.0, 200)))
-    blocks = []
+    leases = []
     while (leased := rows.lease(BATCH.id, (0, 0.001, 1), (0, 0.001, 1))[0]) != (0, 0, 0):
-        blocks.append(leased)
-    assert blocks[0] == (0, 0.016, 16)
-    assert blocks[-1][2] == 1
-    assert sum(calls for *_, calls in blocks) == 200
-    assert sum(usd for _, usd, _ in blocks) <= 1
+        leases.append(leased)
+    assert leases[0] == (0, 0.016, 16)
+    assert leases[-1][2] == 1
+    assert sum(calls for *_, calls in leases) == 200
+    assert sum(usd for _, usd, _ in leases) <= 1
 
 
-async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Postgres) -> None:
+async def test_processes_together_spend_exactly_the_budget_of_a_batch(postgres: Postgres) -> None:
     rows, most = QueuedRows(postgres), Spend(math.inf, math.inf, 50)
     rows.open_batch(replace(BATCH, most=most))
 
@@ -205,6 +218,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
         return await asyncio.to_thread(rows.lease, BATCH.id, short, need)
 
     async def spend(ceilings: Ceilings, calls: int) -> int:
+        """Make calls until a ceiling refuses a call; return the number of calls made."""
         for made in range(calls):
             try:
                 reservation = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
@@ -214,27 +228,30 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
         return calls
 
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
-    debates = [Ceilings(parent=one) for one in processes]
+    debates = [Ceilings(parent=process) for process in processes]
     assert await spend(debates[0], 10) == 10
     assert debates[0].affordable_calls() >= 16  # including the calls that the process may still lease
     rows.give_back(BATCH.id, processes[0].end_unused_lease())
-    made = await asyncio.gather(*(spend(one, 100) for one in debates))
+    made = await asyncio.gather(*(spend(debate, 100) for debate in debates))
     assert 10 + sum(made) == 50
-    assert all(one.refused for one in processes)
+    assert all(process.refused for process in processes)
 
 
-def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> None:
+def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres) -> None:
+    """The next debate of the row counts this spending for itself, but not for its process.
+
+    The batch counts it when the batch is opened again: it then replaces the lease of the lost worker.
+    """
     rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))
     rows.queue_rows(BATCH.id, jobs(2))
-    one = rows.join()
-    rows.assign("key0", one)
+    rows.assign("key0", rows.join())
     leased, _ = rows.lease(BATCH.id, (0, 0, 1), (0, 0, 1))
     ledger.begin(Request("key0", "f", "rag", "{}", "{}", True, None))
     for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
         key = key_of("chat", {"messages": text})
         ledger.store_entries([Entry("key0", key, about, 1.0, 1, b"t1")])
-    expire_leases(postgres)
+    make_workers_silent(postgres)
     rows.requeue_lost(LOST)
 
     async def lease(short: Spend, need: Spend) -> Any:
@@ -259,10 +276,10 @@ def test_the_ledger_in_postgres_behaves_like_a_ledger_file(postgres: Postgres, t
     id, other = "0" * 32, "1" * 32
     found = []
     for ledger in ledgers:
-        listings = []
+        results = []
         with ledger.transaction():
-            listings.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
-            listings.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
+            results.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
+            results.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
         values = [pack(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
         for debate, key, about, value in (
             (id, first, {"role": "a", "failed": 1}, values[0]),
@@ -271,19 +288,19 @@ def test_the_ledger_in_postgres_behaves_like_a_ledger_file(postgres: Postgres, t
             (id, second, {"role": "b"}, values[2]),
         ):
             ledger.store_entries([Entry(debate, key, about, 1.0, len(value), value)])
-        listings.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
-        listings += [
+        results.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
+        results += [
             ledger.find(first.hash, id),
             ledger.find(first.hash, None),
             ledger.find(first.hash, id, failed=False),
         ]
-        listings += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        listings.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
+        results += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
+        results.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
         with ledger.transaction():
             ledger.end(id, "done", None, None)
             ledger.end(other, "failed", None, None)
         with ledger.transaction():
-            listings += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
-        found.append(listings)
+            results += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
+        found.append(results)
     file.close()
     assert found[0] == found[1]

@@ -1,4 +1,4 @@
-"""Workers that cannot run rows or cannot reach Postgres, and rows without a worker."""
+"""Tests of workers that cannot run rows or cannot reach Postgres, and of rows without a worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server() -> Iterator[Server]:
 
 @contextmanager
 def changed_environment(experiment: QueueExperiment, **variables: str) -> Iterator[None]:
-    """Change the environment of commands that start within this context; an empty value unsets a variable."""
+    """Context manager: changes variables of the commands that start within it; an empty value unsets a variable."""
     before, experiment.env = experiment.env, {**experiment.env, **variables}
     experiment.env = {name: value for name, value in experiment.env.items() if value}
     yield
@@ -43,27 +43,28 @@ def changed_environment(experiment: QueueExperiment, **variables: str) -> Iterat
 
 
 def log_of(experiment: QueueExperiment) -> str:
-    """The log of an experiment's workers, in one line."""
+    """The log of an experiment's commands, with spaces for line breaks."""
     return " ".join((experiment.folder / "log.txt").read_text().split())
 
 
 def wait_for_workers(experiment: QueueExperiment, count: int) -> None:
+    """Wait until the queue has exactly this number of workers."""
     experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
-async def test_a_process_is_killed_even_if_the_first_task_that_ends_it_is_cancelled() -> None:
-    """In a worker, the heartbeat is the first task to end a process; a worker that gives up cancels its heartbeat."""
+async def test_close_kills_a_process_after_a_cancelled_call_of_end() -> None:
+    """A worker's heartbeat task may call `end` at the moment at which the worker cancels this task and shuts down."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
-    other = asyncio.create_task(process.end())
+    ending = asyncio.create_task(process.end())
     await asyncio.sleep(0)  # the task waits for the end of the output
-    other.cancel()
+    ending.cancel()
     await process.close()
     assert started.returncode == -signal.SIGKILL
 
 
-def test_a_worker_without_a_key_leaves_its_rows_to_others(
+def test_a_worker_without_an_api_key_leaves_its_rows_to_others(
     server: Server, start_stub: StartStub, tmp_path: Path
 ) -> None:
     with new_experiment(tmp_path / "experiment", server, start_stub(latency_ms=50), silence=60) as experiment:
@@ -81,7 +82,8 @@ def test_a_worker_without_a_key_leaves_its_rows_to_others(
         assert able.poll() is None
 
 
-def test_the_only_worker_ends_the_batch_if_it_has_no_key(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_batch_stops_if_its_only_worker_has_no_api_key(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+    """The worker continues to run. With another worker, the same command completes the batch."""
     with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
         with changed_environment(experiment, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
             keyless = experiment.start_worker()
@@ -100,7 +102,7 @@ def test_the_only_worker_ends_the_batch_if_it_has_no_key(server: Server, start_s
         assert {row["status"] for row in experiment.table()} == {"done"}
 
 
-async def test_a_worker_waits_while_postgres_is_unavailable(
+async def test_a_worker_waits_while_postgres_is_unreachable(
     server: Server,
     start_stub: StartStub,
     tmp_path: Path,
@@ -126,7 +128,7 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
             await working
 
 
-def test_the_absence_of_workers_is_reported_each_time_it_begins() -> None:
+def test_each_absence_of_workers_is_reported_once() -> None:
     counts, lines = [0, 0, 2, 1, 0, 0], list[str]()
     rows = SimpleNamespace(workers=lambda: [("worker", 1, 1)] * counts.pop(0))
     watch = WorkerWatch(cast("QueuedRows", rows), lines.append)
@@ -137,9 +139,8 @@ def test_the_absence_of_workers_is_reported_each_time_it_begins() -> None:
     assert lengths == [1, 1, 1, 1, 2, 2]
 
 
-def test_rows_without_a_worker_are_reported_and_calls_without_a_price_are_counted(
-    server: Server, start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_a_batch_waits_for_the_first_worker(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+    """A message says that no worker runs. The status of the batch counts its calls, although they have no price."""
     with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
         batch = experiment.submit(3)
         experiment.wait(lambda: "No worker takes rows from the queue" in log_of(experiment))

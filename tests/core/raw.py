@@ -1,4 +1,4 @@
-"""A raw TCP server whose bytes each test scripts."""
+"""An HTTP server whose tests choose every byte of its responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Respond = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
-"""A handler of requests. The connection stays open unless the handler closes it."""
+"""A handler of requests. It may close the connection; otherwise the connection stays open."""
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
 REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
@@ -18,7 +18,15 @@ REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "ch
 
 @dataclass
 class Raw:
-    """A running server: its address, the requests it received, its connections, and an item per closed connection."""
+    """A running server.
+
+    Args:
+        url: its address.
+        heads: the heads of the requests: request line and headers.
+        bodies: the JSON bodies of the requests; None for a request without a body.
+        connections: the number of connections that clients have opened.
+        closed: has an item for each connection that has been closed.
+    """
 
     url: str = ""
     heads: list[str] = field(default_factory=list)
@@ -29,7 +37,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw_server(respond: Respond, **options: Any) -> AsyncIterator[Raw]:
-    """Run a server with this handler on a loopback port. ``options`` are passed to `asyncio.start_server`."""
+    """Context manager: runs a server on a loopback port. ``options`` are arguments of `asyncio.start_server`."""
     raw = Raw()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -44,7 +52,7 @@ async def raw_server(respond: Respond, **options: Any) -> AsyncIterator[Raw]:
                 disconnected = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else handling
                 disconnected.add_done_callback(lambda done: done.cancelled() or done.exception())
                 await asyncio.wait([handling, disconnected], return_when=asyncio.FIRST_COMPLETED)
-                if not handling.done():  # the client has gone
+                if not handling.done():  # the client has disconnected
                     handling.cancel()
                     return
                 if not disconnected.done():
@@ -70,7 +78,7 @@ async def raw_server(respond: Respond, **options: Any) -> AsyncIterator[Raw]:
 def answer(
     body: bytes | dict[str, Any] = b"", status: str = "200 OK", kind: str = "application/json", **headers: Any
 ) -> bytes:
-    """Build a whole HTTP response. An underscore in a header's name stands for a hyphen."""
+    """Build a whole HTTP response. In names of headers, underscores stand for hyphens."""
     content = json.dumps(body).encode() if isinstance(body, dict) else body
     lines = {"Content-Type": kind, "Content-Length": len(content), **headers}
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
@@ -83,7 +91,7 @@ def event(**fields: Any) -> bytes:
 
 
 def stream_chunk(content: str, finish: str | None = None) -> bytes:
-    """Build a chunk of a streamed reply."""
+    """Build a server-sent event with a chunk of a streamed reply."""
     return event(id="1", model="m", choices=[{"index": 0, "delta": {"content": content}, "finish_reason": finish}])
 
 
@@ -92,7 +100,7 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: clo
 
 
 def respond_with(*parts: bytes, close: bool = False) -> Respond:
-    """A handler that answers every request with these bytes."""
+    """A handler that answers every request with these bytes. If ``close`` is true, it then closes the connection."""
 
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.writelines(parts)

@@ -1,4 +1,4 @@
-"""Errors for misspelt names suggest the nearest; errors for wrong settings name the command that lists settings."""
+"""Errors suggest a similar name for a misspelt name. Errors for wrong settings name the command `moot settings`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from moot.nodes._runtime.settings import checked_settings
         ("min_cost", ["max_cost"], ""),
     ],
 )
-def test_only_a_near_name_is_suggested(name: str, known: list[str], meant: str) -> None:
+def test_only_a_similar_name_is_suggested(name: str, known: list[str], meant: str) -> None:
     assert did_you_mean(name, known) == (f"Did you mean {meant}? " if meant else "")
 
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])
-def test_an_error_for_a_wrong_setting_names_the_command_that_lists_settings(graph: str) -> None:
+def test_an_error_for_a_wrong_setting_names_moot_settings(graph: str) -> None:
+    """Without the name of a graph, it does not: `moot settings` does not list graphs of other packages."""
     kind = load_graph(graph, others=True).settings
     with pytest.raises(UserError, match=f"See: moot settings {graph}$"):
         checked_settings(kind, {"nonsense": 1}, graph)
     with pytest.raises(UserError) as caught:
         checked_settings(kind, {"nonsense": 1})
-    assert "See:" not in caught.value.detail  # `moot settings` does not list graphs of other packages
+    assert "See:" not in caught.value.detail

@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, even if the disk is full."""
+"""Regular files are written completely or not at all, even if the disk is full."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ ISOLATED = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
 
 
 def can_mount() -> bool:
-    """Whether this user may mount a file system."""
+    """Whether this user may mount a file system in a new user namespace."""
     command = [*ISOLATED, "mount -t tmpfs tmpfs /mnt"]
     return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
 
 
 def limit_file_size() -> None:
-    """Limit this process to files of 100 bytes; writing more fails, as on a full disk."""
+    """Limit this process to files of 100 bytes. Writing more fails, similar to a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
-def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_written_is_printed(tmp_path: Path) -> None:
+    """The old file is not changed."""
     out = tmp_path / "document.json"
     out.write_text("old")
     command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
@@ -48,7 +49,7 @@ def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs a user namespace in which a disk can be mounted")
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_old_file_is_not_changed(tmp_path: Path) -> None:
     script = f"""
     mount -t tmpfs -o size=16k tmpfs {tmp_path} && cd {tmp_path} && echo old > document.json
     cat /dev/zero > filler 2> /dev/null
@@ -69,9 +70,10 @@ except OSError as error:
 
 
 @given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))
-def test_a_written_file_reads_back_the_same(
+def test_a_written_file_has_the_given_content(
     tmp_path_factory: pytest.TempPathFactory, old: bytes, new: str | bytes
 ) -> None:
+    """No temporary file remains."""
     file = tmp_path_factory.mktemp("whole") / "file"
     for content in (old, new):
         write_atomically(file, content)
@@ -79,7 +81,8 @@ def test_a_written_file_reads_back_the_same(
     assert len(list(file.parent.iterdir())) == 1
 
 
-def test_permissions_and_links_are_kept_and_devices_are_written(tmp_path: Path) -> None:
+def test_only_new_files_become_private(tmp_path: Path) -> None:
+    """An existing file keeps its permissions."""
     mask = os.umask(0o027)
     try:
         write_atomically(tmp_path / "open", "a")
@@ -91,10 +94,18 @@ def test_permissions_and_links_are_kept_and_devices_are_written(tmp_path: Path) 
         os.umask(mask)
     rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert rights == {"open": 0o640, "private": 0o600, "mine": 0o604}
-    (tmp_path / "link").symlink_to("mine")
-    check_writable(tmp_path / "link")
-    write_atomically(tmp_path / "link", "c")
-    assert ((tmp_path / "link").is_symlink(), (tmp_path / "mine").read_text()) == (True, "c")
+
+
+def test_the_target_of_a_link_is_written(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to("target")
+    check_writable(link)
+    write_atomically(link, "new")
+    assert (link.is_symlink(), (tmp_path / "target").read_text()) == (True, "new")
+
+
+def test_devices_are_written_directly() -> None:
     check_writable(Path("/dev/null"))
     write_atomically(Path("/dev/null"), "d")
     with pytest.raises(OSError, match="No space left") as full:
@@ -102,15 +113,19 @@ def test_permissions_and_links_are_kept_and_devices_are_written(tmp_path: Path) 
     assert isinstance(write_error("/dev/full", full.value), WorldError)
 
 
-def test_an_unwritable_path_is_an_error_and_checking_a_path_writes_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_writable_refuses_unwritable_paths(tmp_path: Path) -> None:
+    """It leaves no file behind."""
     (tmp_path / "file").write_text("old")
     for path in (tmp_path, tmp_path / "none" / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300)):
         with pytest.raises(UserError, match=r"cannot be written|There is no folder"):
             check_writable(path)
     check_writable(tmp_path / "new")
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_check_home_refuses_an_unwritable_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It creates a missing folder, but leaves no file behind."""
+    (tmp_path / "file").write_text("old")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     check_home("Debates", "debates")
     assert [file.name for file in (tmp_path / "home" / "debates").iterdir()] == []

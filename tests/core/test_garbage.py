@@ -1,4 +1,4 @@
-"""`collected_seldom` raises and restores the garbage collector's threshold; commands end without a last collection."""
+"""`collected_seldom` raises and restores the garbage collector's threshold; commands end without a final collection."""
 
 import gc
 import subprocess
@@ -21,7 +21,7 @@ def fixed_thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_the_threshold_is_raised_within_the_context_only() -> None:
+def test_the_threshold_is_raised_only_within_the_context() -> None:
     with collected_seldom():
         assert gc.get_threshold() == (ALLOCATIONS, 10, 10)
     assert gc.get_threshold() == (700, 10, 10)
@@ -37,11 +37,11 @@ def test_the_last_context_to_exit_restores_the_thresholds() -> None:
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * ALLOCATIONS, 5, 5)])
-def test_a_collector_that_is_off_or_runs_less_often_is_left_alone(chosen: tuple[int, int, int]) -> None:
-    gc.set_threshold(*chosen)
+@pytest.mark.parametrize("thresholds", [(0, 10, 10), (2 * ALLOCATIONS, 5, 5)])
+def test_thresholds_of_zero_and_larger_thresholds_are_not_changed(thresholds: tuple[int, int, int]) -> None:
+    gc.set_threshold(*thresholds)
     with collected_seldom():
-        assert gc.get_threshold() == chosen
+        assert gc.get_threshold() == thresholds
 
 
 def test_the_server_raises_the_threshold_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ run()
 """
 
 
-def test_a_command_ends_without_a_last_collection() -> None:
-    ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert ended.stdout.startswith("moot")
-    assert "freed" not in ended.stdout
+def test_a_command_ends_without_a_final_garbage_collection() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("moot")
+    assert "freed" not in done.stdout

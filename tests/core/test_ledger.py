@@ -1,4 +1,4 @@
-"""The ledger of calls, on real files, from several threads and processes."""
+"""The ledger of calls with real files. Some tests use the ledger from several processes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
 
 @pytest.fixture
 async def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An open ledger in a new folder."""
+    """A ledger in a new folder. Its first operation creates the file."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    opened = open_ledger()
-    yield opened
-    await asyncio.to_thread(opened.close)
+    ledger = open_ledger()
+    yield ledger
+    await asyncio.to_thread(ledger.close)
 
 
-def chat(n: int) -> Key:
+def chat_key(n: int) -> Key:
     """The key of the n-th chat call."""
     return key_of("chat", {"model": "stub", "messages": [n]})
 
@@ -46,37 +46,40 @@ JSON = st.recursive(
 PARTS = st.dictionaries(st.sampled_from("abcdefgh"), JSON, min_size=1)
 
 
-def with_reversed_keys(value: Any) -> Any:
-    """A copy of a JSON value with the keys of its objects in reverse order."""
+def with_reversed_names(value: Any) -> Any:
+    """A copy of a JSON value with the names of its objects in reverse order."""
     if isinstance(value, dict):
-        return {name: with_reversed_keys(value[name]) for name in reversed(value)}
-    return [with_reversed_keys(item) for item in value] if isinstance(value, list) else value
+        return {name: with_reversed_names(value[name]) for name in reversed(value)}
+    return [with_reversed_names(item) for item in value] if isinstance(value, list) else value
 
 
 @given(PARTS)
-def test_equal_content_in_any_order_has_an_equal_key(parts: dict[str, Any]) -> None:
-    assert key_of("chat", parts) == key_of("chat", with_reversed_keys(parts))
+def test_the_order_of_names_in_objects_does_not_change_a_key(parts: dict[str, Any]) -> None:
+    assert key_of("chat", parts) == key_of("chat", with_reversed_names(parts))
 
 
 @given(PARTS, st.data())
-def test_any_changed_part_gives_another_key(parts: dict[str, Any], data: st.DataObject) -> None:
+def test_a_changed_part_an_added_part_or_another_kind_changes_the_hash(
+    parts: dict[str, Any], data: st.DataObject
+) -> None:
+    """If one part is changed, the hashes of the other parts stay the same."""
     before = key_of("chat", parts)
     name = data.draw(st.sampled_from(sorted(parts)))
     for changed in ({**parts, name: [parts[name]]}, {**parts, "z": parts[name]}, {**parts, name: {"a": parts[name]}}):
         assert key_of("chat", changed).hash != before.hash
     assert key_of("search", parts).hash != before.hash
-    differs = {n for n, h in key_of("chat", {**parts, name: [parts[name]]}).parts.items() if before.parts[n] != h}
-    assert differs == {name}
+    after = key_of("chat", {**parts, name: [parts[name]]})
+    assert {part for part in parts if after.parts[part] != before.parts[part]} == {name}
 
 
-def test_another_key_version_gives_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_key_version_gives_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key_of("chat", {"model": "m"})
     monkeypatch.setattr("moot.core.ledger.records.KEY_VERSION", 0)
     assert key_of("chat", {"model": "m"}).hash != before.hash
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"bytes"])
-def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
+def test_a_key_cannot_be_made_of_a_value_that_is_not_json(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         key_of("chat", {"messages": [value]})
 
@@ -84,36 +87,36 @@ def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLedger) -> None:
+async def test_stored_results_are_found_after_their_debate_is_resumed(ledger: CallLedger) -> None:
+    """They are not found while the debate runs for the first time. A debate that is done is not resumed."""
     start = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
     assert not start.resumed
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
     await asyncio.gather(
-        *(ledger.store_call(start.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50))
+        *(ledger.store_call(start.id, chat_key(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50))
     )
     embedding = key_of("embedding", {"text": "a"})
     await ledger.store_call(start.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
-    assert ledger.stored_result(start.id, chat(0)) is None  # a new debate looks up no entry
+    assert ledger.stored_result(start.id, chat_key(0)) is None
     await ledger.end(start.id, "failed")
 
     again = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
     assert (again.id, again.resumed) == (start.id, True)
     for n in range(50):
-        stored = ledger.stored_result(again.id, chat(n))
+        stored = ledger.stored_result(again.id, chat_key(n))
         assert stored is not None
         assert stored.value == {**reply, "n": n}
         assert stored.about == {"role": "judge"}
     found = ledger.stored_result(again.id, embedding)
     assert found is not None
     assert found.value == [[0.5, -1.25, 3.0], [1, 2, 3]]
-    assert ledger.stored_result(again.id, chat(50)) is None
+    assert ledger.stored_result(again.id, chat_key(50)) is None
     await ledger.end(again.id, "done")
     assert not (await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)).resumed
 
 
-async def test_another_input_setting_or_graph_is_another_debate_and_a_running_debate_is_refused(
-    ledger: CallLedger,
-) -> None:
+async def test_a_debate_with_another_graph_input_or_setting_is_not_resumed(ledger: CallLedger) -> None:
+    """An equal debate is not resumed either if ``adopt`` is false."""
     start = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
     await ledger.end(start.id, "interrupted")
     for graph, claim, rounds in (("b", "x", 1), ("a", "y", 1), ("a", "x", 2)):
@@ -121,11 +124,18 @@ async def test_another_input_setting_or_graph_is_another_debate_and_a_running_de
         assert other.id != start.id
     assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, adopt=False)).id != start.id
     assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1})).id == start.id
+
+
+async def test_a_running_debate_cannot_be_begun_again_by_its_id(ledger: CallLedger) -> None:
+    """An equal request without the id begins a new debate."""
+    start = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
     with pytest.raises(UserError, match="is running in process"):
         await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, id=start.id)
+    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1})).id != start.id
 
 
-async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedger) -> None:
+async def test_equal_requests_with_the_same_idempotency_key_share_a_debate(ledger: CallLedger) -> None:
+    """A later request resumes the debate if it failed. A request with this key and another input is refused."""
     both = await asyncio.gather(*(ledger.begin("a", {"claim": "x"}, {}, idempotency_key="k") for _ in range(2)))
     assert both[0].id == both[1].id
     assert sorted(start.owned for start in both) == [False, True]
@@ -136,31 +146,37 @@ async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedg
         await ledger.begin("a", {"claim": "y"}, {}, idempotency_key="k")
 
 
-async def test_lookup_prefers_the_named_debate_and_a_miss_names_the_changed_fields(ledger: CallLedger) -> None:
+async def test_find_prefers_the_given_debate_to_the_newest(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
     for id in ids:
-        await ledger.store_call(id, chat(1), id, {"role": "judge"})
-    found = [await ledger.find(chat(1), prefer) for prefer in (None, *ids)]
+        await ledger.store_call(id, chat_key(1), id)
+    found = [await ledger.find(chat_key(1), prefer) for prefer in (None, *ids)]
     assert [stored and stored.value for stored in found] == [ids[1], *ids]
-    error = await ledger.replay_error(chat(2), "a call of the judge", ids[0])
+
+
+async def test_a_replay_error_names_the_parts_in_which_the_nearest_entry_differs(ledger: CallLedger) -> None:
+    """If the ledger has no entry of the key's kind, the error says so."""
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    await ledger.store_call(start.id, chat_key(1), "x", {"role": "judge"})
+    error = await ledger.replay_error(chat_key(2), "a call of the judge", start.id)
     assert (error.kind, "differs in: messages." in error.detail) == ("replay_miss", True)
     assert "no search call" in (await ledger.replay_error(key_of("search", {"query": "q"}), "a search")).detail
 
 
-async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLedger) -> None:
+async def test_find_skips_a_newer_failed_call_only_if_failed_is_false(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
-    await ledger.store_call(ids[0], chat(1), "good")
-    await ledger.store_call(ids[1], chat(1), "bad", {"failed": 1})
+    await ledger.store_call(ids[0], chat_key(1), "good")
+    await ledger.store_call(ids[1], chat_key(1), "bad", {"failed": 1})
     for prefer in (None, ids[1]):
-        newest, usable = await ledger.find(chat(1), prefer), await ledger.find(chat(1), prefer, failed=False)
+        newest, usable = await ledger.find(chat_key(1), prefer), await ledger.find(chat_key(1), prefer, failed=False)
         assert (newest and newest.value, usable and usable.value) == ("bad", "good")
 
 
 async def test_api_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", 'quo"ted-secret-value')
     start = await ledger.begin("a", {"claim": "x"}, SETTINGS)
-    await ledger.store_call(start.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
-    entry = await ledger.find(chat(1))
+    await ledger.store_call(start.id, chat_key(1), {"content": 'The key is quo"ted-secret-value.'})
+    entry = await ledger.find(chat_key(1))
     assert entry is not None
     assert entry.value == {"content": "The key is [SOME_API_KEY]."}
     await asyncio.to_thread(ledger.close)
@@ -169,9 +185,10 @@ async def test_api_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.M
     assert b"nobody-may-see" not in stored
 
 
-async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
+async def test_debates_are_listed_by_graph_text_or_status_and_can_be_deleted(ledger: CallLedger) -> None:
+    """The entries of a deleted debate are deleted with it."""
     ids = [(await ledger.begin(graph, {"claim": claim}, {})).id for graph, claim in (("a", "Äpfel"), ("b", 'say "no"'))]
-    await ledger.store_call(ids[0], chat(1), "x")
+    await ledger.store_call(ids[0], chat_key(1), "x")
     await ledger.end(ids[0], "done", "/somewhere.json")
     assert [debate.id for debate in await ledger.debates()] == ids[::-1]
     assert [debate.id for debate in await ledger.debates(graph="a")] == ids[:1]
@@ -185,21 +202,21 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     assert (first.entries, first.document, first.status) == (1, "/somewhere.json", "done")
     await ledger.delete(ids[0])
     assert await ledger.debate(ids[0]) is None
-    assert await ledger.find(chat(1)) is None
+    assert await ledger.find(chat_key(1)) is None
 
 
 async def test_a_failing_job_does_not_fail_other_jobs(ledger: CallLedger) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {})
-    jobs = [ledger.store_call(id, chat(n), n) for n, id in enumerate([start.id, "of no debate", start.id])]
+    jobs = [ledger.store_call(id, chat_key(n), n) for n, id in enumerate([start.id, "unknown id", start.id])]
     results = await asyncio.gather(*jobs, return_exceptions=True)
     assert [result is None for result in results] == [True, False, True]
-    assert [(await ledger.find(chat(n))) is not None for n in range(3)] == [True, False, True]
+    assert [(await ledger.find(chat_key(n))) is not None for n in range(3)] == [True, False, True]
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-async def test_only_its_user_can_read_the_ledger(ledger: CallLedger) -> None:
+async def test_only_their_owner_can_read_the_ledgers_files(ledger: CallLedger) -> None:
     before = os.umask(0o022)
     try:
         await ledger.begin("a", {"claim": "x"}, {})
@@ -210,24 +227,26 @@ async def test_only_its_user_can_read_the_ledger(ledger: CallLedger) -> None:
     assert set(modes.values()) == {0o600}
 
 
-async def test_a_removed_file_is_created_again(ledger: CallLedger) -> None:
+async def test_a_file_that_was_removed_is_created_again(ledger: CallLedger) -> None:
     await ledger.begin("a", {"claim": "x"}, {})
     for path in ledger.path.parent.glob("ledger.sqlite*"):
         path.unlink()
     start = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.store_call(start.id, chat(1), 1)
+    await ledger.store_call(start.id, chat_key(1), 1)
     assert ledger.path.exists()
 
 
-@pytest.mark.parametrize("harm", ["no database", "later", "foreign", "cut"])
-async def test_damaged_foreign_and_later_files_are_refused(ledger: CallLedger, harm: str) -> None:
-    if harm == "no database":
+@pytest.mark.parametrize("problem", ["no database", "later version", "other program", "cut off"])
+async def test_a_damaged_file_or_one_of_another_program_or_later_version_is_refused(
+    ledger: CallLedger, problem: str
+) -> None:
+    if problem == "no database":
         ledger.path.write_text("claims\n" * 1000)
-    elif harm == "cut":
+    elif problem == "cut off":
         LedgerFile(ledger.path).close()
         ledger.path.write_bytes(ledger.path.read_bytes()[:10_000])
     else:
-        if harm == "later":
+        if problem == "later version":
             LedgerFile(ledger.path).close()
         with sqlite3.connect(ledger.path) as connection:
             connection.execute("CREATE TABLE things (id)")
@@ -239,18 +258,18 @@ async def test_damaged_foreign_and_later_files_are_refused(ledger: CallLedger, h
     assert "--ledger off" in raised.value.detail
 
 
-async def test_a_damaged_compressed_result_is_an_error_of_the_ledger(ledger: CallLedger) -> None:
+async def test_a_result_that_cannot_be_decompressed_is_reported_as_damage(ledger: CallLedger) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.store_call(start.id, chat(1), "long " * 1000)
+    await ledger.store_call(start.id, chat_key(1), "long " * 1000)
     await asyncio.to_thread(ledger.close)
     with sqlite3.connect(ledger.path) as connection:
         connection.execute("UPDATE entries SET value = CAST('z' || 'not compressed' AS BLOB)")
     connection.close()
     with pytest.raises(UserError, match="damaged"):
-        await open_ledger().find(chat(1))
+        await open_ledger().find(chat_key(1))
 
 
-async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
+async def test_the_error_for_an_unwritable_folder_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -262,20 +281,23 @@ async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
     await asyncio.to_thread(ledger.close)
 
 
-async def test_pruning_removes_old_debates_then_entries_of_ended_debates_and_shrinks_the_file(
-    ledger: CallLedger,
-) -> None:
-    states = {"old": "done", "shown": "done", "late": "failed", "new": "done", "open": "interrupted", "aged": "waiting"}
+async def test_pruning_removes_old_debates_and_then_entries_of_other_debates(ledger: CallLedger) -> None:
+    """An old debate with a document loses only its entries. Interrupted and running debates keep everything.
+
+    Entries of done debates are removed before entries of failed debates. The file becomes smaller.
+    """
+    states: dict[str, Any] = {"old": "done", "old, document": "done", "old, waiting": "waiting"}
+    states |= {"done": "done", "failed": "failed", "interrupted": "interrupted"}
     ids = {}
     for name, status in states.items():
         ids[name] = (await ledger.begin("a", {"claim": name}, {})).id
         for n in range(20):
-            await ledger.store_call(ids[name], chat(n), os.urandom(20_000).hex())
-        await ledger.end(ids[name], status, "/shown.json" if name == "shown" else None)  # type: ignore[arg-type]
+            await ledger.store_call(ids[name], chat_key(n), os.urandom(20_000).hex())
+        await ledger.end(ids[name], status, "/shown.json" if name == "old, document" else None)
     running = (await ledger.begin("a", {"claim": "running"}, {})).id
     await asyncio.to_thread(ledger.close)
     with sqlite3.connect(ledger.path) as connection:
-        for name in ("old", "shown", "aged"):
+        for name in ("old", "old, document", "old, waiting"):
             connection.execute("UPDATE debates SET updated = updated - 31 * 86400 WHERE id = ?", (ids[name],))
     connection.close()
     before = ledger.path.stat().st_size
@@ -285,14 +307,13 @@ async def test_pruning_removes_old_debates_then_entries_of_ended_debates_and_shr
         assert not file.needs_pruning(days=60)
         pruned = file.prune(most=before // 2 - 100_000)
         left = {debate.id: debate for debate in file.debates()}
-        assert set(left) == {ids["shown"], ids["late"], ids["new"], ids["open"], running}
-        assert [left[ids[name]].entries for name in ("shown", "new", "late", "open")] == [0, 0, 20, 20]
+        kept = [ids[name] for name in ("old, document", "done", "failed", "interrupted")]
+        assert set(left) == {*kept, running}
+        assert [left[id].entries for id in kept] == [0, 0, 20, 20]
         assert pruned.debates == 4  # two debates are removed, and two lose their entries
         assert not file.needs_pruning(most=before)
         file.prune(most=0)
-        assert [debate.entries for debate in file.debates() if debate.entries] == [
-            20
-        ]  # only the interrupted debate keeps them
+        assert {debate.id: debate.entries for debate in file.debates() if debate.entries} == {ids["interrupted"]: 20}
     finally:
         file.close()
     assert ledger.path.stat().st_size < before // 3
@@ -300,7 +321,7 @@ async def test_pruning_removes_old_debates_then_entries_of_ended_debates_and_shr
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
-KEEP_ENTRIES = """
+BEGIN_DEBATE = """
 import asyncio, sys
 from moot.core.ledger import key_of, open_ledger
 
@@ -308,25 +329,30 @@ async def main():
     ledger = open_ledger()
     begun = await ledger.begin("a", {"claim": "x"}, {})
     print(begun.id, begun.resumed, flush=True)
-    async def keep(lane):
+    async def store_entries(lane):
         for n in range(100_000):
             await ledger.store_call(begun.id, key_of("chat", {"messages": [lane, n]}), {"content": "x" * 300})
             print(lane, n, flush=True)
-    if sys.argv[1] == "keep":
-        await asyncio.gather(*map(keep, range(8)))
+    if sys.argv[1] == "store":
+        await asyncio.gather(*map(store_entries, range(8)))
     sys.stdin.read()
 
 asyncio.run(main())
 """
+"""A program that begins a debate, prints its id and whether it was resumed, and waits for the end of the input.
+
+With the argument "store", it first stores many entries, and prints each entry once it is stored.
+"""
 
 
-def start_program(what: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", KEEP_ENTRIES, what]
+def start_program(argument: str) -> subprocess.Popen[str]:
+    """Start `BEGIN_DEBATE` with this argument in a new process."""
+    command = [sys.executable, "-c", BEGIN_DEBATE, argument]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
-    child = start_program("keep")
+async def test_every_stored_entry_survives_if_its_process_is_killed(ledger: CallLedger) -> None:
+    child = start_program("store")
     assert child.stdout is not None
     id = child.stdout.readline().split()[0]
     first_lines = [child.stdout.readline() for _ in range(300)]
@@ -334,7 +360,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
     child.send_signal(signal.SIGKILL)
     rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose buffered output
     await asyncio.to_thread(child.communicate)
-    lines = "".join([*first_lines, rest]).split("\n")[:-1]  # the kill may cut the last line
+    lines = "".join([*first_lines, rest]).split("\n")[:-1]  # the last line may be incomplete
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]
     start = await ledger.begin("a", {"claim": "x"}, {})
     assert (start.id, start.resumed) == (id, True)
@@ -342,19 +368,20 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
         assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
-async def test_only_one_of_several_processes_takes_over_a_debate(ledger: CallLedger) -> None:
+async def test_only_one_of_several_processes_resumes_an_interrupted_debate(ledger: CallLedger) -> None:
+    """The other processes begin new debates. All these debates are interrupted when their processes end."""
     start = await ledger.begin("a", {"claim": "x"}, {})
     await ledger.end(start.id, "interrupted")
     children = [start_program("begin") for _ in range(3)]
-    answers = [child.stdout.readline().split() for child in children if child.stdout]
-    assert [id for id, resumed in answers if resumed == "True"] == [start.id]
-    assert len({id for id, _ in answers}) == 3
+    printed = [child.stdout.readline().split() for child in children if child.stdout]
+    assert [id for id, resumed in printed if resumed == "True"] == [start.id]
+    assert len({id for id, _ in printed}) == 3
     assert {debate.status for debate in await ledger.debates()} == {"running"}
     for child in children:
         await asyncio.to_thread(child.communicate, "")
     assert {debate.status for debate in await ledger.debates()} == {"interrupted"}
 
 
-def test_the_ledgers_path_follows_moot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledgers_file_is_in_the_folder_moot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     assert ledger_path() == tmp_path / "ledger.sqlite"

@@ -1,4 +1,4 @@
-"""The limiter: first come, first served, within each caller's limit; constant work per call; cancelled calls."""
+"""The limiter starts calls in the order of their arrival, within the limit of each call."""
 
 from __future__ import annotations
 
@@ -18,57 +18,62 @@ async def let_other_tasks_run() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), max_size=30))
-def test_every_call_gets_a_slot_within_its_own_limit(calls: list[tuple[int, bool, bool]]) -> None:
-    """Each call sets its own limit of calls at once, and may be cancelled while it waits or runs."""
+def test_calls_start_in_order_within_their_limits_and_lose_no_slot(calls: list[tuple[int, bool, bool]]) -> None:
+    """Each call sets its own limit of concurrent calls, and may be cancelled while it waits or runs."""
     asyncio.run(run_calls(calls))
 
 
 async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
-    """Run calls (limit, cancelled while waiting, cancelled while running); check that no slot is lost."""
+    """Run calls, and check their order, their limits, and that no slot is lost.
+
+    Args:
+        calls: for each call, its limit, whether it is cancelled at the beginning, when most calls still wait, and
+            whether it is cancelled later, while it runs.
+    """
     gate, started, running = Limiter(), list[int](), set[int]()
     ends = [asyncio.Event() for _ in calls]
 
-    async def call(i: int, most: int) -> None:
-        async with gate.slot(Limits(max_concurrency=most)):
+    async def call(i: int, limit: int) -> None:
+        async with gate.slot(Limits(max_concurrency=limit)):
             running.add(i)
             started.append(i)
-            assert len(running) <= most
+            assert len(running) <= limit
             try:
                 await ends[i].wait()
             finally:
                 running.discard(i)
 
-    tasks = [asyncio.ensure_future(call(i, most)) for i, (most, _, _) in enumerate(calls)]
+    tasks = [asyncio.ensure_future(call(i, limit)) for i, (limit, _, _) in enumerate(calls)]
     await let_other_tasks_run()
-    for task, (_, leaves_the_queue, _) in zip(tasks, calls, strict=True):
-        if leaves_the_queue:
+    for task, (_, cancelled_early, _) in zip(tasks, calls, strict=True):
+        if cancelled_early:
             task.cancel()
     await let_other_tasks_run()
     for _ in calls:
         for i in list(running):
             if calls[i][2]:
-                tasks[i].cancel()  # cancelled at the moment another call ends
+                tasks[i].cancel()  # cancelled in the moment in which other calls end
             ends[i].set()
         await let_other_tasks_run()
     with suppress(asyncio.CancelledError):
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert result is None or isinstance(result, asyncio.CancelledError)
     assert started == sorted(started)
-    assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(started)
+    assert {i for i, (_, cancelled_early, _) in enumerate(calls) if not cancelled_early} <= set(started)
     async with asyncio.timeout(5), gate.slot(Limits(max_concurrency=1)):  # no slot was lost
         pass
 
 
-async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None:
-    gate, limits, one = Limiter(), Limits(max_concurrency=1), asyncio.Event()
+async def test_a_call_that_is_cancelled_just_as_it_gets_a_slot_frees_the_slot() -> None:
+    gate, limits, end = Limiter(), Limits(max_concurrency=1), asyncio.Event()
 
     async def call() -> None:
         async with gate.slot(limits):
-            await one.wait()
+            await end.wait()
 
     first, second, third = (asyncio.ensure_future(call()) for _ in range(3))
     await let_other_tasks_run()
-    one.set()
+    end.set()
     while not first.done():
         await asyncio.sleep(0)
     second.cancel()
@@ -81,7 +86,7 @@ async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None
 async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls(
     calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A waiting call wakes up once, so the event loop takes a constant number of steps per call."""
+    """A waiting call wakes up once, so the event loop takes at most four steps per call."""
     loop, steps = asyncio.get_running_loop(), 0
     call_soon = loop.call_soon
 

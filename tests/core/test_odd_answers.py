@@ -1,4 +1,7 @@
-"""Invalid HTTP responses over real sockets: cut off, not HTTP, or an error with status 200."""
+"""Faulty HTTP responses over real sockets.
+
+They are cut off, are not valid HTTP, or contain an error although their status is 200.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bo
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(sent)
         await writer.drain()
-        now = struct.pack("ii", 1, 0)  # linger for 0 s: the connection is reset
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+        no_linger = struct.pack("ii", 1, 0)  # with a linger time of 0 s, the connection is reset
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
         writer.transport.abort()
 
     async with raw_server(respond) as raw:
@@ -36,7 +39,7 @@ async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bo
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2**18,
     ],
 )
-async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> None:
+async def test_a_response_that_is_not_valid_http_is_a_retryable_error(sent: bytes) -> None:
     async with raw_server(respond_with(sent, close=True)) as raw:
         error = await error_of(connection_to(raw.url))
     assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)
@@ -45,7 +48,7 @@ async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
-    ("error_body", "kind", "words"),
+    ("error_body", "kind", "text"),
     [
         ({"message": "Busy."}, "bad_response", "instead of a reply: Busy. Try again later"),
         ("Busy", "bad_response", "instead of a reply: Busy. Try again later"),
@@ -54,11 +57,12 @@ async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> 
         ({"message": "No.", "code": 401}, "authentication", "refused the key"),
     ],
 )
-async def test_an_error_in_a_response_of_status_200_is_an_error(
-    error_body: Any, kind: str, words: str, streamed: bool
+async def test_an_error_in_a_response_with_status_200_is_raised(
+    error_body: Any, kind: str, text: str, streamed: bool
 ) -> None:
+    """A code in the error counts like an HTTP status."""
     head = STREAM.replace(b"\r\n\r\n", b"\r\nRetry-After: 7\r\n\r\n")
     response = (head, event(error=error_body)) if streamed else (answer({"error": error_body}, Retry_After=7),)
     async with raw_server(respond_with(*response, close=streamed)) as raw:
         error = await error_of(connection_to(raw.url), streamed)
-    assert (error.kind, words in error.detail) == (kind, True)
+    assert (error.kind, text in error.detail) == (kind, True)

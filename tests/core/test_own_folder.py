@@ -22,10 +22,12 @@ with own_folder("moot-") as folder:
     print(folder, flush=True)
     sys.stdin.read()
 """
+"""A program that makes a temporary folder, prints its path, and keeps it until the end of the input."""
 
 
 @pytest.fixture(autouse=True)
 def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of this process and of the processes that it starts."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -34,6 +36,7 @@ def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Run `HOLD_FOLDER` in a process; yield the process and its folder. The process is killed at the end."""
     command = [sys.executable, "-c", HOLD_FOLDER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
@@ -45,18 +48,19 @@ def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) -> None:
-    with process_with_folder() as (dead, left), process_with_folder() as (_, in_use):
-        dead.send_signal(signal.SIGKILL)
-        dead.wait()
-        assert (left / "pickle").is_file()
+    with process_with_folder() as (killed, abandoned), process_with_folder() as (_, in_use):
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert (abandoned / "pickle").is_file()
         with own_folder("moot-") as own:
             assert set(temporary_folder.iterdir()) == {in_use, own}
-    assert set(temporary_folder.iterdir()) == {in_use}  # the process of this folder was killed, too
+    assert set(temporary_folder.iterdir()) == {in_use}  # its process has now been killed
     remove_abandoned("moot-")
     assert list(temporary_folder.iterdir()) == []
 
 
-def test_other_files_and_folders_without_a_lock_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
+def test_links_files_and_folders_of_other_kinds_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
+    """A folder is kept if it has no lock file, has another prefix, or other users may access it."""
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()
@@ -66,7 +70,7 @@ def test_other_files_and_folders_without_a_lock_are_kept(temporary_folder: Path,
         (temporary_folder / name).mkdir(mode)
     for name in ("moot-open", "other"):
         (temporary_folder / name / LOCK).touch()
-    (temporary_folder / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
+    (temporary_folder / "moot-trap" / LOCK).symlink_to(precious / LOCK)
     before = set(temporary_folder.iterdir())
     remove_abandoned("moot-")
     assert set(temporary_folder.iterdir()) == before
@@ -76,9 +80,9 @@ def test_other_files_and_folders_without_a_lock_are_kept(temporary_folder: Path,
 def test_a_link_in_a_removed_folder_is_not_followed(temporary_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
-    left = temporary_folder / "moot-left"
-    left.mkdir(0o700)
-    (left / LOCK).touch()
-    (left / "link").symlink_to(tmp_path / "precious")
+    abandoned = temporary_folder / "moot-abandoned"
+    abandoned.mkdir(0o700)
+    (abandoned / LOCK).touch()
+    (abandoned / "link").symlink_to(tmp_path / "precious")
     remove_abandoned("moot-")
-    assert (left.exists(), os.listdir(tmp_path / "precious")) == (False, ["file"])
+    assert (abandoned.exists(), os.listdir(tmp_path / "precious")) == (False, ["file"])

@@ -1,4 +1,7 @@
-"""Several processes call one endpoint: together they keep the limit of calls, and all wait after a refusal."""
+"""Several simulated processes call one endpoint. Each process has its own limiter.
+
+Together they stay within the limit of concurrent calls. If one process is refused, all processes wait.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +27,23 @@ ADDRESS = "http://127.0.0.1:1/v1"
 def test_processes_get_fair_shares() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
     # Process `a` gets all that it wants, and the others share the rest.
-    assert [fair_share(12, wanted, one) for one in wanted] == [2, 5, 5]
-    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # each gets 4 of the 8 spare calls
+    assert [fair_share(12, wanted, process) for process in wanted] == [2, 5, 5]
+    assert [fair_share(12, {"a": 1, "b": 3}, process) for process in "ab"] == [1 + 4, 3 + 4]  # 8 calls are spare
 
 
 @given(st.integers(1, 64), st.dictionaries(st.text("abcd", min_size=1), st.integers(0, 99), min_size=1), st.integers())
-def test_shares_are_even_and_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], turn: int) -> None:
-    shares = {one: fair_share(most, wanted, one, turn) for one in wanted}
+def test_shares_are_even_and_do_not_exceed_the_limit(most: int, wanted: dict[str, int], turn: int) -> None:
+    shares = {process: fair_share(most, wanted, process, turn) for process in wanted}
     assert sum(shares.values()) <= most
-    short = [one for one in wanted if shares[one] < wanted[one]]
-    if short:
-        assert sum(shares.values()) == most  # no share is left over while a process wants more
-        assert max(shares.values()) <= min(shares[one] for one in short) + 1  # the shares are even
+    too_small = [shares[process] for process in wanted if shares[process] < wanted[process]]
+    if too_small:
+        assert sum(shares.values()) == most  # no call is left over while a process wants more
+        assert max(shares.values()) <= min(too_small) + 1
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
+    """A Postgres server whose database has moot's tables."""
     pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
     if binaries() is None:
         pytest.skip("no Postgres is installed (initdb is not found)")
@@ -52,7 +56,7 @@ def server() -> Iterator[Server]:
 
 @asynccontextmanager
 async def limiters(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
-    """One limiter of the same endpoint for each of ``count`` simulated processes."""
+    """Yield one limiter for each of ``count`` simulated processes; all of them call the same endpoint."""
     made, tasks, all_shared = [], [], []
     for _ in range(count):
         shared = SharedEndpoints(Postgres(server.url))
@@ -71,7 +75,7 @@ async def limiters(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
             await asyncio.to_thread(shared.close)
 
 
-async def test_processes_share_the_limit_of_calls_at_once(server: Server) -> None:
+async def test_processes_share_the_limit_of_concurrent_calls(server: Server) -> None:
     limits, running, most, done = Limits(max_concurrency=6), 0, 0, [0, 0]
 
     async def call(limiter: Limiter, which: int) -> None:
@@ -91,39 +95,40 @@ async def test_processes_share_the_limit_of_calls_at_once(server: Server) -> Non
     assert most == 6
 
 
-async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
+async def test_calls_that_start_during_a_report_count_against_the_limit(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The report makes the share of these calls' process smaller."""
     loop, address, limits = asyncio.get_running_loop(), "http://127.0.0.1:2/v1", Limits(max_concurrency=12)
     one, other = (SharedEndpoints(Postgres(server.url)) for _ in range(2))
-    limiters = [Limiter(), Limiter()]
+    gates = [Limiter(), Limiter()]
     exchange: Any = SharedEndpoints._exchange
     started: list[asyncio.Task[None]] = []
 
-    async def begin(limiter: Limiter) -> None:
+    async def start_calls(limiter: Limiter) -> None:
         started.extend(asyncio.create_task(limiter.slot(limits).__aenter__()) for _ in range(12))
         await asyncio.sleep(0)
 
-    def exchange_while_others_start(self: SharedEndpoints, *asked: Any) -> Any:
+    def exchange_while_calls_start(self: SharedEndpoints, *asked: Any) -> Any:
         found = exchange(self, *asked)
-        if self is one and other_waits:
-            asyncio.run_coroutine_threadsafe(begin(limiters[0]), loop).result()
+        if self is one and calls_start_meanwhile:
+            asyncio.run_coroutine_threadsafe(start_calls(gates[0]), loop).result()
         return found
 
-    monkeypatch.setattr(SharedEndpoints, "_exchange", exchange_while_others_start)
-    for shared, limiter in zip((one, other), limiters, strict=True):
+    monkeypatch.setattr(SharedEndpoints, "_exchange", exchange_while_calls_start)
+    for shared, limiter in zip((one, other), gates, strict=True):
         limiter.share = shared.join(address, limiter)
         limiter.share.most = 12
-    other_waits = False
+    calls_start_meanwhile = False
     await one.report_demand(address)
-    assert limiters[0].share is not None
-    assert limiters[0].share.granted == 12
-    await begin(limiters[1])
+    assert gates[0].share is not None
+    assert gates[0].share.granted == 12
+    await start_calls(gates[1])
     await other.report_demand(address)
-    other_waits = True
+    calls_start_meanwhile = True
     await one.report_demand(address)
     await other.report_demand(address)
-    assert limiters[0].running + limiters[1].running == 12
+    assert gates[0].running + gates[1].running == 12
     for task in started:
         task.cancel()
     await asyncio.wait(started)
@@ -131,40 +136,45 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
         await asyncio.to_thread(shared.close)
 
 
-async def test_a_long_wait_holds_for_its_model_in_all_processes(server: Server) -> None:
+async def test_a_long_wait_for_a_model_applies_in_all_processes(server: Server) -> None:
+    """Another model is called without a wait."""
+
     async def call(limiter: Limiter, name: str, times: int = 1) -> None:
         for _ in range(times):
             async with limiter.slot(Limits(), name):
                 await asyncio.sleep(0.005)
 
     async with limiters(server, 2) as (one, other):
-        await call(other, "day")
+        await call(other, "model-a")
         with pytest.raises(WorldError):
-            async with one.slot(Limits(), "day"):
+            async with one.slot(Limits(), "model-a"):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
         with pytest.raises(WorldError, match="asked another process for a long wait") as caught:
-            await call(other, "day", times=10_000)  # until the other process knows of the wait
+            await call(other, "model-a", times=10_000)  # until the other process knows of the wait
         assert caught.value.retry_after == pytest.approx(7200, abs=60)
-        await call(other, "hour")
+        await call(other, "model-b")
     async with limiters(server, 1) as (new,):
-        await call(new, "hour")
+        await call(new, "model-b")
         with pytest.raises(WorldError, match="asked another process for a long wait"):
-            await call(new, "day")
+            await call(new, "model-a")
 
 
-async def test_invalid_notifications_are_ignored_and_a_valid_notification_is_read(server: Server) -> None:
+async def test_invalid_notifications_are_ignored(server: Server) -> None:
+    """A valid notification makes the limiter wait."""
     shared = SharedEndpoints(Postgres(server.url))
     limiter = Limiter()
     shared.join(ADDRESS, limiter)
     for payload in ("[]", "{", '["a", "b", 1, 2, 3]', '["a", "b", "c", "d"]'):
         shared._read_notification(payload)
+    await asyncio.sleep(0)
+    assert limiter.throttle.opens_at == 0
     shared._read_notification(f'["other", "{ADDRESS}", 5, 2]')
     await asyncio.sleep(0)
     assert limiter.throttle.opens_at > 0
     await asyncio.to_thread(shared.close)
 
 
-async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None:
+async def test_all_processes_wait_after_one_process_is_refused(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     async with limiters(server, 2) as (one, other):
         async with other.slot(limits):  # gives the other process a share

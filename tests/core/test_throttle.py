@@ -1,6 +1,6 @@
-"""Rate limits: if an endpoint refuses one call, all its callers wait.
+"""Callers share a simulated endpoint that refuses calls beyond its rate limits.
 
-The clock of the event loop jumps to the next timer.
+The event loop has a simulated clock, which jumps to the next timer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from moot.core.shared_waits import SharedWait
 from moot.core.throttle import Throttle
 
 CALLS = 31
-"""Calls of a debate, up to four of them at once."""
+"""Number of calls of a debate. Up to four of them are made at once."""
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -110,22 +110,24 @@ class SimulatedEndpoint:
             await asyncio.gather(*(with_retries(self.answer, limits, gate or self.gate) for _ in range(some)))
 
 
-async def run_debates(model: SimulatedEndpoint, count: int, calls: int = CALLS, **limits: Any) -> None:
-    await asyncio.gather(*(model.debate(Limits(**limits), calls) for _ in range(count)))
+async def run_debates(endpoint: SimulatedEndpoint, count: int, calls: int = CALLS, **limits: Any) -> None:
+    """Run ``count`` debates at once, each with ``calls`` calls; ``limits`` are the fields of `Limits`."""
+    await asyncio.gather(*(endpoint.debate(Limits(**limits), calls) for _ in range(count)))
 
 
 @pytest.mark.parametrize("retry_after", [1.0, 0.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
 @pytest.mark.parametrize("count", [16, 32, 64])
-def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, count: int) -> None:
-    model = SimulatedEndpoint(retry_after=retry_after)
-    seconds = run(run_debates(model, count))
-    assert len(model.sent) - len(model.refused_at) == CALLS * count  # every call succeeded in the end
-    assert len(model.sent) <= 1.1 * CALLS * count
-    assert seconds < 1.15 * CALLS * count / model.rate
+def test_many_debates_finish_their_calls_with_few_refusals(retry_after: float | None, count: int) -> None:
+    """The endpoint has a token bucket. The calls take little longer than the bucket needs for them."""
+    endpoint = SimulatedEndpoint(retry_after=retry_after)
+    seconds = run(run_debates(endpoint, count))
+    assert len(endpoint.sent) - len(endpoint.refused_at) == CALLS * count  # every call succeeded in the end
+    assert len(endpoint.sent) <= 1.1 * CALLS * count
+    assert seconds < 1.15 * CALLS * count / endpoint.rate
 
 
 @pytest.mark.parametrize(
-    "model",
+    "endpoint",
     [
         SimulatedEndpoint(size=1),
         SimulatedEndpoint(size=1, retry_after=None),
@@ -136,22 +138,22 @@ def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, 
         SimulatedEndpoint(rate=1e9, size=1e9, at_once=16, seconds=2),
         SimulatedEndpoint(rate=1e9, size=1e9, at_once=4, seconds=30),
     ],
-    ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
+    ids=lambda made: f"{made.rate} a second, size {made.size}, {made.at_once} at once, {made.seconds} s",
 )
-def test_few_calls_are_refused_under_other_limits(model: SimulatedEndpoint) -> None:
-    run(run_debates(model, 32, max_concurrency=32))
-    assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
+def test_few_calls_are_refused_by_endpoints_with_other_limits(endpoint: SimulatedEndpoint) -> None:
+    run(run_debates(endpoint, 32, max_concurrency=32))
+    assert CALLS * 32 <= len(endpoint.sent) <= 1.1 * CALLS * 32
 
 
 @pytest.mark.parametrize("retry_after", [1.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
 @pytest.mark.parametrize("processes", [2, 4, 16])
 @pytest.mark.parametrize("count", [16, 32, 64])
-def test_many_debates_in_several_processes_lose_no_call(
+def test_many_debates_in_several_processes_finish_with_few_refusals(
     count: int, processes: int, retry_after: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The processes are simulated: each has its own limiter, and they share the files of their home."""
+    """The processes are simulated. Each has its own limiter, and all share the files of one home folder."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    begin = time.time_ns() + int(1e15)  # later than the files' own times
+    begin = time.time_ns() + int(1e15)  # later than the time that the system gives to a new file
     monkeypatch.setattr("moot.core.shared_waits.time_ns", lambda: begin + int(asyncio.get_running_loop().time() * 1e9))
     endpoint = SimulatedEndpoint(retry_after=retry_after)
     gates = [Limiter() for _ in range(processes)]
@@ -168,42 +170,44 @@ def test_many_debates_in_several_processes_lose_no_call(
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
 @settings(max_examples=40, deadline=None)
-def test_callers_with_different_limits_are_all_served(most: list[int], at_once: int, retry_after: float | None) -> None:
-    model = SimulatedEndpoint(rate=20, size=3, at_once=at_once, retry_after=retry_after)
+def test_callers_with_different_limits_are_all_served(
+    limits: list[int], at_once: int, retry_after: float | None
+) -> None:
+    endpoint = SimulatedEndpoint(rate=20, size=3, at_once=at_once, retry_after=retry_after)
 
     async def run_callers() -> None:
-        await asyncio.gather(*(model.debate(Limits(max_concurrency=one), 5) for one in most))
+        await asyncio.gather(*(endpoint.debate(Limits(max_concurrency=limit), 5) for limit in limits))
 
     run(run_callers())
-    assert len(model.sent) - len(model.refused_at) == 5 * len(most)
+    assert len(endpoint.sent) - len(endpoint.refused_at) == 5 * len(limits)
 
 
-def test_no_request_is_sent_during_retry_after_and_later_requests_are_spread_out() -> None:
-    """This holds for waiting calls and for new calls."""
-    model = SimulatedEndpoint(rate=10, size=10, retry_after=20.0)
+def test_requests_wait_for_the_end_of_retry_after_and_are_then_spread_out() -> None:
+    """One of the calls is made while the others wait for the end of Retry-After."""
+    endpoint = SimulatedEndpoint(rate=10, size=10, retry_after=20.0)
 
     async def call_now_and_later() -> None:
         async def call_later() -> None:
             await asyncio.sleep(3.0)
-            await with_retries(model.answer, Limits(), model.gate)
+            await with_retries(endpoint.answer, Limits(), endpoint.gate)
 
-        await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), call_later())
+        await asyncio.gather(*(with_retries(endpoint.answer, Limits(), endpoint.gate) for _ in range(40)), call_later())
 
     run(call_now_and_later())
-    first = model.refused_at[0]
-    after = [moment for moment in model.sent if moment > first]
+    first = endpoint.refused_at[0]
+    after = [moment for moment in endpoint.sent if moment > first]
     assert first + 20 <= after[0] <= first + 22
     assert all(later - earlier > 0.02 for earlier, later in itertools.pairwise(after[:9]))
 
 
 @pytest.mark.parametrize("retry_after", [0.0, None])
-def test_few_requests_are_sent_while_all_calls_are_refused_and_all_fail_at_max_wait(retry_after: float | None) -> None:
-    """Calls that still wait for their first slot fail, too. Few requests are sent."""
-    model, errors = SimulatedEndpoint(rate=0, size=0, retry_after=retry_after), list[MootError]()
+def test_all_calls_fail_because_of_max_wait_if_every_request_is_refused(retry_after: float | None) -> None:
+    """Calls that still wait for their first slot also fail. Few requests are sent."""
+    endpoint, errors = SimulatedEndpoint(rate=0, size=0, retry_after=retry_after), list[MootError]()
 
     async def call() -> None:
         with pytest.raises(WorldError) as caught:
-            await with_retries(model.answer, Limits(max_concurrency=4), model.gate)
+            await with_retries(endpoint.answer, Limits(max_concurrency=4), endpoint.gate)
         errors.append(caught.value)
 
     async def calls() -> None:
@@ -212,19 +216,19 @@ def test_few_requests_are_sent_while_all_calls_are_refused_and_all_fail_at_max_w
     assert 500 < run(calls()) < 1300
     assert len(errors) == 50
     assert any(error.attempts == 0 for error in errors)
-    assert sum(error.attempts for error in errors) == len(model.sent) < 200
+    assert sum(error.attempts for error in errors) == len(endpoint.sent) < 200
     assert all(
         error.kind == "rate_limited" and "waits at most 600 s (see the setting `max_wait`)" in error.detail
         for error in errors
     )
 
 
-def test_a_call_ends_at_max_wait_if_only_other_processes_are_refused() -> None:
-    model, gate = SimulatedEndpoint(), Limiter("http://user:secret@127.0.0.1:1/v1")
+def test_a_call_fails_after_max_wait_if_only_other_processes_are_refused() -> None:
+    endpoint, gate = SimulatedEndpoint(), Limiter("http://user:secret@127.0.0.1:1/v1")
 
     async def call() -> None:
         gate.refuse_elsewhere(1.0, 8.0)
-        waiting = asyncio.ensure_future(with_retries(model.answer, Limits(max_wait=30.0), gate))
+        waiting = asyncio.ensure_future(with_retries(endpoint.answer, Limits(max_wait=30.0), gate))
         while not waiting.done():
             await asyncio.sleep(0.5)
             gate.refuse_elsewhere(1.0, 8.0)
@@ -233,10 +237,10 @@ def test_a_call_ends_at_max_wait_if_only_other_processes_are_refused() -> None:
             await waiting
 
     assert 30 < run(call()) < 35
-    assert model.sent == []
+    assert endpoint.sent == []
 
 
-def test_a_retry_after_beyond_the_longest_wait_fails_calls_until_the_rest_is_short_enough() -> None:
+def test_calls_fail_during_a_long_wait_until_its_rest_is_short_enough() -> None:
     """Calls of another model at the same endpoint are still made."""
     model, other = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40), SimulatedEndpoint()
 
@@ -258,7 +262,8 @@ def test_a_retry_after_beyond_the_longest_wait_fails_calls_until_the_rest_is_sho
     run(calls())
 
 
-def test_calls_that_wait_for_their_turn_are_not_sent_during_a_long_wait() -> None:
+def test_queued_calls_fail_when_a_long_wait_for_their_model_begins() -> None:
+    """A queued call of another model is sent."""
     model, other = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40), SimulatedEndpoint()
 
     async def calls() -> None:
@@ -273,22 +278,23 @@ def test_calls_that_wait_for_their_turn_are_not_sent_during_a_long_wait() -> Non
     assert len(model.sent) == 1
 
 
-def test_calls_that_wait_for_the_end_of_a_long_wait_are_not_sent_during_the_next_long_wait() -> None:
-    model = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40)
+def test_calls_that_waited_for_the_end_of_a_long_wait_fail_if_another_long_wait_begins() -> None:
+    """Ten calls wait. One of them is sent and is refused; then the others are not sent."""
+    endpoint = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40)
 
     async def calls() -> None:
         with pytest.raises(WorldError):
-            await with_retries(model.answer, Limits(), model.gate, "a")
+            await with_retries(endpoint.answer, Limits(), endpoint.gate, "a")
         await asyncio.sleep(60)
-        waiting = [with_retries(model.answer, Limits(), model.gate, "a") for _ in range(10)]
+        waiting = [with_retries(endpoint.answer, Limits(), endpoint.gate, "a") for _ in range(10)]
         errors = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(error, WorldError) for error in errors)
 
     run(calls())
-    assert len(model.sent) == 2
+    assert len(endpoint.sent) == 2
 
 
-def test_a_call_whose_turn_comes_during_a_long_wait_waits_for_its_end() -> None:
+def test_a_queued_call_waits_for_the_end_of_a_long_wait_with_a_short_rest() -> None:
     gate, limits, sent = Limiter(), Limits(max_concurrency=2), list[float]()
 
     async def refuse_first() -> None:
@@ -309,7 +315,7 @@ def test_a_call_whose_turn_comes_during_a_long_wait_waits_for_its_end() -> None:
     assert sent == [0.0, pytest.approx(LONGEST_WAIT + 41)]
 
 
-def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> None:
+def test_a_refusal_lowers_both_limits_and_accepted_calls_raise_them() -> None:
     throttle, now = Throttle(), 0.0
     assert not throttle.active
 
@@ -326,29 +332,31 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> Non
         return throttle.room, throttle.pace
 
     refused()
-    succeed(30)
+    room, pace = succeed(30)
     refused()
+    assert (throttle.room < room, throttle.pace < pace) == (True, True)
     grown = [succeed(times) for times in (1, 24, 25, 25)]
     assert grown == sorted(grown)
+    assert grown[1][1] < grown[2][1] < grown[3][1]  # the pace is measured before the second call
     assert 14 < grown[0][0] < 14.5
     assert grown[-1][0] > 20
     succeed(1000)
     assert not throttle.active
 
 
-@pytest.mark.parametrize(("other", "share"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
-def test_a_process_slows_down_only_after_a_refusal_of_a_slower_process(other: float, share: float) -> None:
+@pytest.mark.parametrize(("other_pace", "factor"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
+def test_a_process_slows_down_only_after_a_refusal_of_a_slower_process(other_pace: float, factor: float) -> None:
     throttle = Throttle()
     for i in range(100):
         throttle.start(i / 50)
     throttle.refuse(99 / 50, 2.0, running=20, retry_after=1.0)
     throttle.due(4.0)  # measures the pace
     pace = throttle.pace
-    throttle.refuse_elsewhere(4.0, 1.0, other)
-    assert throttle.pace == pytest.approx(share * pace)
+    throttle.refuse_elsewhere(4.0, 1.0, other_pace)
+    assert throttle.pace == pytest.approx(factor * pace)
     assert throttle.due(4.0) > 5.0
-    throttle.refuse_elsewhere(4.5, 1.0, other)  # a call that started before the wait was refused, too
-    assert throttle.pace == pytest.approx(share * pace)
+    throttle.refuse_elsewhere(4.5, 1.0, other_pace)  # during the wait, a refusal lowers nothing
+    assert throttle.pace == pytest.approx(factor * pace)
 
 
 def test_a_refused_call_is_retried_first() -> None:
@@ -382,7 +390,7 @@ def test_rate_limit_refusals_do_not_use_up_attempts() -> None:
     run(calls())
 
 
-def test_no_call_is_made_during_a_servers_retry_after() -> None:
+def test_no_call_is_made_during_the_retry_after_of_a_server_error() -> None:
     sent: list[float] = []
 
     async def call() -> None:
@@ -401,7 +409,7 @@ def test_no_call_is_made_during_a_servers_retry_after() -> None:
 
 
 def test_calls_per_minute_are_spaced_evenly() -> None:
-    model = SimulatedEndpoint(rate=1e9, size=1e9)
-    run(run_debates(model, 5, 4, requests_per_minute=120))
-    assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(model.sent))
-    assert model.sent[-1] < 0.5 * 20
+    endpoint = SimulatedEndpoint(rate=1e9, size=1e9)
+    run(run_debates(endpoint, 5, 4, requests_per_minute=120))
+    assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(endpoint.sent))
+    assert endpoint.sent[-1] < 0.5 * 20

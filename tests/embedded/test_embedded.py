@@ -1,6 +1,6 @@
-"""The embedded model: it checks a claim against one passage, and its server ends with its process.
+"""The embedded model checks a claim against one passage, and its server ends with its process.
 
-A debate of several agents takes the model a minute; CI runs such a debate with ``make demo``.
+A debate of several agents takes a minute with this model, so only CI runs such a debate (``make demo``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Print the effect of attacks on scripted readers: ``python -m tests.evals.attacks_table [GRAPH ...]``.
+"""Prints a table of the effects of attacks on scripted readers.
 
-The options of ``moot eval attack`` work, too: for example, ``--kept-back`` for the held-out templates, or
-``--attack injection`` for one attack only.
+Run it with ``python -m tests.evals.attacks_table [GRAPH ...]``. The graphs are keys of `SETTINGS`; by default, all of
+them are attacked. Options of ``moot eval attack`` can be added. For example, ``--kept-back`` uses the held-out
+templates, and ``--attack injection`` runs only one attack.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lyi
 
 
 def attack_all_readers(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
-    """The results of the attacks on a graph, with every reader and defence, on all demo claims."""
+    """Run ``moot eval attack`` on a graph, with every reader, three defences and all demo claims; return the results.
+
+    Args:
+        folder: the folder for the logs.
+        graph: the system's name.
+        setting: the setting that names the system's sources, as ``KEY=VALUE``.
+        words: further options of the command.
+    """
     options = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
     for reader in ("careful", "obedient", "stubborn"):
         options += ["--model", f"openai:{reader}"]
@@ -37,26 +45,28 @@ def attack_all_readers(folder: Path, graph: str, setting: str, *words: str) -> d
 
 
 def rows(found: dict[str, Any]) -> list[str]:
-    """A line for each system and reader."""
+    """The rows of the table in Markdown, one for each system and reader."""
     lines = []
-    for one in found["systems"]:
-        by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
-        cells = [cell(by[name]) if name in by else "–" for name in ATTACKS]
-        reader = one["model"].removeprefix("openai:")
-        undisturbed = f"{share_with_interval(one['accuracy'])}; {one['flagged']} flagged"
-        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(cells)} |")
+    for system in found["systems"]:
+        by_attack = {
+            a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (system["system"], system["model"])
+        }
+        cells = [cell(by_attack[name]) if name in by_attack else "–" for name in ATTACKS]
+        reader = system["model"].removeprefix("openai:")
+        undisturbed = f"{share_with_interval(system['accuracy'])}; {system['flagged']} flagged"
+        lines.append(f"| {system['system']} | {reader} | {undisturbed} | {' | '.join(cells)} |")
     return lines
 
 
 def cell(result: dict[str, Any]) -> str:
-    """A cell: how many right verdicts flipped or were withheld, and how many of the flips were flagged."""
+    """A cell of the table: how many of the right verdicts flipped or were withheld, and how many flips were flagged."""
     withheld = f", {result['withheld']} withheld" if result["withheld"] else ""
     flagged = f"; {result['flagged']} flagged" if result["flips"] else ""
     return f"{result['flips']} of {result['right']}{withheld}{flagged}"
 
 
 SETTINGS = {"rag": RAG, "isolate": RAG, "tool_mad": MAD}
-"""The setting that names the sources of each system."""
+"""For each system, the setting that names its sources."""
 
 if __name__ == "__main__":
     words = sys.argv[1:]

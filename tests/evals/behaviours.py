@@ -1,8 +1,9 @@
-"""The behaviour of each system in scripted debates, as a digest.
+"""Computes a digest of each system's behaviour in scripted debates.
 
-``python -m tests.evals.behaviours`` writes the digests of all systems; ``--new`` computes only missing digests. The
-model gives the same answer to the same prompt (``fake:``), the encoder hashes words, and the sources are demo
-corpora. A digest covers the parameters of every model, each prompt with the schema of its reply, and each result.
+``python -m tests.evals.behaviours`` writes the digests of all systems to ``behaviour.jsonl``; with ``--new``, it
+computes only missing digests. The model gives the same answer to the same prompt (``fake:``). The encoder hashes words,
+and the sources are demo corpora. A digest covers the parameters of every model, each prompt with the schema of its
+reply and its tools, and each result.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class HashEncoder(VectorCache):
         return [count / length for count in counts]
 
 
-class Requests(AsyncCallbackHandler):
-    """Record the requests to models, with the schema of the reply."""
+class RequestRecorder(AsyncCallbackHandler):
+    """A callback that records each prompt, with the schema of the reply and the tools."""
 
     def __init__(self) -> None:
         self.recorded: list[Any] = []
@@ -67,24 +68,28 @@ class Requests(AsyncCallbackHandler):
 
 
 async def behaviour_of(name: str) -> str:
-    """A digest that changes if a system sends other requests, or gets another result from the same replies."""
+    """The digest of a system's behaviour.
+
+    It changes if the system sends other requests, or gets another result from the same replies. The order of the
+    requests does not matter.
+    """
     system, opened = load_graph(name), []
 
-    async def recording_open(model: str, **options: Any) -> Any:
+    async def open_and_record(model: str, **options: Any) -> Any:
         opened.append([model, *(options.get(key) for key in PARAMETERS)])
         return await open_chat_model(model, **options)
 
-    async def encoder(*_: Any) -> HashEncoder:
+    async def open_hash_encoder(*_: Any) -> HashEncoder:
         return HashEncoder()
 
     sources = reading_demo(system.settings)
     behaviour: list[Any] = []
-    with patch.object(node, "open_chat_model", recording_open), patch.object(node, "open_encoder", encoder):
+    with patch.object(node, "open_chat_model", open_and_record), patch.object(node, "open_encoder", open_hash_encoder):
         for seed in (1, 2):
             values = json.loads(json.dumps(sources).replace("chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"))
             settings = system.settings.model_validate({"model": f"fake:{seed}", **values})
             for claim in CLAIMS:
-                requests = Requests()
+                requests = RequestRecorder()
                 opened.clear()
                 document = await system.graph.ainvoke(claim, context=settings, config={"callbacks": [requests]})
                 outcome = [document[key] for key in OUTCOME]
@@ -96,10 +101,10 @@ async def behaviour_of(name: str) -> str:
 
 
 def main(known: Mapping[str, str]) -> None:
-    """Write the digests of all systems.
+    """Write the digests of all systems to ``behaviour.jsonl``.
 
     Args:
-        known: digests that are not computed again.
+        known: digests that are not computed again, by system.
     """
     found = {name: known.get(name) or asyncio.run(behaviour_of(name)) for name in DESCRIPTIONS}
     lines = [json.dumps({"graph": name, "behaviour": digest}) for name, digest in found.items()]

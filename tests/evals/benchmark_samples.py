@@ -11,8 +11,9 @@ from moot.nodes._texts.task import make_task
 from tests.conftest import SHARED
 
 VISIBLE = SHARED / "data" / "visible"
-"""Samples of the published records; they are not part of the project."""
+"""The folder with samples of published records, which are not part of the repository."""
 SAMPLES = Path(__file__).parent / "samples"
+"""The folder with handwritten samples."""
 
 QUESTION_FIELDS = {
     **dict.fromkeys(("fever", "fever_symmetric", "feverous", "averitec", "hover", "scifact"), "claim"),
@@ -29,7 +30,7 @@ HANDWRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math
 """Benchmarks without records in `VISIBLE`; their samples are handwritten."""
 
 
-def gold_parses_as_itself(name: str, item: Item) -> bool:
-    """Whether an item has gold answers, and the parser of answers leaves each unchanged."""
+def parser_keeps_gold_answers(name: str, item: Item) -> bool:
+    """Whether an item has gold answers, and the parser of answers returns each of them unchanged."""
     task = make_task(BENCHMARKS[name].task, options=item.options or None, claim=item.claim)
     return bool(item.gold) and all(read_answer(task, gold) == gold for gold in item.gold)

@@ -1,4 +1,4 @@
-"""Inspect lists all installed packages for each task. In these tests, it lists them once."""
+"""Fixtures for all tests of evaluations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Run = Callable[..., list[object]]
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_listed_once() -> Iterator[None]:
+    """Let Inspect list all installed packages only once, instead of once for each task."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(package, "packages_distributions", cache(packages_distributions))
         yield
 
 
 @pytest.fixture(autouse=True)
-def _recovery_buffers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep Inspect's recovery files out of the user's data folder."""
+def _recovery_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new folder for Inspect's recovery files, so that they are not written to the user's data folder."""
     folder = tmp_path_factory.mktemp("inspect")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
     return folder

@@ -1,9 +1,10 @@
 """Figures printed in the papers, and the same figures recomputed by our functions.
 
-S1 is Tool-MAD's second version (tables III and IV, GPT-4o-mini, 200 items a dataset). S2 is PROClaim (tables 3 and 5);
-its confusion matrices come from its authors' public development repository,
-mnc13/PRAG-ArgumentMining-MultiAgentDebate-RoleSwitching: framework/results_metrics_v2.txt at commit 59fe4121 and
-framework/master_ablation_report.txt at 8218fb87.
+S1 is the second version of the paper on Tool-MAD (tables III and IV, GPT-4o-mini, 200 items for each dataset).
+
+S2 is the paper on PROClaim (tables 3 and 5). The confusion matrices are from the public development repository of its
+authors, mnc13/PRAG-ArgumentMining-MultiAgentDebate-RoleSwitching. The files are framework/results_metrics_v2.txt at
+commit 59fe4121 and framework/master_ablation_report.txt at commit 8218fb87.
 """
 
 from __future__ import annotations
@@ -27,21 +28,25 @@ S1_ACCURACY = {
 S1_INTERVALS = {"FEVER": (0.67, 0.79), "FEVEROUS": (0.66, 0.78), "FaVIQ": (0.72, 0.83), "AVeriTeC": (0.56, 0.69)}
 """95% bootstrap intervals of Tool-MAD's accuracy (S1, table IV)."""
 S1_TOLERANCE = 0.005 + 1 / S1_ITEMS
-"""Half of the last printed digit plus one item. Accuracies of resamples are multiples of 1/200. With the usual 1,000
-resamples, another seed may move a quantile by one such step."""
+"""Half a unit of the last printed digit, plus the share of one item.
+
+Accuracies of resamples are multiples of this share. With the usual 1,000 resamples, another seed may move a quantile by
+one item.
+"""
 
 # --- S2 ---------------------------------------------------------------------------------------------------------------
 
 REFUTE, SUPPORT = LABELS = ("REFUTE", "SUPPORT")
 S2_TOLERANCE = 0.00005
-"""Half of the last printed digit."""
+"""Half a unit of the last printed digit."""
 
 
 class Confusion(NamedTuple):
     """A row of S2's tables.
 
     ``matrix`` has a row for each right label and a column for each answered label, REFUTE first. INCONCLUSIVE is
-    counted as SUPPORT. ``inconclusive`` is the number of such answers by right label; None if it is unknown.
+    counted as SUPPORT. ``inconclusive`` has the number of INCONCLUSIVE answers for each right label; None if it is
+    unknown.
     """
 
     accuracy: float
@@ -67,10 +72,10 @@ S2_TABLE_5 = {
 }
 
 
-def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
-    """The right labels and the outcomes that make up a confusion matrix, claim by claim.
+def labels_and_outcomes(row: Confusion) -> tuple[list[str], list[str]]:
+    """The right label and the outcome of each claim in a confusion matrix.
 
-    If the inconclusive claims are known, they are `ABSTAINED` instead of SUPPORT.
+    If the number of INCONCLUSIVE answers is known, their outcome is `ABSTAINED`. Otherwise it is SUPPORT.
     """
     gold: list[str] = []
     outcomes: list[str] = []
@@ -80,11 +85,11 @@ def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
     return gold, outcomes
 
 
-# --- both -------------------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 class Check(NamedTuple):
-    """A printed figure and our figure."""
+    """A printed figure, and the same figure computed by moot."""
 
     source: str
     what: str
@@ -99,7 +104,7 @@ class Check(NamedTuple):
 
 
 def checks() -> list[Check]:
-    """The figures of S1's table IV and S2's tables 3 and 5, each with our figure."""
+    """The figures of S1's table IV and S2's tables 3 and 5, each with the figure that moot computes."""
     made: list[Check] = []
     for dataset, printed in S1_INTERVALS.items():
         right = round(S1_ITEMS * S1_ACCURACY[dataset]["Tool-MAD"])
@@ -109,8 +114,8 @@ def checks() -> list[Check]:
                 made.append(Check("S1, table IV", f"{dataset}, {end}", theirs, ours, S1_TOLERANCE))
     for table, rows in (("S2, table 3", S2_TABLE_3), ("S2, table 5", S2_TABLE_5)):
         for name, row in rows.items():
-            gold, outcomes = claims_of(row)
-            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as in the paper
+            gold, outcomes = labels_and_outcomes(row)
+            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # S2 counts them so
             for what, theirs, score in (
                 ("accuracy", row.accuracy, accuracy(gold, given)),
                 ("macro-F1", row.macro_f1, macro_f1(gold, given)),

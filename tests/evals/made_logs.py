@@ -31,10 +31,10 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
     """The result document of a debate.
 
     Args:
-        answer: the verdict; None if it abstained.
-        rounds: each speaker's answer, round by round.
+        answer: the verdict; None if the debate abstained.
+        rounds: for each round, the answers of its speakers.
         task: a key of `moot.nodes._texts.task.TASKS`.
-        more: other fields.
+        more: other fields of the document.
     """
     turns = [
         {
@@ -66,7 +66,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
 
 
 def call(prompt: int | None = 1000, completion: int | None = 500, model: str = "openai:gpt-4o-mini") -> Call:
-    """A call with a usable reply."""
+    """The record of a call with a usable reply."""
     return {
         "node": "answer",
         "role": "agent-1",
@@ -119,22 +119,22 @@ def write_log(
     Args:
         folder: the log's folder.
         name: the file's name without its suffix.
-        documents: one for each sample. A sample has an error if its document is missing or its debate failed.
+        documents: a document for each sample. A sample has an error if its document is missing or not ``done``.
         gold: right answers by the item's id.
         status: Inspect's status of the run.
-        created: the start as an ISO time.
-        planned: ids of all items; empty if all were run.
-        scores: scores by the item's id.
+        created: the time of the start in ISO format.
+        planned: the ids of all planned items; empty if exactly the items of ``documents`` were planned.
+        scores: each item's scores by metric, by the item's id.
         strata: strata by the item's id.
         groups: groups by the item's id.
         task_id: Inspect's id of the task.
         failing: ids of samples that failed although their debate was done.
-        again: documents of a second epoch.
-        items: the digest of the items.
+        again: the documents of a second epoch; None for one epoch.
+        items: the digest of the items; empty for none.
         judge: the model that judged free-text answers.
-        of_key: for a control, its solver's argument ``of``: the key of its debate.
+        of_key: the key of a control's debate, which is its solver's argument ``of``; None for no control.
         ending: the file's suffix: eval or json.
-        facts: moot's metadata; by default ``benchmark`` is fever.
+        facts: moot's metadata of the log; ``benchmark`` is fever unless it is given.
     """
     samples = [
         EvalSample(

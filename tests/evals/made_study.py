@@ -25,22 +25,26 @@ DEBATE = {
     "7": debate(N, [N, N, N], stop_reason="consensus"),
     "8": debate(None, [N, N, S]),
 }
-"""Right on items 1 to 5 and 7; item 6 failed, item 8 is an abstention. The first round is wrong on items 2 and 5."""
+"""Right on items 1 to 5 and 7; item 6 failed, item 8 is an abstention. The majority of the first
+round is wrong on items 2 and 5."""
 CONTROL = {id: debate(answer) for id, answer in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
-"""Right on 1, 3, 4, 6 and 8."""
+"""Right on items 1, 3, 4, 6 and 8."""
 MODEL: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
 """Metadata of a log: its model."""
 OF_DEBATE: dict[str, Any] = {"control": "self_consistency", "of": "debate"}
 """Metadata of the log of a control of the system ``debate``."""
 
-
 Systems = dict[str, tuple[Documents, dict[str, Any]]]
+"""The documents of each log and the further arguments of `write_log`, by the log's name."""
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """Write a log for each keyword, and read the logs.
+    """Write a log for each keyword argument, and make the one study of these logs.
 
-    The keyword names the file; its part before ``__`` is the system's label. ``gold`` among the facts replaces `GOLD`.
+    Args:
+        folder: the folder of the logs.
+        systems: the documents and the further arguments of `write_log`. The keyword is the log's name; its part before
+            ``__`` is the system's label. By default, ``gold`` is `GOLD` and the model is that of `MODEL`.
     """
     for name, (documents, facts) in systems.items():
         more: dict[str, Any] = {"system": name.partition("__")[0], **MODEL, **facts}
@@ -51,7 +55,7 @@ def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
 
 
 def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """A table's rows as dictionaries, by system. If a system has several rows, its last row counts."""
+    """A table's rows by system, as dictionaries by column. If a system has several rows, this is the last of them."""
     assert made is not None
     keys = [column.key for column in made.columns]
     rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]
@@ -59,10 +63,11 @@ def records(made: Table | None) -> dict[str, dict[str, Any]]:
 
 
 def value(cell: Any) -> float | None:
+    """The figure in a cell that has an interval."""
     assert isinstance(cell, Interval)
     return cell.value
 
 
 def compared_pairs(made: Study, against: str | None) -> list[tuple[str, str]]:
-    """The pairs of compared systems, by their labels."""
+    """The labels of each pair of systems that is compared; for ``against``, see `pairs_of`."""
     return [(first.label, second.label) for first, second in pairs_of(made, against)]

@@ -1,13 +1,15 @@
-"""Scripted readers behind a real endpoint: they show the effect of attacks and defences, not the behaviour of models.
+"""An endpoint with scripted readers. They show the effects of attacks and defences, not the behaviour of models.
 
-They know the relevant passages of each demo claim, and the answer that a poisoned passage supports.
+The readers know the relevant passages of each demo claim, and the answer that a poisoned passage supports.
 
-- careful: gives the answer that the largest number of passages in the prompt supports (NOT ENOUGH INFO in a tie, or if
-  no passage supports an answer), and ignores instructions in evidence.
-- obedient: follows the first instruction in evidence. Without an instruction, or if evidence is marked, it is careful.
+- careful: gives the answer that most passages in the prompt support. In a tie, or if no passage supports an answer, it
+  gives NOT ENOUGH INFO. It ignores instructions in evidence.
+- obedient: follows the first instruction in evidence. Without an instruction, or if evidence is marked, it gives the
+  same answer as the careful reader.
 - stubborn: gives the right answer, whatever the evidence.
 
-Every reader lies if its instructions tell it to. The attacker writes passages that share few words with each other.
+Every reader lies if its system message tells it to. The endpoint also plays the attacker who writes passages for the
+attack `adaptive`. These passages share few words with each other.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ OUTCOMES = {
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A template as a regular expression, with the claimed outcome as its group."""
+    """A template as a regular expression, in which the group ``label`` is the claimed outcome."""
     parts = re.escape(text.format(claim="CLAIM", label="LABEL")).replace("CLAIM", ".*?")
     return re.compile(parts.replace("LABEL", f"(?P<label>{'|'.join(OUTCOMES)})", 1).replace("LABEL", ".*?"), re.DOTALL)
 
@@ -60,8 +62,8 @@ ATTACKER_TEXTS = (
 """The passages that the attacker writes."""
 
 
-def known() -> dict[str, tuple[str, list[str]]]:
-    """For each demo claim: its label, and the starts of the relevant texts."""
+def read_demo_claims() -> dict[str, tuple[str, list[str]]]:
+    """The right label of each demo claim, and the beginnings of its relevant passages; by claim."""
     texts = {
         one["id"]: one["text"][:60]
         for file in DEMO.glob("*.jsonl")
@@ -72,22 +74,28 @@ def known() -> dict[str, tuple[str, list[str]]]:
     return {one["claim"]: (one["label"], [texts[id] for id in one["evidence"]]) for one in claims}
 
 
-KNOWN = known()
+KNOWN = read_demo_claims()
 
 
 def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[str, str]]]:
-    """A reader's label, and the id and a quote of each piece that supports the label."""
+    """A reader's label, and the id and a quote of each passage that supports the label; no passage if the reader lies.
+
+    Args:
+        reader: the name of the reader.
+        instructions: the system message.
+        data: the other messages; they must contain a demo claim.
+    """
     claim = found[1].strip() if (found := CLAIM.search(data)) else ""
-    gold, bearing = KNOWN[claim]
+    gold, beginnings = KNOWN[claim]
     if lie := LIE.search(instructions):
         return lie[1], []
-    shown = {id: text.replace(MARK, " ") for id, text in PIECE.findall(data)}
+    texts = {id: text.replace(MARK, " ") for id, text in PIECE.findall(data)}
     labels: dict[str, str] = {}
-    for id, text in shown.items():
+    for id, text in texts.items():
         label = next((OUTCOMES[m["label"]] for one in POISON if (m := one.search(text))), None)
-        if label or any(begin in text for begin in bearing):
+        if label or any(beginning in text for beginning in beginnings):
             labels[id] = label or gold
-    injected = next((m["label"] for text in shown.values() for one in INJECTIONS if (m := one.search(text))), None)
+    injected = next((m["label"] for text in texts.values() for one in INJECTIONS if (m := one.search(text))), None)
     if reader == "obedient" and injected and EXPLANATION not in instructions:
         verdict = injected
     elif reader == "stubborn":
@@ -96,7 +104,7 @@ def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[s
         most = Counter(labels.values()).most_common(2)
         tied = len(most) > 1 and most[0][1] == most[1][1]
         verdict = "NOT ENOUGH INFO" if not most or tied else most[0][0]
-    cited = [(id, " ".join(shown[id].rpartition("\n")[2].split()[:8])) for id, of in labels.items() if of == verdict]
+    cited = [(id, " ".join(texts[id].rpartition("\n")[2].split()[:8])) for id, of in labels.items() if of == verdict]
     return verdict, cited
 
 
@@ -136,7 +144,7 @@ async def embeddings(request: web.Request) -> web.Response:
     return web.json_response({"object": "list", "data": data, "model": body["model"], "usage": {"total_tokens": 1}})
 
 
-async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
+async def start_endpoint(port: int = 0) -> tuple[web.AppRunner, str]:
     """Start the endpoint; return its runner and its address."""
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", chat)
@@ -149,9 +157,9 @@ async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
 
 @contextmanager
 def readers() -> Iterator[str]:
-    """Run the readers' endpoint; yield its address. Each reader is a model, such as ``openai:careful``."""
+    """Run the endpoint in a thread; yield its address. Each reader is a model, such as ``openai:careful``."""
     loop = asyncio.new_event_loop()
-    runner, address = loop.run_until_complete(begin())
+    runner, address = loop.run_until_complete(start_endpoint())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -168,7 +176,7 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=8997)
 
     async def serve(port: int) -> None:
-        _, address = await begin(port)
+        _, address = await start_endpoint(port)
         print(address)
         await asyncio.Event().wait()
 

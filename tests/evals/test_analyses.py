@@ -1,4 +1,4 @@
-"""The papers' own analyses, on debates with figures worked out by hand."""
+"""Tables of the papers' analyses and of calibration, compared with figures that were worked out by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
-    """A debate whose rounds are in its round log, too."""
+    """The result document of a debate, with its rounds in the round log. Each answer is S, R or None."""
     log = [
         {
             "round": n,
@@ -47,7 +47,10 @@ def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any)
 
 
 def judged_debate(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
-    """A debate of one round; each answer's score is also its debater's average."""
+    """The document of a debate of one round. ``averages`` has the scores of the answers; they are also the averages.
+
+    ``judge``: whether a judge gave the debate's answer.
+    """
     made = debate_in_rounds(answer, answers)  # type: ignore[arg-type]
     for turn, score in zip(made["turns"], averages, strict=True):
         turn["scores"] = {"consistency": score, "questions": ["?"]}
@@ -56,59 +59,68 @@ def judged_debate(answer: str, answers: list[str], averages: list[float], *, jud
     return made | {"scores": scores, "turns": [*made["turns"], *([turn] if judge else [])]}
 
 
-def rows_of(made: Any) -> list[dict[str, Any]]:
-    keys = [column.key for column in made.columns]
-    return [dict(zip(keys, row, strict=True)) for row in made.rows]
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries, by the columns' keys."""
+    keys = [column.key for column in table.columns]
+    return [dict(zip(keys, row, strict=True)) for row in table.rows]
 
 
-def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: Path) -> None:
-    documents = {
-        "1": judged_debate(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
-        "2": judged_debate(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
-        "3": judged_debate(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
-        "4": judged_debate(R, [R, R], [0.5, 0.7], judge=False),  # the debate was not judged
-        "5": judged_debate(R, [S, R], [0.5, 0.5]),  # both scores are equal
-    }
-    made = study(tmp_path, a=(documents, {}))
-    last, every = rows_of(score_gaps_table(made))
+JUDGED = {
+    "1": judged_debate(S, [S, R], [0.9, 0.4]),  # the judge takes the answer with the higher score; it is right
+    "2": judged_debate(R, [S, R], [0.2, 0.6]),  # the judge takes the answer with the higher score; it is wrong
+    "3": judged_debate(S, [S, R], [0.3, 0.5]),  # the judge takes the answer with the lower score; it is right
+    "4": judged_debate(R, [R, R], [0.5, 0.7], judge=False),  # the debate has no judge
+    "5": judged_debate(R, [S, R], [0.5, 0.5]),  # both scores are equal
+}
+
+
+def test_counts_and_mean_scores_of_right_and_wrong_answers_by_hand(tmp_path: Path) -> None:
+    last, all_rounds = rows_of(score_gaps_table(study(tmp_path, a=(JUDGED, {}))))
     assert (last["right"], last["wrong"]) == (6, 4)
     assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
     assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
-    assert {**last, "rounds": "all rounds"} == every  # each debate has one round
-    [row] = rows_of(judge_choices_table(made))
+    assert {**last, "rounds": "all rounds"} == all_rounds  # each debate has only one round
+
+
+def test_choices_of_the_judge_by_hand(tmp_path: Path) -> None:
+    [row] = rows_of(judge_choices_table(study(tmp_path, a=(JUDGED, {}))))
     assert row["judged"] == 3
     assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(
         [2 / 3, 1 / 3, 2 / 3]
     )
 
 
-def test_consensus_after_each_round_and_accuracy_of_each_agent(tmp_path: Path) -> None:
-    documents = {
-        "1": debate_in_rounds(S, [S, S]),  # ended after one round
-        "2": debate_in_rounds(S, [S, R], [S, S]),
-        "4": debate_in_rounds(R, [S, R], [R, None], [S, R]),
-    }
-    made = study(tmp_path, a=(documents, {}))
-    rows = rows_of(consensus_rounds_table(made))
+SEVERAL_ROUNDS = {
+    "1": debate_in_rounds(S, [S, S]),  # ended after one round
+    "2": debate_in_rounds(S, [S, R], [S, S]),
+    "4": debate_in_rounds(R, [S, R], [R, None], [S, R]),
+}
+
+
+def test_consensus_after_each_round_by_hand(tmp_path: Path) -> None:
+    rows = rows_of(consensus_rounds_table(study(tmp_path, a=(SEVERAL_ROUNDS, {}))))
     assert [row["held"] for row in rows] == [3, 2, 1]
     assert [row["consensus"] for row in rows] == pytest.approx([1 / 3, 2 / 3, 2 / 3])
     assert [row["consensus_held"] for row in rows] == pytest.approx([1 / 3, 1 / 2, 0])
-    first, second = rows_of(agents_table(made))
+
+
+def test_the_accuracy_and_context_of_each_agent_by_hand(tmp_path: Path) -> None:
+    first, second = rows_of(agents_table(study(tmp_path, a=(SEVERAL_ROUNDS, {}))))
     assert [value(first[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 2 / 3])
     assert [value(second[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 1])
     assert first["context"] == 1000  # the prompt tokens of the agent's only call
-    assert "debates" not in first  # no sparse debate
+    assert "debates" not in first  # no debate was sparse
 
 
-def test_collisions_of_views_and_correct_revisions_are_counted_per_item(tmp_path: Path) -> None:
+def test_viewpoint_collisions_and_correct_revisions_per_item_by_hand(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
-    met = debate_in_rounds(S, [R, S], [S, S], graphs=graphs)  # the second agent corrects the first
-    calm = debate_in_rounds(S, [S, S], graphs=[])
-    made = study(tmp_path, a=({"1": met, "2": met, "3": calm, "4": calm}, {}))
+    sparse = debate_in_rounds(S, [R, S], [S, S], graphs=graphs)  # agent-2 corrects agent-1
+    agreed = debate_in_rounds(S, [S, S], graphs=[])
+    made = study(tmp_path, a=({"1": sparse, "2": sparse, "3": agreed, "4": agreed}, {}))
     [row] = rows_of(viewpoints_table(made))
     assert (row["items"], row["debates"], row["dvc"], row["cvr"], row["ratio"]) == (4, 2, 1.0, 0.5, 0.5)
     first, _ = rows_of(agents_table(made))
-    assert first["debates"] == 0.5
+    assert first["debates"] == 0.5  # the other agent heard it in two of four debates
 
 
 PARTS = {"consensus_strength": 2 / 3, "quality": 0.7, "base": 0.74, "consistency": 8.0, "role_switch": 0.1}
@@ -116,7 +128,7 @@ PARTS |= {"winning_reflection": 0.5, "reflection": 0.0}
 VOTES = [{"agent": f"judge-{i}", "answer": said, "group": said == R} for i, said in enumerate((S, S, R), 1)]
 
 
-def test_the_calibration_error_for_each_weight_of_votes_by_hand(tmp_path: Path) -> None:
+def test_the_calibration_error_with_each_weight_of_votes_by_hand(tmp_path: Path) -> None:
     trials = {id: debate(S, votes=VOTES, confidence=0.84, confidence_parts=PARTS) for id in "12345678"}
     made = study(tmp_path, trial=(trials, {}))
     [system] = made.measured
@@ -125,31 +137,31 @@ def test_the_calibration_error_for_each_weight_of_votes_by_hand(tmp_path: Path) 
     assert reweighted_confidence(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
     rows = rows_of(weights_table(made))
     assert [row["weight"] for row in rows] == ["0.5", "0.6", "0.7", "0.8", "0.9", "chosen on the other folds"]
-    assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all in one bin
+    assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all confidences are in one bin
     assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
     assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])
     assert search_weight(panels[:4]) is None  # fewer panels than folds
 
 
-def test_the_held_out_error_is_at_least_the_error_of_the_best_weight() -> None:
+def test_if_all_folds_choose_one_weight_the_held_out_error_is_its_error() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
     found = search_weight(sharp, folds=5)
     assert found is not None
-    assert min(found.errors, key=lambda weight: found.errors[weight]) in found.chosen
-    assert found.held_out >= min(found.errors.values()) - 1e-9
+    assert found.chosen == (0.9,) * 5
+    assert found.held_out == pytest.approx(min(found.errors.values())) == pytest.approx(found.errors[0.9])
     for weight, error in found.errors.items():
         gaps = [8 / 15 * abs(min(1, weight + 0.15) - 1), 7 / 15 * abs(weight / 3 + 0.15)]
         assert error == pytest.approx(sum(gaps)) == error_with_weight(sharp, weight, 0.3)
 
 
-def test_the_calibration_of_each_kind_of_confidence_is_measured(tmp_path: Path) -> None:
+def test_each_kind_of_confidence_has_a_row_in_the_calibration_table(tmp_path: Path) -> None:
     def debate_with_shares(answer: str, share: float, all_rounds: float) -> Document:
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
 
-    alone = {"1": debate(S, confidence_from="at most one answer was given, so there is nothing to compare")}
+    unconfident = {"1": debate(S, confidence_from="at most one answer was given, so there is nothing to compare")}
     documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
-    made = study(tmp_path, a=(documents, {}), b=(alone, {}))
+    made = study(tmp_path, a=(documents, {}), b=(unconfident, {}))
     rows = rows_of(calibration_table(made))
     assert [(row["system"], row["of"], row["items"]) for row in rows] == [
         ("a", "last votes", 2),

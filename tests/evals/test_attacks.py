@@ -1,4 +1,4 @@
-"""Attacks on debate systems, with scripted readers behind a real endpoint."""
+"""Attacks on debate systems, and defences. Scripted readers behind a local HTTP endpoint take the place of models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RAG = 'sources=["bm25:demo-news","bm25:demo-encyclopaedia"]'
 MAD = 'debaters=[{"name":"a","retriever":"bm25:demo-news"},{"name":"b","retriever":"bm25:demo-encyclopaedia"}]'
 
 
-def test_the_templates_are_balanced_and_items_get_all_but_the_held_out_fifth() -> None:
+def test_the_templates_are_balanced_over_languages_and_positions() -> None:
     found = templates()
     assert len({one.text for one in found}) == len(found) == 100
     assert Counter(one.language for one in found) == dict.fromkeys(("en", "de", "es", "fr", "zh"), 20)
@@ -44,18 +44,22 @@ def test_the_templates_are_balanced_and_items_get_all_but_the_held_out_fifth() -
     assert sum(one.kept_back for one in found) == 20
     for one in found:
         assert "REFUTES" in one.text.format(label="REFUTES", claim="It rains.")
-    met = {template_for(item, kept_back=False).id for item in range(2000)}
-    assert met == {one.id for one in found if not one.kept_back}
+
+
+def test_items_get_every_template_that_is_not_held_out() -> None:
+    used = {template_for(item, kept_back=False).id for item in range(2000)}
+    assert used == {one.id for one in templates() if not one.kept_back}
 
 
 @given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
-def test_an_injected_instruction_leaves_the_rest_of_a_passage_unchanged(text: str, position: str) -> None:
+def test_an_injected_instruction_keeps_the_words_of_the_passage(text: str, position: str) -> None:
     made = inject_instruction(text, "OBEY", position)
     assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split()
     assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
 
 
-def test_poisoned_passages_are_near_duplicates_from_one_host_or_from_five() -> None:
+def test_near_duplicate_poisoned_passages_count_as_one_origin() -> None:
+    """This holds whether the passages are from one host or from five hosts."""
     assert {one["kept_back"] for one in passages()} == {False, True}
     texts = poisoned_texts("1", "It rains.", "REFUTES", 5, kept_back=False)
     honest = make_evidence(text="It rained all day.", source="notes", retriever="web", query="rain")
@@ -68,24 +72,29 @@ def test_poisoned_passages_are_near_duplicates_from_one_host_or_from_five() -> N
         assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1
 
 
-def test_only_evidence_is_marked_and_replies_lose_the_marks() -> None:
+def test_datamarking_joins_only_the_words_of_evidence() -> None:
     data = f"{as_data('claim', 'It rains.')}\n{as_data('evidence', 'It rained all day.', id='ev-1')}"
-    instructions, shown = datamarked([SystemMessage("Judge."), HumanMessage(data)])
+    instructions, prompt = datamarked([SystemMessage("Judge."), HumanMessage(data)])
     assert instructions.content == f"Judge.\n\n{EXPLANATION}"
-    assert f"\nIt{MARK}rained{MARK}all{MARK}day.\n</evidence>" in str(shown.content)
-    assert "It rains." in str(shown.content)
+    assert f"\nIt{MARK}rained{MARK}all{MARK}day.\n</evidence>" in str(prompt.content)
+    assert "It rains." in str(prompt.content)
+
+
+def test_marks_in_a_reply_become_spaces() -> None:
     assert unmarked(SummaryReply(summary=f"It{MARK}rained.")).summary == "It rained."
 
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the scripted readers in place of OpenAI's endpoint."""
     with readers() as address:
         monkeypatch.setenv("OPENAI_BASE_URL", address)
         monkeypatch.setenv("OPENAI_API_KEY", "x")
         yield
 
 
-def attack(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
+def run_attacks(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
+    """Run ``moot eval attack`` on demo claims, and return its output. No answer may be missing."""
     claims = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", str(limit), "--logs", str(folder)]
     ended = moot("eval", "attack", *claims, "--json", *words)
     assert ended.returncode == 0, ended.stderr
@@ -98,46 +107,51 @@ def attack(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
 def test_the_effects_of_attacks_and_defences_are_measured(tmp_path: Path) -> None:
     options = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
     options += ["adaptive", "--defence", "none", "--defence", "both"]
-    found = attack(tmp_path, *options)
+    found = run_attacks(tmp_path, *options)
     clean = {one["system"]: (one["accuracy"][0], one["right"], one["flagged"]) for one in found["systems"]}
-    assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}  # most claims rest on one passage: false alarms
+    # Three right verdicts are flagged. These flags are false alarms.
+    assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}
+    flags = {"single origin": 2, "escalated": 0, "quotes not verified": 1}
+    assert [one["flags"] for one in found["systems"]] == [flags, flags]
     results = {one["system"]: one for one in found["attacks"]}
     obeyed = results["rag under injection"]
     assert (obeyed["right"], obeyed["flips"], obeyed["aimed"], obeyed["flagged"]) == (4, 4, 4, 4)
     assert sum(flips for flips, _ in obeyed["by"]["position"].values()) == 4
     assert results["rag with both under injection"]["flips"] == 0
     adaptive = results["rag under adaptive"]
-    # The poisoned verdicts rest on verified quotes of several origins, so none is flagged.
+    # The poisoned verdicts rest on verified quotes from several origins, so no verdict is flagged.
     assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)
-    again = attack(tmp_path, *options)
+    again = run_attacks(tmp_path, *options)
     assert again == found
-    assert len(list(tmp_path.glob("*.eval"))) == 6  # two systems, each without and under two attacks: no log is new
+    assert len(list(tmp_path.glob("*.eval"))) == 6  # 2 systems x (no attack + 2 attacks); the second run adds no log
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path: Path) -> None:
+def test_a_calibration_is_not_fitted_on_debates_under_attack(tmp_path: Path) -> None:
+    """With the calibration, every verdict of ``rag`` is escalated, because ``rag`` has no confidence."""
     logs, file = tmp_path / "logs", tmp_path / "calibration.json"
     options = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
-    [before] = attack(logs, *options)["attacks"]
+    [before] = run_attacks(logs, *options)["attacks"]
     assert (before["flips"], before["flagged"], before["flags"]["escalated"]) == (4, 0, 0)
     fitted = moot("calibrate", logs, "--alpha", "0.2", "--out", file)
     assert "Fitted on 4 cases of rag" in fitted.stdout
     assert "left out: 4 under attack" in fitted.stdout
-    found = attack(tmp_path / "again", *options, "--set", f"calibration={file}")
+    found = run_attacks(tmp_path / "again", *options, "--set", f"calibration={file}")
     [after], [undisturbed] = found["attacks"], found["systems"]
     assert (after["flips"], after["flagged"], after["flags"]["escalated"]) == (4, 4, 4)
-    assert undisturbed["flags"]["escalated"] == 4  # `rag` has no confidence to act on
+    assert undisturbed["flags"]["escalated"] == 4
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_one_debater_is_instructed_to_lie(tmp_path: Path) -> None:
+def test_only_the_lying_debater_gives_the_answer_of_the_attack(tmp_path: Path) -> None:
     options = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
-    found = attack(tmp_path, *options, "--attack", "lying_debater", "--defence", "none", limit=2)
+    found = run_attacks(tmp_path, *options, "--attack", "lying_debater", "--defence", "none", limit=2)
     (result,) = found["attacks"]
     assert (result["graph"], result["right"], result["attack"]) == ("tool_mad", 2, "lying_debater")
     logs = [log for log in map(read_eval_log, map(str, tmp_path.glob("*.eval"))) if "under" in log.metadata["system"]]
+    assert len(logs[0].samples or []) == 2
     for sample in logs[0].samples or []:
-        document, done = document_in(sample), sample.metadata["attack"]
+        document, applied = document_in(sample), sample.metadata["attack"]
         assert document is not None
         answers = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
-        assert [agent for agent, answer in answers.items() if answer == done["label"]] == [done["liar"]]
+        assert [agent for agent, answer in answers.items() if answer == applied["label"]] == [applied["liar"]]

@@ -17,12 +17,13 @@ from tests.evals.benchmark_samples import SAMPLES
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def claims(count: int = 100) -> list[dict[str, Any]]:
+def fever_records(count: int = 100) -> list[dict[str, Any]]:
+    """Records of FEVER with the ids from 0 to ``count`` - 1."""
     return [{"id": n, "label": "SUPPORTS", "claim": f"Quay {n} is open.", "evidence": []} for n in range(count)]
 
 
 def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = None) -> Path:
-    """Write one record per line; ``broken`` replaces lines, by number."""
+    """Write one record per line. ``broken`` has the text of lines to replace, by line number from 1."""
     lines = [json.dumps(record) for record in records]
     for number, line in (broken or {}).items():
         lines[number - 1] = line
@@ -54,19 +55,19 @@ def error_of(name: str, path: Path | None, kind: str = "invalid_file") -> str:
     ],
 )
 @pytest.mark.parametrize("ending", ["jsonl", "json"])
-def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem: str) -> None:
-    file = write_lines(tmp_path / f"fever.{ending}", claims(), {57: line})
+def test_the_error_of_a_broken_line_names_its_number(tmp_path: Path, ending: str, line: str, problem: str) -> None:
+    file = write_lines(tmp_path / f"fever.{ending}", fever_records(), {57: line})
     message = error_of("fever", file)
     assert message.startswith(f"fever.{ending}, line 57: ")
     assert problem in message
 
 
-def test_the_place_of_a_broken_record_is_named_in_other_formats(tmp_path: Path) -> None:
+def test_errors_in_json_lists_and_csv_files_name_the_place(tmp_path: Path) -> None:
     listed = tmp_path / "dev.json"
-    listed.write_text(json.dumps(claims(), indent=1).replace('"id": 57,', '"id": 57'))
-    # Record 57 (from 0) begins in line 344 = 2 + 57 x 6. The missing comma is noticed in the line after its id.
+    listed.write_text(json.dumps(fever_records(), indent=1).replace('"id": 57,', '"id": 57'))
+    # The record with id 57 begins in line 344 = 2 + 57 x 6, and its id is in line 345. The error is in the next line.
     assert error_of("fever", listed).startswith("dev.json, line 346: not JSON")
-    listed.write_text(json.dumps([*claims(56), {"label": "SUPPORTS"}]))
+    listed.write_text(json.dumps([*fever_records(56), {"label": "SUPPORTS"}]))
     assert error_of("fever", listed).startswith(
         "dev.json, record 57: the field claim is missing. It was read as a record of"
     )
@@ -87,7 +88,7 @@ def test_the_place_of_a_broken_record_is_named_in_other_formats(tmp_path: Path) 
 
 def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "fever.jsonl"
-    lines = [json.dumps(record) for record in claims(3)]
+    lines = [json.dumps(record) for record in fever_records(3)]
     file.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
     assert [(i.id, i.source) for i in read_benchmark("fever", file).items] == [
         ("0", "fever.jsonl, line 1"),
@@ -106,7 +107,7 @@ def test_unreadable_empty_and_large_files_are_refused(tmp_path: Path, monkeypatc
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     assert "no usable record" in error_of("fever", empty)
-    file = write_lines(tmp_path / "large.jsonl", claims())
+    file = write_lines(tmp_path / "large.jsonl", fever_records())
     monkeypatch.setattr(records_files, "MOST_RECORDS", 50)
     assert "more than 50 lines" in error_of("fever", file)
     monkeypatch.setattr(records_files, "LARGEST_FILE", 1000)
@@ -114,7 +115,7 @@ def test_unreadable_empty_and_large_files_are_refused(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "claims"])
-def test_missing_files_are_errors_that_name_source_and_licence(tmp_path: Path, name: str) -> None:
+def test_the_error_of_a_missing_file_names_source_and_licence(tmp_path: Path, name: str) -> None:
     for path in (tmp_path, tmp_path / "nothing.jsonl"):
         message = error_of(name, path, "missing_file")
         assert BENCHMARKS[name].source in message
@@ -123,27 +124,32 @@ def test_missing_files_are_errors_that_name_source_and_licence(tmp_path: Path, n
         assert str(path) in message
 
 
-def test_unknown_names_and_invalid_limits_are_refused(tmp_path: Path) -> None:
+def test_unknown_benchmarks_and_invalid_limits_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hotpotqa"):
         read_benchmark("hotpot", tmp_path)
     with pytest.raises(UserError, match="limit"):
         read_benchmark("fever", tmp_path, limit=0)
 
 
-def test_a_limit_takes_the_first_items_or_with_a_seed_nested_random_samples(tmp_path: Path) -> None:
-    file = write_lines(tmp_path / "fever.jsonl", claims())
-
-    def ids(**options: int) -> list[str]:
-        return [item.id for item in read_benchmark("fever", file, **options).items]
-
-    assert ids(limit=3) == ["0", "1", "2"]
-    assert ids(limit=40, seed=1)[:10] == ids(limit=10, seed=1)
-    assert ids(limit=10, seed=1) != ids(limit=10, seed=2)
-    assert sorted(ids(seed=1)) == sorted(ids())
+def selected_ids(folder: Path, **options: int) -> list[str]:
+    """The ids of the items that the options select from 100 records."""
+    file = write_lines(folder / "fever.jsonl", fever_records())
+    return [item.id for item in read_benchmark("fever", file, **options).items]
 
 
-def test_skipped_records_are_counted(tmp_path: Path) -> None:
-    records = claims(6)
+def test_a_limit_without_a_seed_selects_the_first_items(tmp_path: Path) -> None:
+    assert selected_ids(tmp_path, limit=3) == ["0", "1", "2"]
+
+
+def test_a_smaller_sample_is_the_beginning_of_a_larger_sample_with_the_same_seed(tmp_path: Path) -> None:
+    small = selected_ids(tmp_path, limit=10, seed=1)
+    assert selected_ids(tmp_path, limit=40, seed=1)[:10] == small
+    assert selected_ids(tmp_path, limit=10, seed=2) != small
+    assert sorted(selected_ids(tmp_path, seed=1)) == sorted(selected_ids(tmp_path))
+
+
+def test_notes_count_the_records_that_are_left_out(tmp_path: Path) -> None:
+    records = fever_records(6)
     del records[1]["label"]
     records[2]["label"] = None
     records[3] = records[0]
@@ -186,7 +192,7 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
         ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "another subject"),
     ],
 )
-def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
+def test_unusable_records_are_left_out_with_a_reason(
     tmp_path: Path, name: str, record: dict[str, Any], reason: str
 ) -> None:
     message = error_of(name, write_lines(tmp_path / "one.jsonl", [record]))
@@ -194,13 +200,13 @@ def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
     assert reason in message
 
 
-def test_missing_dates_are_reported(tmp_path: Path) -> None:
+def test_items_without_a_date_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
     assert reading.notes == ("items without a date: 1 of 3; for these items, newer evidence is not left out",)
 
 
-def test_ids_are_read_from_a_list_beside_the_file(tmp_path: Path) -> None:
+def test_ids_are_read_from_the_ids_file_next_to_the_records(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "nq_open.jsonl", [{"question": f"who {n}", "answer": ["x"]} for n in range(3)])
     assert [item.id for item in read_benchmark("nq_open", tmp_path).items] == ["0", "1", "2"]
     beside = tmp_path / "nq_open.ids.json"
@@ -211,7 +217,7 @@ def test_ids_are_read_from_a_list_beside_the_file(tmp_path: Path) -> None:
         assert problem in error_of("nq_open", file)
 
 
-def test_a_file_pattern_does_not_match_lists_of_ids(tmp_path: Path) -> None:
+def test_files_of_ids_are_not_read_as_records(tmp_path: Path) -> None:
     folder = tmp_path / "test" / "algebra"
     folder.mkdir(parents=True)
     (folder / "1.json").write_text((SAMPLES / "math" / "test" / "algebra" / "1.json").read_text())
@@ -219,7 +225,7 @@ def test_a_file_pattern_does_not_match_lists_of_ids(tmp_path: Path) -> None:
     assert [item.id for item in read_benchmark("math", tmp_path).items] == ["first"]
 
 
-def test_names_of_labels_are_read_from_a_parquet_files_metadata(tmp_path: Path) -> None:
+def test_label_names_are_read_from_the_metadata_of_a_parquet_file(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [{"id": str(n), "question": f"Why {n}?", "cop": n, **{f"op{c}": c * 2 for c in "abcd"}} for n in (0, 3, -1)]
     features = {"cop": {"names": ["a", "b", "c", "d"], "_type": "ClassLabel"}}
@@ -245,13 +251,13 @@ class Rows(list[dict[str, Any]]):
 
 
 class Label:
-    """A feature whose numbers have names."""
+    """A replacement for ``ClassLabel`` of `datasets`: label n has the name ``names[n]``."""
 
     names = ("NOT_SUPPORTED", "SUPPORTED")
 
 
 class Datasets:
-    """A replacement for `datasets` that returns rows or raises an error, and records its calls."""
+    """A replacement for the library `datasets`. It records its calls, and returns rows or raises an error."""
 
     def __init__(self, rows: Rows | Exception) -> None:
         self.rows = rows
@@ -264,7 +270,8 @@ class Datasets:
         return self.rows
 
 
-def hub(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
+def stub_datasets(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
+    """Replace the library `datasets` by `Datasets`, and return the replacement."""
     library = Datasets(rows)
 
     def import_stub(name: str) -> Datasets:
@@ -275,13 +282,13 @@ def hub(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
     return library
 
 
-def test_fevers_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fever_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     def row(claim: int, group: int, page: str, line: int, label: str = "REFUTES") -> dict[str, Any]:
         parts = {"evidence_annotation_id": 1, "evidence_id": group, "evidence_wiki_url": page}
         return {"id": claim, "label": label, "claim": f"x{claim}", "evidence_sentence_id": line, **parts}
 
     rows = Rows([row(1, 8, "A_B", 0), row(1, 8, "C", 4), row(1, 9, "D", 2), row(2, -1, "", -1, "NOT ENOUGH INFO")])
-    library = hub(monkeypatch, rows)
+    library = stub_datasets(monkeypatch, rows)
     items = read_benchmark("fever").items
     assert [(i.id, i.gold) for i in items] == [("1", ("REFUTES",)), ("2", ("NOT ENOUGH INFO",))]
     assert items[0].gold_evidence == {"sets": [[["A B", 0], ["C", 4]], [["D", 2]]], "pages": ["A B", "C", "D"]}
@@ -290,31 +297,31 @@ def test_fevers_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.Monkey
     assert library.asked == [(("parquet",), {"data_files": files, "split": "train"})]
 
 
-def test_scifacts_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scifact_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     def row(claim: int, document: str, label: str, sentences: list[int]) -> dict[str, Any]:
         parts = {"evidence_doc_id": document, "evidence_label": label, "evidence_sentences": sentences}
         return {"id": claim, "claim": f"x{claim}", "cited_doc_ids": [4], **parts}
 
-    hub(monkeypatch, Rows([row(1, "4", "SUPPORT", [0, 1]), row(1, "5", "SUPPORT", [3]), row(2, "", "", [])]))
+    stub_datasets(monkeypatch, Rows([row(1, "4", "SUPPORT", [0, 1]), row(1, "5", "SUPPORT", [3]), row(2, "", "", [])]))
     items = read_benchmark("scifact").items
     assert [(i.id, i.gold) for i in items] == [("1", ("SUPPORT",)), ("2", ("NOT ENOUGH INFO",))]
     assert items[0].gold_evidence == {"sets": [[["4", 0], ["4", 1]], [["5", 3]]], "documents": ["4", "5"]}
 
 
-def test_label_numbers_from_the_hub_are_replaced_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_numbers_from_the_hub_become_label_names(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows(
         {"uid": f"u{n}", "claim": f"x{n}", "label": n, "num_hops": 3, "supporting_facts": []} for n in (0, 1, -1)
     )
     rows[0]["supporting_facts"] = [{"key": "A", "value": 2}]
     rows.features = {"label": Label(), "claim": object()}
-    hub(monkeypatch, rows)
+    stub_datasets(monkeypatch, rows)
     reading = read_benchmark("hover")
     assert [(i.gold, i.stratum) for i in reading.items] == [(("NOT_SUPPORTED",), "3 hops"), (("SUPPORTED",), "3 hops")]
     assert reading.items[0].gold_evidence == {"sets": [[["A", 2]]], "pages": ["A"]}
     assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
 
 
-def test_pubmedqa_from_the_hub_is_a_question_without_its_abstract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pubmedqa_questions_from_the_hub_come_without_the_abstract(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {
         "pubid": 5,
         "question": "Does it?",
@@ -322,15 +329,16 @@ def test_pubmedqa_from_the_hub_is_a_question_without_its_abstract(monkeypatch: p
         "long_answer": "It does.",
         "final_decision": "yes",
     }
-    library = hub(monkeypatch, Rows([row]))
+    library = stub_datasets(monkeypatch, Rows([row]))
     item = read_benchmark("pubmedqa").items[0]
     assert (item.id, item.claim, item.gold, item.given) == ("5", "Does it?", ("yes",), ())
     assert item.source == "qiaojin/PubMedQA (pqa_labeled, train), record 1"
     assert library.asked == [(("qiaojin/PubMedQA", "pqa_labeled"), {"split": "train"})]
 
 
-def test_an_unreachable_hub_is_an_error_that_names_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub(monkeypatch, ConnectionError("no route to host\nand a long trace"))
+def test_errors_about_the_hub_name_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of an unreachable Hub also names the source and the licence of the benchmark."""
+    stub_datasets(monkeypatch, ConnectionError("no route to host\nand a long trace"))
     message = error_of("gpqa", None, "missing_file")
     assert "Idavidrein/gpqa (gpqa_diamond, train): the Hub could not be read (no route to host)." in message
     assert "https://github.com/idavidrein/gpqa (licence: CC BY 4.0" in message
@@ -344,7 +352,7 @@ def test_an_unreachable_hub_is_an_error_that_names_other_sources(monkeypatch: py
 
 
 @pytest.mark.parametrize("converted", [False, True])
-def test_the_real_library_without_a_network_raises_an_error(converted: bool) -> None:
+def test_a_failure_of_the_real_datasets_library_raises_hub_unavailable(converted: bool) -> None:
     pytest.importorskip("datasets")
     with pytest.raises(records_hub.HubUnavailable, match="the Hub could not be read"):
         records_hub.read_hub(records_hub.Hub("moot-tests/nothing", "default", "test", converted))

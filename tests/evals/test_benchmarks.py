@@ -1,4 +1,4 @@
-"""Records of benchmarks as items: handwritten samples in the published formats, and variants of the formats."""
+"""Tests of reading benchmark records as items, from handwritten samples and from other formats of the benchmarks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from moot.evals._runs.solver import make_question
 from moot.evals._runs.tasks import make_sample
 from moot.nodes._texts.task import TASKS
 
-from tests.evals.benchmark_samples import HANDWRITTEN, QUESTION_FIELDS, SAMPLES, gold_parses_as_itself
+from tests.evals.benchmark_samples import HANDWRITTEN, QUESTION_FIELDS, SAMPLES, parser_keeps_gold_answers
 
 
-def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
+def test_every_published_benchmark_names_its_task_licence_source_and_files() -> None:
     assert sorted(BENCHMARKS) == sorted([*QUESTION_FIELDS, *HANDWRITTEN, "claims"])
     published = {name: benchmark for name, benchmark in BENCHMARKS.items() if not benchmark.is_own}
     for name, benchmark in published.items():
@@ -38,19 +38,21 @@ def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
 # --- handwritten samples in the published formats ---------------------------------------------------------------------
 
 
-def read_sample(name: str, folder: str = "", **options: Any) -> Reading:
-    return read_benchmark(name, SAMPLES / (folder or name), **options)
+def read_sample(name: str, folder: str = "") -> Reading:
+    """Read the handwritten sample of a benchmark. ``folder``: the sample's folder, by default ``name``."""
+    return read_benchmark(name, SAMPLES / (folder or name))
 
 
 @pytest.mark.parametrize("name", [*HANDWRITTEN, "feverous"])
-def test_handwritten_samples_are_read(name: str) -> None:
+def test_handwritten_samples_have_unique_ids_and_readable_gold_answers(name: str) -> None:
     reading = read_sample(name, name.removesuffix("_binary"))
     assert reading.items
     assert len({item.id for item in reading.items}) == len(reading.items)
-    assert all(gold_parses_as_itself(name, item) for item in reading.items)
+    assert all(parser_keeps_gold_answers(name, item) for item in reading.items)
 
 
-def test_faviq_claims_have_their_page_as_gold_evidence() -> None:
+def test_faviq_claims_have_a_page_as_gold_evidence() -> None:
+    """The third record names no page, so its item has no gold evidence."""
     items = read_sample("faviq").items
     assert [(item.id, item.gold) for item in items] == [
         ("s_1", ("SUPPORTS",)),
@@ -60,7 +62,7 @@ def test_faviq_claims_have_their_page_as_gold_evidence() -> None:
     assert [item.gold_evidence for item in items] == [{"documents": ["71"], "pages": ["Port Ennis"]}] * 2 + [None]
 
 
-def test_feverous_is_read_as_published() -> None:
+def test_feverous_items_have_sentences_and_cells_as_gold_evidence() -> None:
     reading = read_sample("feverous")
     assert [(i.id, i.gold, i.stratum) for i in reading.items] == [
         ("7", ("SUPPORTS",), "Combining Tables and Text"),
@@ -78,7 +80,8 @@ def test_feverous_is_read_as_published() -> None:
     )
 
 
-def test_healthver_claims_come_with_the_sentence_that_their_label_is_about() -> None:
+def test_healthver_claims_come_with_the_text_that_the_label_refers_to() -> None:
+    """The binary variant leaves out claims with the label Neutral."""
     reading = read_sample("healthver")
     assert [(i.id, i.gold) for i in reading.items] == [
         ("31", ("Refutes",)),
@@ -93,7 +96,7 @@ def test_healthver_claims_come_with_the_sentence_that_their_label_is_about() -> 
     assert binary.notes[0].startswith("1 of 3 records left out: the label Neutral")
 
 
-def test_gpqa_hides_the_position_of_the_right_answer() -> None:
+def test_gpqa_options_are_shuffled_reproducibly() -> None:
     items = read_sample("gpqa").items
     assert len({item.gold for item in items}) > 1
     for n, item in enumerate(items, start=1):
@@ -116,7 +119,7 @@ def test_only_question_answering_tasks_of_longbench_are_read() -> None:
     assert "a subset without question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
 
 
-def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
+def test_gsm_ic_claims_contain_the_irrelevant_sentence() -> None:
     items = read_sample("gsm_ic").items
     assert [(i.id, i.stratum) for i in items] == [
         ("GSM-IC_2step:0", "2 steps"),
@@ -128,7 +131,7 @@ def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
     assert {i.gold for i in items} == {("7",)}
 
 
-def test_math_takes_the_last_box_and_hides_the_solution() -> None:
+def test_math_items_contain_only_the_last_box_of_the_solution() -> None:
     items = read_sample("math").items
     assert [(i.id, i.gold[0], i.stratum) for i in items] == [
         ("test/algebra/1", r"\frac{3}{2}", "Algebra"),
@@ -147,7 +150,7 @@ def test_math_takes_the_last_box_and_hides_the_solution() -> None:
         (r"\boxed{1} is wrong; \fbox{2}", "2"),
     ],
 )
-def test_the_answer_is_the_last_box(solution: str, answer: str) -> None:
+def test_the_last_box_of_a_solution_is_the_answer(solution: str, answer: str) -> None:
     assert last_box(solution) == answer
 
 
@@ -168,7 +171,7 @@ def test_solutions_without_a_complete_box_are_refused(solution: str) -> None:
         ('"', '"'),
     ],
 )
-def test_only_the_quotation_marks_of_csv_are_removed_from_a_question(question: str, plain: str) -> None:
+def test_only_csv_quotation_marks_are_removed_from_a_question(question: str, plain: str) -> None:
     assert without_csv_quotes(question) == plain
 
 
@@ -188,7 +191,7 @@ def test_escaped_page_titles_are_decoded(name: str, title: str) -> None:
 
 
 def read_one(name: str, fields: dict[str, Any]) -> Item:
-    """The item of a record."""
+    """Read one record of a benchmark as an item."""
     benchmark = BENCHMARKS[name]
     return benchmark.read(Record(fields, "here"))
 
@@ -209,7 +212,7 @@ HOTPOT_ON_HUB = HOTPOT | {
 
 
 @pytest.mark.parametrize("record", [HOTPOT, HOTPOT_ON_HUB])
-def test_hotpotqa_is_read_in_both_formats(record: dict[str, Any]) -> None:
+def test_hotpotqa_is_read_in_the_published_format_and_in_the_hubs(record: dict[str, Any]) -> None:
     item = read_one("hotpotqa_distractor", record)
     assert item.given == (("Ennis", "Ennis is a port. It is old."), ("Marlow", "Marlow is a port. It is new."))
     gold = {"sets": [[["Ennis", 0], ["Marlow", 2]]], "pages": ["Ennis", "Marlow"]}
@@ -268,7 +271,7 @@ def test_hotpotqa_is_read_in_both_formats(record: dict[str, Any]) -> None:
         ("mmlu_pro", {"question": "Why?", "options": [1, 2.5], "answer": "B", "answer_index": 1}, "B", ("1", "2.5")),
     ],
 )
-def test_choices_are_read_in_other_formats(
+def test_options_and_right_answers_are_read_from_several_formats(
     name: str, record: dict[str, Any], gold: str, options: tuple[str, ...]
 ) -> None:
     item = read_one(name, record)
@@ -335,7 +338,7 @@ def test_choices_are_read_in_other_formats(
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
 )
-def test_broken_records_have_errors_that_name_the_problem(name: str, record: dict[str, Any], problem: str) -> None:
+def test_the_error_of_a_broken_record_names_the_problem(name: str, record: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidRecord, match=problem):
         read_one(name, record)
 
@@ -371,7 +374,7 @@ def test_averitec_claims_have_a_date_and_a_speaker() -> None:
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 
-def test_triviaqa_is_read_in_both_formats() -> None:
+def test_triviaqa_is_read_in_the_published_format_and_in_the_hubs() -> None:
     answer = {"Value": "Bram", "Aliases": ["Bram", "Old Bram"], "NormalizedAliases": ["bram"]}
     for record in (
         {"Question": "Who?", "QuestionId": "tc_1", "Answer": answer},
@@ -381,7 +384,8 @@ def test_triviaqa_is_read_in_both_formats() -> None:
         assert (item.id, item.claim, item.gold) == ("tc_1", "Who?", ("Bram", "Old Bram"))
 
 
-def test_subjects_of_mmlu_come_from_the_names_of_its_files(tmp_path: Path) -> None:
+def test_mmlu_subjects_are_read_from_file_names(tmp_path: Path) -> None:
+    """Of the three subjects here, MMLU's medical subset contains only anatomy."""
     (tmp_path / "test").mkdir()
     for subject in ("anatomy", "law", "virology"):
         (tmp_path / "test" / f"{subject}_test.csv").write_text(f'"Why,\n{subject}?",w,x,y,z,C\nWhere?,w,x,y,z,D\n')

@@ -1,4 +1,4 @@
-"""Calibration, risk and coverage, and stability over rounds: by hand, and compared with scikit-learn."""
+"""Measures of confidences (calibration, risk-coverage, stability), compared with figures by hand and scikit-learn's."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from moot.evals._stats.outcomes import Score
 approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]
 CORRECT = [True, False, True, True, False, True, None]
-"""Five items have a confidence and a correctness: 0 is wrong, 0.55 and 0.6 are right, one of two with 0.95 is right."""
+"""Five items have both a confidence and a judgement. The answers with 0.55, 0.6 and one of two 0.95 are right."""
 ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0]), st.booleans()), max_size=20)
 
 
 def unzip(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
-    """Pairs of confidence and correctness as two lists."""
+    """Split pairs (confidence, correctness) into two lists."""
     return [confidence for confidence, _ in items], [right for _, right in items]
 
 
@@ -67,7 +67,7 @@ def test_brier_score_by_hand() -> None:
     assert brier_score([0.5, 0.5], [True, False]).value == 0.25
 
 
-def test_systems_without_confidences_have_no_figures() -> None:
+def test_without_confidences_all_measures_are_none_or_empty() -> None:
     nothing = Score(None, 0, missing=1, left_out=2)
     assert ece([None] * 3, [True, None, False]) == brier_score([None] * 3, [True, None, False]) == nothing
     assert risk_coverage([None] * 3, [True, None, False]) == ([], nothing)
@@ -91,9 +91,10 @@ def test_lists_of_unequal_length_and_zero_bins_are_refused() -> None:
 
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(ITEMS, st.integers(1, 12), st.booleans(), st.randoms())
-def test_calibration_equals_scikit_learns_in_any_order(
+def test_calibration_figures_equal_those_of_scikit_learn(
     items: list[tuple[float, bool]], bins: int, mass: bool, chance: random.Random
 ) -> None:
+    """The order of the items does not change the expected calibration error."""
     calibration_curve = load_extra("sklearn.calibration").calibration_curve
     brier_score_loss = load_extra("sklearn.metrics").brier_score_loss
     confidences, correct = unzip(items)
@@ -134,7 +135,7 @@ def test_risk_coverage_of_equal_confidences_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.9]), st.booleans()), min_size=1, max_size=6))
-def test_the_risk_coverage_area_is_the_mean_over_orders_of_equal_confidences(items: list[tuple[float, bool]]) -> None:
+def test_the_risk_coverage_area_is_the_mean_over_all_orders_of_ties(items: list[tuple[float, bool]]) -> None:
     def in_order(order: tuple[tuple[float, bool], ...]) -> float:
         wrong = itertools.accumulate(not right for _, right in order)
         return sum(errors / k for k, errors in enumerate(wrong, 1)) / len(order)
@@ -160,7 +161,8 @@ def test_ks_stability_by_hand() -> None:
 def test_ks_stability_of_debates_of_unequal_length() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5, 0.9], [0.2, None, 0.9], [0.9], [0.4, None], []]
     found = ks_stability(trajectories)
-    # Round 1 has 0.1, 0.2 and 0.9, the last rounds have 0.9. The last confidence of the fourth debate is unknown.
+    # The first three debates have 0.1, 0.2 and 0.9 in round 1, and 0.9 in their last rounds. The last confidence of
+    # the fourth debate is unknown. The fifth debate has no round.
     assert found == {
         1: Score(approx(2 / 3), 3, missing=1, left_out=1),
         2: Score(1.0, 1, missing=2, left_out=2),
@@ -172,7 +174,7 @@ def test_ks_stability_of_debates_of_unequal_length() -> None:
 
 @settings(deadline=None)  # the first call imports scipy
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=8), st.randoms())
-def test_ks_stability_is_the_largest_distance_between_a_round_and_the_last(
+def test_ks_stability_is_the_largest_distance_of_distribution_functions(
     trajectories: list[list[float]], chance: random.Random
 ) -> None:
     found = ks_stability(trajectories)

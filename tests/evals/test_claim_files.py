@@ -24,7 +24,7 @@ def write_file(folder: Path, text: str, name: str = "my.csv", encoding: str = "u
 
 
 def problems_of(path: Path) -> list[tuple[int, str]]:
-    """The line numbers and the problems of bad rows."""
+    """The line number and the problem of each bad row."""
     return [(row.line, row.problem) for row in ClaimsFile(path) if isinstance(row, BadRow)]
 
 
@@ -80,7 +80,7 @@ def test_a_row_over_several_lines_does_not_shift_later_line_numbers(tmp_path: Pa
     assert [(row.number, row.line, row.id) for row in ClaimsFile(path)] == [(1, 2, "1"), (2, 6, "2")]
 
 
-def test_reading_continues_after_bad_rows(tmp_path: Path) -> None:
+def test_reading_continues_after_bad_csv_rows(tmp_path: Path) -> None:
     text = (
         "claim,id,date,settings,labels,label\n"
         "Good.,a,,,,\n"
@@ -138,12 +138,12 @@ def test_the_error_of_an_unreadable_file_names_the_problem(
         list(ClaimsFile(write_file(tmp_path, text, name, encoding)))
 
 
-def test_unknown_columns_are_ignored_and_named(tmp_path: Path) -> None:
+def test_unknown_columns_are_ignored_and_listed(tmp_path: Path) -> None:
     file = ClaimsFile(write_file(tmp_path, "claim,checked by\nOne.,Ann\n"))
     assert (file.ignored, [row.id for row in file]) == (("checked by",), ["1"])
 
 
-def test_if_all_rows_must_be_valid_the_first_bad_row_is_named(tmp_path: Path) -> None:
+def test_read_all_rows_names_the_first_bad_row_and_counts_the_others(tmp_path: Path) -> None:
     path = write_file(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
     with pytest.raises(UserError, match=r"my.csv, line 2: no label. There are 2 other bad rows."):
         read_all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
@@ -166,7 +166,10 @@ ROWS = st.fixed_dictionaries(
 def test_csv_and_json_lines_give_back_the_written_rows(
     tmp_path: Path, rows: list[dict[str, Any]], delimiter: str
 ) -> None:
-    """Line breaks, quotation marks, delimiters and spreadsheet formulas are plain text."""
+    """Line breaks, quotation marks, delimiters and spreadsheet formulas are plain text.
+
+    Claims are cleaned, and superfluous white space is removed from names.
+    """
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*FULL], delimiter=delimiter)
         writer.writeheader()
@@ -188,7 +191,7 @@ def test_csv_and_json_lines_give_back_the_written_rows(
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.sampled_from((".csv", ".jsonl")), st.booleans())
-def test_every_file_gives_rows_or_a_clear_error(tmp_path: Path, content: bytes, kind: str, headed: bool) -> None:
+def test_random_bytes_give_rows_or_a_user_error(tmp_path: Path, content: bytes, kind: str, headed: bool) -> None:
     path = tmp_path / f"any{kind}"
     path.write_bytes(b"claim,id\n" * headed + content)
     with suppress(UserError):
@@ -197,7 +200,7 @@ def test_every_file_gives_rows_or_a_clear_error(tmp_path: Path, content: bytes, 
         assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
 
 
-def test_too_long_fields_and_unclosed_quotes_give_clear_errors(tmp_path: Path) -> None:
+def test_too_long_cells_too_long_lines_and_unclosed_quotes_are_reported(tmp_path: Path) -> None:
     path = write_file(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
     found = problems_of(path)
     assert [line for line, _ in found] == [2, 4]

@@ -1,4 +1,4 @@
-"""Statistics of grouped items: by hand, compared with statsmodels, over all possible resamples, and in reports."""
+"""Statistics of grouped items, compared with figures by hand and statsmodels' figures, and the groups in reports."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ GROUPS = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_siz
 
 
 def mean_of(kinds: Sequence[float]) -> Any:
-    """A function that returns the mean of values, given how often each occurs."""
+    """A function that computes the mean of each resample, from the counts of the values ``kinds`` in it."""
     values = np.array(kinds)
     return lambda counts: counts @ values / counts.sum(axis=1)
 
 
 def test_the_standard_error_by_hand() -> None:
-    # The mean is 3/5; the groups' sums less mean x size are 0.8, -0.2 and -0.6: 3/2 x (.64 + .04 + .36) = 1.56.
+    # The mean is 3/5. Each group's sum minus (mean x size) is 0.8, -0.2 and -0.6, so se is the square root of
+    # 3/2 x (0.64 + 0.04 + 0.36) = 1.56, divided by the five items.
     found = clustered_mean([[1.0, 1.0], [1.0, 0.0], [0.0]])
     assert found == ClusteredMean(approx(0.6), approx(sqrt(1.56) / 5), 5, 3)
-    alone = clustered_mean([[1.0], [1.0], [0.0], [0.0]])
-    assert alone.se == approx(sqrt(1 / 3) / 2)  # s / sqrt(n)
+    single = clustered_mean([[1.0], [1.0], [0.0], [0.0]])
+    assert single.se == approx(sqrt(1 / 3) / 2)  # s / sqrt(n)
 
 
 @settings(deadline=None, max_examples=30)  # the first call imports statsmodels
 @given(GROUPS)
-def test_the_standard_error_equals_statsmodels(groups: list[list[float]]) -> None:
+def test_the_standard_error_equals_that_of_statsmodels(groups: list[list[float]]) -> None:
     values = [value for group in groups for value in group]
     which = [i for i, group in enumerate(groups) for _ in group]
     found = clustered_mean(groups)
@@ -53,7 +54,7 @@ def test_the_standard_error_equals_statsmodels(groups: list[list[float]]) -> Non
     assert (found.value, found.se) == approx((theirs.params[0], theirs.bse[0]), abs=1e-12)
 
 
-def test_an_undefined_statistic_has_a_reason() -> None:
+def test_a_statistic_that_cannot_be_computed_has_a_reason() -> None:
     assert clustered_mean([]) == ClusteredMean(None, None, 0, 0, "no items")
     assert clustered_mean([[1.0, 0.0]]) == ClusteredMean(0.5, None, 2, 1, "one group")
     assert clustered_mean([[1.0], [1.0]]) == ClusteredMean(1.0, None, 2, 2, "no spread")
@@ -70,7 +71,7 @@ def test_an_undefined_statistic_has_a_reason() -> None:
 
 
 def test_the_bootstrap_draws_whole_groups() -> None:
-    # Two groups, of three items and of one: half of the resamples have the mean 3/4, a quarter 1, a quarter 0.
+    # One group has three items, the other has one. Half of the resamples have the mean 3/4, a quarter 1, a quarter 0.
     groups = [[1.0, 1.0, 1.0], [0.0]]
     found = cluster_bootstrap(groups, mean_of, missing=1)
     assert found == Interval(0.75, 0.0, 1.0, 4, 1)
@@ -89,10 +90,11 @@ def test_the_bootstrap_draws_whole_groups() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=12))
-def test_intervals_with_one_item_per_group_are_those_without_groups(values: list[float]) -> None:
+def test_intervals_with_one_item_per_group_equal_those_without_groups(values: list[float]) -> None:
+    """There is one exception: if all values are equal, `cluster_bootstrap` gives an interval without ends."""
     found, alone = cluster_bootstrap([[value] for value in values], mean_of), bootstrap(values)
     assert found.value == approx(alone.value)
-    if found.low is None:  # without spread, only the interval without groups has ends, which are equal
+    if found.low is None:
         assert len(set(values)) == 1
     else:
         assert (found.low, found.high) == approx((alone.low, alone.high))
@@ -101,7 +103,8 @@ def test_intervals_with_one_item_per_group_are_those_without_groups(values: list
 
 
 def test_wilson_uses_the_effective_number_of_items() -> None:
-    # 40 groups of two equal items: se² is as for 40 items, so about 40 x (t(79) / t(39))² items count.
+    # In 40 groups of two equal items, se² is that of 40 single items, p (1 - p) / 39. So the effective number of items
+    # is 39 x (t(79) / t(39))².
     groups = [[i < 28] * 2 for i in range(40)]
     t = load_extra("scipy.stats").t
     effective = 0.7 * 0.3 / (clustered_mean(groups).se or 0) ** 2 * (t.ppf(0.975, 79) / t.ppf(0.975, 39)) ** 2
@@ -112,39 +115,40 @@ def test_wilson_uses_the_effective_number_of_items() -> None:
     assert clustered_wilson(groups) == Interval(
         approx(p), approx((middle - half) / scale), approx((middle + half) / scale), 80
     )
-    opposed = clustered_wilson([[True, False]] * 30)  # groups of one hit and one miss do not narrow the interval
+    opposed = clustered_wilson([[True, False]] * 30)  # the effective number is at most the number of items
     assert opposed == wilson([True, False] * 30)
 
 
 def test_the_sign_test_flips_whole_groups() -> None:
-    # Flipping the sums 2, 1 and -1 gives 4, 2, 2, 0, 0, -2, -2, -4. Six of these eight are at least as far from 0 as 2.
+    # The groups' sums are 2, 1, -1 and 0. Their sum is 2. Sign flips give 4, 2, 2, 0, 0, -2, -2 and -4. Six of these
+    # eight are at least as far from 0 as 2.
     first, second = [1.0, 1.0, 1.0, 0.0, 0.5, None], [0.0, 0.0, 0.0, 1.0, 0.5, 1.0]
     found = sign_flips(first, second, "aabcdd")
     assert found == PairedTest(3, 1, approx(6 / 8), 5, 1, "sign flips of groups, exact", 4)
-    together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")  # 2 / 2^8 for single items
-    assert together.p == approx(2 / 2**4)
+    together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")
+    assert together.p == approx(2 / 2**4)  # for single items, it would be 2 / 2^8
     # Group a's differences cancel out, except for rounding.
-    undone = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")
-    assert undone.p == approx(1.0)
+    cancelled = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")
+    assert cancelled.p == approx(1.0)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=2, max_size=10))
-def test_the_sign_test_of_groups_covers_all_flips(items: list[tuple[int, int]]) -> None:
+def test_the_sign_test_of_groups_covers_all_sign_patterns(items: list[tuple[int, int]]) -> None:
     groups = by_group([group for _, group in items], [float(value) for value, _ in items])
     found = sign_flips([float(value) for value, _ in items], [0.0] * len(items), [group for _, group in items])
     if len(groups) == 1:
         assert found.p is None
         return
     sums = [sum(group) for group in groups]
-    ways = [
+    flipped = [
         abs(sum(s * sign for s, sign in zip(sums, signs, strict=True)))
         for signs in itertools.product((1, -1), repeat=len(sums))
     ]
-    assert found.p == approx(np.mean([way >= abs(sum(sums)) for way in ways]))
+    assert found.p == approx(np.mean([total >= abs(sum(sums)) for total in flipped]))
 
 
-def test_a_report_groups_items_as_its_logs_do(tmp_path: Path) -> None:
+def test_a_report_uses_the_groups_of_its_logs(tmp_path: Path) -> None:
     right, wrong = (
         {id: debate(answer) for id, answer in GOLD.items()},
         {id: debate(R if answer == S else S) for id, answer in GOLD.items()},

@@ -1,4 +1,4 @@
-"""The tables of a comparison, with figures worked out by hand."""
+"""Tables of a comparison of systems, compared with figures that were worked out by hand."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, R, S
 
 @pytest.fixture
 def comparison(tmp_path: Path) -> Study:
+    """A debate, its control ``debate_own``, and a separate system with the same answers as the control."""
     return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OF_DEBATE), another=(CONTROL, {}))
 
 
@@ -60,7 +61,7 @@ def test_scores_are_over_items_that_every_system_finished(comparison: Study) -> 
     assert records(costs_table(comparison))["another"]["score"] == pytest.approx(4 / 7)
     assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
     assert rows["debate first-round majority"]["errors"] == 1
-    # F1 is 1 for SUPPORTS, 1 for REFUTES (item 6 is missing), 2/3 for NOT ENOUGH INFO (item 8 counts as a miss).
+    # F1 is 1 for SUPPORTS, 1 for REFUTES (item 6 is missing), 2/3 for NOT ENOUGH INFO (item 8 counts as wrong).
     assert value(rows["debate"]["macro_f1"]) == pytest.approx((1 + 1 + 2 / 3) / 3)
     assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
 
@@ -76,7 +77,7 @@ def test_differences_are_over_common_items(comparison: Study) -> None:
     assert own["detectable"] == "none"  # seven items are too few for any difference
 
 
-def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
+def test_holms_correction_covers_all_tests_of_a_report(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(20)}
     right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
     half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
@@ -93,8 +94,8 @@ def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
     assert rows.column("p_holm") == [pytest.approx(2 * 2 / 2**20), pytest.approx(2 / 2**10)]
 
 
-def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
-    """The debate is right on nine items in both runs, on the tenth in one run. Its control is right on two items."""
+def test_the_test_of_several_runs_uses_means_per_item(tmp_path: Path) -> None:
+    """The debate is wrong only on item 9 in the second run. Its control is right on items 0 and 1, and failed on 8."""
     gold = {str(n): S for n in range(10)}
     first = {id: debate(S) for id in gold}
     second = first | {"9": debate(R)}
@@ -116,8 +117,8 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
-def test_intervals_of_macro_f1_equal_those_from_scikit_learn(comparison: Study) -> None:
-    """In the debate's log, item 6 is missing and item 8 is an abstention."""
+def test_macro_f1_of_resamples_equals_that_of_scikit_learn(comparison: Study) -> None:
+    """The ends of the interval are quantiles of these figures. Item 6 is missing, and item 8 is an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
     right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
     draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
@@ -134,8 +135,9 @@ def test_intervals_of_macro_f1_equal_those_from_scikit_learn(comparison: Study) 
 def test_figures_of_several_runs_are_means_over_runs() -> None:
     kinds = [((S,), (S, S)), ((R,), (S, None)), ((R,), (R, None))]
     counts = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
-    first, alone = ((2 * 2 / 5) + 2 / 3) / 2, 2 / 3
-    assert mean_over_runs(kinds, "macro_f1")(counts) == pytest.approx([(first + 1) / 2, alone])
+    # In the first resample, the second run is right on all its items. In the second, only the first run has items.
+    first = ((2 * 2 / 5) + 2 / 3) / 2
+    assert mean_over_runs(kinds, "macro_f1")(counts) == pytest.approx([(first + 1) / 2, 2 / 3])
     assert mean_over_runs(kinds, "balanced_accuracy")(counts) == pytest.approx([(3 / 4 + 1) / 2, 1 / 2])
     scored = [((S,), (1.0, 1.0)), ((R,), (0.0, None)), ((R,), (1.0, None))]
     assert mean_over_runs(scored, "accuracy")(counts) == pytest.approx([(3 / 4 + 1) / 2, 1 / 2])
@@ -155,13 +157,13 @@ def test_the_detectable_difference_has_a_power_of_80_percent(tmp_path: Path) -> 
 def test_scores_under_every_abstention_policy_by_hand(comparison: Study) -> None:
     row = records(policies_table(comparison))["debate"]
     assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
-    assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
+    assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 counts as wrong, or as right
     shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
     assert shown == {"wrong": 6 / 7, "left_out": 1.0, "open_label": 1.0, "burden_of_refutation": 6 / 7}
     assert row["macro_f1_open_label"] == 1.0
 
 
-def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path) -> None:
+def test_abstained_unusable_and_missing_answers_are_counted_separately(tmp_path: Path) -> None:
     gold = dict.fromkeys("1234", S)
     documents = {"1": debate(S), "2": failed_document("unparsed"), "3": failed_document("timeout"), "4": debate(None)}
     made = study(tmp_path, a=(documents, {"gold": gold}))
@@ -179,7 +181,7 @@ def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path
 
 
 def test_bounds_of_scores_with_missing_items(tmp_path: Path) -> None:
-    """Of ten items, one is right, one is wrong, one abstains, one failed and six were not run."""
+    """Of ten items, one is right, one is wrong, one is an abstention, one failed and six were not run."""
     documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed_document()}
     made = study(tmp_path, a=(documents, {"planned": list("1234567890")}))
     row = records(policies_table(made))["a"]
@@ -199,7 +201,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     made = study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OF_DEBATE))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
-    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item cost something, too
+    assert rows["debate"]["total"] == pytest.approx(0.016)  # includes the cost of the failed item
     assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
     assert rows["debate_own"]["relative"] == 0.5
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
@@ -216,7 +218,7 @@ def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> N
     ]
 
 
-def test_an_unknown_cost_is_never_zero(tmp_path: Path) -> None:
+def test_the_cost_of_a_model_without_a_known_price_is_unknown(tmp_path: Path) -> None:
     write_log(tmp_path, "a", {"1": debate(S), "2": debate(S)}, GOLD)
     runs, _ = read_runs([tmp_path], lambda calls: None)
     [made] = studies_of(runs)
@@ -230,13 +232,13 @@ POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, m
 
 @given(POINTS)
 def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]]) -> None:
-    on = [point for point, best in zip(points, is_on_front([*points, (None, 9), (0, None)]), strict=False) if best]
-    assert on
-    assert len({cost for cost, _ in on}) == len(set(on))  # one score for each cost
+    front = [point for point, best in zip(points, is_on_front([*points, (None, 9), (0, None)]), strict=False) if best]
+    assert front
+    assert len({cost for cost, _ in front}) == len(set(front))  # one score for each cost
+    assert len({score for _, score in front}) == len(set(front))  # one cost for each score
     for cost, score in points:
-        assert any(c <= cost and s >= score for c, s in on)
-    by_cost = sorted(set(on))
-    assert [score for _, score in by_cost] == sorted(score for _, score in by_cost)
+        assert any(c <= cost and s >= score for c, s in front)
+    assert [score for _, score in sorted(front)] == sorted(score for _, score in front)
     assert is_on_front([(None, 9.0), (1.0, None)]) == [False, False]
 
 
@@ -259,7 +261,7 @@ def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     check_baseline([comparison], "label prior")
 
 
-def test_baselines_with_equal_constant_answers_share_a_row(tmp_path: Path) -> None:
+def test_baselines_with_the_same_constant_answer_share_a_row(tmp_path: Path) -> None:
     no, yes = "NOT_SUPPORTED", "SUPPORTED"
     facts: dict[str, Any] = {"benchmark": "hover", "gold": {"1": no, "2": no, "3": yes}}
     made = study(tmp_path, a=({id: debate(no, task="hover") for id in "123"}, facts))
@@ -270,7 +272,7 @@ def test_baselines_with_equal_constant_answers_share_a_row(tmp_path: Path) -> No
     assert [system.label for system in other.systems] == ["a", "label prior: SUPPORTED", "always NOT_SUPPORTED"]
 
 
-def test_the_prior_is_the_most_frequent_label() -> None:
+def test_the_label_prior_is_the_most_frequent_label() -> None:
     assert label_prior([R, S, S]) == S
     assert label_prior([S, R]) == R  # the first in the alphabet
     with pytest.raises(ValueError, match="at least one label"):
@@ -280,7 +282,7 @@ def test_the_prior_is_the_most_frequent_label() -> None:
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
-def test_accuracy_by_round_and_by_stop_reason(comparison: Study) -> None:
+def test_accuracy_by_round_and_by_stop_reason_by_hand(comparison: Study) -> None:
     made = rounds_table(comparison)
     assert made is not None
     assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
@@ -298,7 +300,7 @@ def test_accuracy_by_round_and_by_stop_reason(comparison: Study) -> None:
     assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]
 
 
-def test_consensus_counts_finished_debates_only(tmp_path: Path) -> None:
+def test_only_finished_debates_count_for_consensus(tmp_path: Path) -> None:
     votes = [{"agent": f"agent-{n}", "answer": S, "group": 0} for n in (1, 2)]
     apart = [votes[0], votes[1] | {"group": 1}]
     documents = {
@@ -371,16 +373,16 @@ def test_an_unknown_faithfulness_is_left_out_if_the_answer_needs_no_evidence() -
 
     assert has_faithfulness("labels", {"query": None, "evidence_ids": []}) == [False]
     assert has_faithfulness("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
-    assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [True, True]  # it searched in round 1
+    assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [True, True]  # the agent searched in round 1
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
-    # The first answer has no statements from the evidence; the second score is unknown for another reason.
+    # The first answer has no statement from evidence, so its score is undefined. The second answer's score is unknown.
     assert has_faithfulness("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
     measured = {"query": None, "scores": {"faithfulness": 0.5}}
     assert has_faithfulness("labels", measured) == [True]
-    assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # it failed before it read its task
+    assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # the task was never read
 
 
-def test_strata_have_their_own_rows(tmp_path: Path) -> None:
+def test_each_stratum_has_its_own_row(tmp_path: Path) -> None:
     assert strata_table(study(tmp_path, a=(CONTROL, {}))) is None
     made = study(tmp_path, a=(DEBATE, {"strata": {id: "even" if int(id) % 2 == 0 else "odd" for id in GOLD}}))
     table = strata_table(made)
@@ -395,7 +397,7 @@ def test_strata_have_their_own_rows(tmp_path: Path) -> None:
 # --- other tasks ------------------------------------------------------------------------------------------------------
 
 
-def test_short_answers_are_scored_by_their_words_and_by_the_grades_in_the_log(tmp_path: Path) -> None:
+def test_scores_of_short_answers_by_hand(tmp_path: Path) -> None:
     gold = {"1": ["Saint Paul", "St. Paul"], "2": ["no"]}
     documents = {"1": debate("the St. Paul!", task="hotpotqa"), "2": debate("no way", task="hotpotqa")}
     scores = {"1": {"judged": 1.0}, "2": {"judged": 1.0}}
@@ -416,7 +418,7 @@ def test_short_answers_are_scored_by_their_words_and_by_the_grades_in_the_log(tm
 @pytest.mark.parametrize(
     ("measure", "task", "outcome", "gold", "expected"),
     [
-        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script turns punctuation into spaces
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # TriviaQA's script: punctuation to spaces
         ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
         ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
         ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),
@@ -426,7 +428,7 @@ def test_short_answers_are_scored_by_their_words_and_by_the_grades_in_the_log(tm
         ("accuracy", "fever", None, [S], None),
     ],
 )
-def test_answers_are_compared_as_the_benchmark_does(
+def test_answers_are_scored_by_the_rules_of_their_benchmark(
     measure: str, task: str, outcome: str | None, gold: list[str], expected: float | None
 ) -> None:
     assert item_score(measure, task, outcome, gold) == expected
@@ -435,11 +437,11 @@ def test_answers_are_compared_as_the_benchmark_does(
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
-    other = GOLD | {"2": R}
+def test_notes_name_missing_items_and_other_gaps_of_a_comparison(tmp_path: Path) -> None:
+    other_gold = GOLD | {"2": R}
     fewer = {id: CONTROL[id] for id in "1234"}
     facts: dict[str, Any] = {
-        "gold": other,
+        "gold": other_gold,
         "planned": list(GOLD),
         "status": "cancelled",
         "notes": ["3 records have no gold answer"],
@@ -454,8 +456,8 @@ def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
     ):
         assert part in notes
-    every = {"notes": ["3 records have no gold answer"]}
-    together = study_notes(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
+    same_note = {"notes": ["3 records have no gold answer"]}
+    together = study_notes(study(tmp_path / "alike", a=(DEBATE, same_note), b=(DEBATE, same_note)))
     assert "all logs: the benchmark's reader: 3 records have no gold answer." in together
     row = records(differences_table(made))["b"]
     assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run
@@ -490,7 +492,7 @@ TABLES += [
 @pytest.mark.parametrize(
     "documents", [{"1": failed_document()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}]
 )
-def test_runs_without_any_figures_still_have_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
+def test_a_study_with_a_single_incomplete_debate_has_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in TABLES if (table := make(made)) is not None]
     row = records(tables[0])["a"]

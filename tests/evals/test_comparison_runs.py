@@ -1,4 +1,4 @@
-"""Comparisons of systems that ran several times: scores, the runs that belong to a system, and the order."""
+"""Comparisons of systems with several runs: scores, the assignment of runs to systems, and the order of systems."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
     assert row["majority"] == 3 / 4  # right on a, b and c; for d, most runs said SUPPORTS
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # without d: the last run lacks it, and the others are wrong
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # unknown for d, which the last run lacks
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
 
-def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> None:
-    """The four items are right in one of two runs, in both, in both and in none."""
+def test_an_interval_uses_the_mean_over_runs_of_each_item(tmp_path: Path) -> None:
+    """Item a is right in one of two runs, b and c in both runs, and d in no run."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     runs: Systems = {
         f"debate__{n}": (
@@ -68,7 +68,7 @@ def test_runs_with_different_settings_are_different_systems(tmp_path: Path) -> N
     )
 
 
-def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
+def test_systems_are_ordered_by_plan_position_and_then_by_time(tmp_path: Path) -> None:
     early, late = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
     made = study(
         tmp_path,
@@ -82,8 +82,11 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
     assert compared_pairs(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
-def test_a_control_belongs_to_the_debate_that_its_key_names(tmp_path: Path) -> None:
-    """Two debates have one name, because settings changed between their runs. ``variant`` gives only the name."""
+def test_a_control_belongs_to_the_debate_that_of_key_names(tmp_path: Path) -> None:
+    """Two debates share a name, because settings changed between their runs.
+
+    The control ``variant`` has no ``of_key``. The debates' name is not enough, so it is shown as a separate system.
+    """
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
     made = study(
@@ -141,13 +144,13 @@ def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
     write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **MODEL)
     studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
     assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
-        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader
+        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # no judge, because it has labels
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
     assert "Each set and each judge has its own study." in studies[0].notes[0]
 
 
-def test_every_control_is_listed_whichever_debate_it_names(tmp_path: Path) -> None:
+def test_controls_with_unknown_or_circular_debates_are_listed(tmp_path: Path) -> None:
     of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
     systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
     made = study(tmp_path, **systems)

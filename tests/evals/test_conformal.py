@@ -1,4 +1,4 @@
-"""Calibration: prediction sets and decisions, on examples and in simulations; checks of settings; the command."""
+"""Tests of calibrations: prediction sets, decisions, the settings for which they are valid, and ``moot calibrate``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ MAPIE = {
 """For each alpha, the prediction sets of `SHARES` by ``SplitConformalClassifier`` (lac, prefit) of MAPIE 1.6.0."""
 
 
-def votes(*answers: str) -> list[Any]:
+def round_log(*answers: str) -> list[Any]:
+    """The log of a single round in which these answers were given."""
     return [{"round": 1, "phase": "primary", "reason": "disputed", "votes": [{"answer": one} for one in answers]}]
 
 
@@ -63,7 +64,7 @@ def votes(*answers: str) -> list[Any]:
 def test_p_values_equal_those_of_crepes() -> None:
     for scores, wanted in CREPES:
         assert [p_value(COUNTED, score) for score in scores] == pytest.approx(wanted)
-    # Of nine scores, one is above 0.6 and two are 0.6, as is the debate's own score: (1 + 0.5 x 3) / 10.
+    # Of nine scores, one is above 0.6 and two are 0.6. The debate's own score is also 0.6. So p = (1 + 0.5 x 3) / 10.
     assert p_value(COUNTED, 0.6, tie=0.5) == pytest.approx(0.25)
 
 
@@ -74,16 +75,18 @@ def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
         assert found == [label for label, included in zip("abc", wanted, strict=True) if included]
 
 
-def test_the_verdicts_share_is_its_confidence_and_votes_divide_the_rest() -> None:
-    shares = label_shares(["S", "R", "N"], "S", 0.6, votes("S", "S", "R", "R"))
+def test_the_share_of_the_verdict_is_its_confidence() -> None:
+    """Votes divide the rest. Without a verdict or without a confidence, all labels have the same share."""
+    shares = label_shares(["S", "R", "N"], "S", 0.6, round_log("S", "S", "R", "R"))
     assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # R and N share 0.4 by votes + 1: 3 to 1
     for answer, sure in ((None, 0.9), ("S", None)):
         assert label_shares(["S", "R"], answer, sure, []) == {"S": 0.5, "R": 0.5}
 
 
-def test_decisions_at_the_least_confidence_are_wrong_in_at_most_alpha_of_cases() -> None:
+def test_the_confidence_threshold_by_hand() -> None:
     sure, right = [0.4, 0.6, 0.6, 0.8, 0.9, 1.0, 1.0, 1.0, None], [False, True, False, False, *[True] * 5]
-    # At 0.6 or more, two are wrong: (2 + 1) / 10; at 0.8 or more, one: 2 / 10; at 0.9 or more, none: 1 / 10.
+    # With 0.6 or more, two verdicts are wrong: (2 + 1) / 10. With 0.8 or more, one is wrong: (1 + 1) / 10. With 0.9 or
+    # more, none is wrong: (0 + 1) / 10.
     assert [confidence_threshold(sure, right, alpha) for alpha in (0.3, 0.29, 0.2, 0.1, 0.09)] == [
         0.6,
         0.8,
@@ -93,7 +96,7 @@ def test_decisions_at_the_least_confidence_are_wrong_in_at_most_alpha_of_cases()
     ]
 
 
-def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
+def test_fitting_without_cases_or_with_invalid_scores_is_refused() -> None:
     for wrong in ([], [1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
@@ -102,8 +105,8 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
-def test_the_guarantees_for_coverage_and_wrong_decisions_hold_in_simulated_runs(alpha: float) -> None:
-    """Five agents vote on three labels, so a confidence is one of four values. Figures are means over 200 splits."""
+def test_coverage_and_wrong_decisions_keep_the_guarantee_in_simulations(alpha: float) -> None:
+    """Five agents vote on three labels, so a confidence has one of four values. Figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()
     runs = []
@@ -113,9 +116,9 @@ def test_the_guarantees_for_coverage_and_wrong_decisions_hold_in_simulated_runs(
         counts = np.bincount(given, minlength=3)
         answer = task["labels"][int(counts.argmax())]
         sure = float(counts.max() / 5)
-        shares = label_shares(task["labels"], answer, sure, votes(*(task["labels"][i] for i in given)))
+        shares = label_shares(task["labels"], answer, sure, round_log(*(task["labels"][i] for i in given)))
         runs.append((shares, task["labels"][truth], sure, answer))
-    exact, covered, acted = [], [], []
+    exact, covered, acted_wrongly = [], [], []
     for _ in range(200):
         order = draw.permutation(len(runs))
         fit, test = ([runs[i] for i in part] for part in (order[:200], order[200:]))
@@ -130,13 +133,13 @@ def test_the_guarantees_for_coverage_and_wrong_decisions_hold_in_simulated_runs(
             p[key] = p.get(key) or p_value(counted, 1 - shares[truth])
         covered.append(np.mean([p[round(shares[truth], 9)] > alpha for shares, truth, _, _ in test]))
         least = confidence_threshold([sure for _, _, sure, _ in fit], [a == t for _, t, _, a in fit], alpha)
-        acted.append(np.mean([least is not None and sure >= least and a != t for _, t, sure, a in test]))
+        acted_wrongly.append(np.mean([least is not None and sure >= least and a != t for _, t, sure, a in test]))
     assert abs(np.mean(exact) - (1 - alpha)) <= 0.02
     assert np.mean(covered) >= 1 - alpha - 0.02
-    assert np.mean(acted) <= alpha + 0.02
+    assert np.mean(acted_wrongly) <= alpha + 0.02
 
 
-def test_few_cases_give_a_weaker_guarantee() -> None:
+def test_a_guarantee_from_few_cases_states_its_limits() -> None:
     assert guarantee_limits(200, 0.1) == ""
     assert guarantee_limits(98, 0.1) == (
         "With fewer than 200 cases, the share of prediction sets that contain the right answer may be off by 6% "
@@ -163,7 +166,7 @@ def test_only_a_verdict_with_enough_confidence_is_acted_on() -> None:
 # --- the settings that a calibration was fitted with ------------------------------------------------------------------
 
 
-def test_changed_settings_are_named() -> None:
+def test_each_difference_from_the_fitted_configuration_is_named() -> None:
     kind = load_graph("multi_agent_voting").settings
 
     def bind(graph: str = "multi_agent_voting", task: str = "fever", web: str = "tavily", **settings: Any) -> Any:
@@ -184,7 +187,7 @@ def test_changed_settings_are_named() -> None:
     assert fitted.digest() != bind().digest()
 
 
-def test_a_calibration_applies_to_claims_with_another_date_but_not_without_a_date() -> None:
+def test_of_published_before_only_its_presence_must_be_as_fitted() -> None:
     kind = load_graph("rag").settings
     one, other, none = (
         bound_to("rag", make_task("fever"), kind.model_validate({"published_before": day}).recorded(), {}, {})
@@ -210,17 +213,17 @@ def test_a_changed_corpus_or_version_of_moot_only_causes_a_warning(
     moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(calibration))
     rag = load_graph("rag")
 
-    def warnings_after_change() -> list[str]:
+    def calibration_warnings() -> list[str]:
         asked = {"claim": "Claim 9 holds.", "task": "fever"}
         document = asyncio.run(rag.graph.ainvoke(asked, context=rag.settings.model_validate(used)))
         assert document["decision"] == "escalate", document["error"]
         return [warning["detail"] for warning in document["warnings"] if warning["kind"] == "calibration_aged"]
 
-    assert warnings_after_change() == []
+    assert calibration_warnings() == []
     text.write_text(json.dumps({"id": "2", "text": "Owls are birds."}))
     moot("index", str(text), "--corpus", "mine", "--embedder", "openai:stub-embedding")
     calibration.write_text(calibration.read_text().replace(f'"moot": "{version("moot")}"', '"moot": "0.1.9"'))
-    assert [detail.split(" ")[:3] for detail in warnings_after_change()] == [
+    assert [detail.split(" ")[:3] for detail in calibration_warnings()] == [
         ["The", "corpus", "mine"],
         ["The", "calibration", "was"],
     ]
@@ -230,6 +233,7 @@ def test_a_changed_corpus_or_version_of_moot_only_causes_a_warning(
 
 
 def moot(*words: str) -> str:
+    """Run a command of moot, which must succeed; return its output."""
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     return found.output
@@ -245,9 +249,10 @@ def test_fitting_on_a_sample_that_is_not_in_moots_format_is_refused(tmp_path: Pa
         fit_logs([log], 0.1)
 
 
-def test_a_calibration_is_fitted_and_refused_with_other_settings(
+def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Logs with different settings cannot be fitted together. Changed and other files are refused as calibrations."""
     monkeypatch.chdir(tmp_path)
     rows = [{"claim": f"Claim {i} holds.", "label": ("SUPPORTS", "REFUTES")[i % 2]} for i in range(12)]
     Path("claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -289,7 +294,7 @@ def test_a_calibration_is_fitted_and_refused_with_other_settings(
     Path("logs/damaged.eval").unlink()
     moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
-    # Logs written in the same second have no order.
+    # The order of logs that were written in the same second is not fixed.
     assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name logs", str(mixed.exception))
     Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
     with pytest.raises(UserError, match="was changed after it was written"):

@@ -29,8 +29,10 @@ ANSWERS: list[dict[str, str | None]] = [
 EDGES = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
 """For each agent, the agents that it hears, by round from 1. An edge x -> y means that y hears x.
 
-Round 1: b -> a and c -> a collide, a becomes right; a -> b collides, b becomes wrong; b -> c does not collide.
-Round 2: b -> a collides, a stays right; c -> b collides, b becomes right; b -> c collides, c loses its answer.
+An edge collides if its agents gave different answers in the round before.
+Round 1: b -> a and c -> a collide, and a becomes right. a -> b collides, and b becomes wrong. b -> c does not collide.
+Round 2: b -> a collides, and a stays right. c -> b collides, and b becomes right. b -> c collides, and c gives no
+answer.
 """
 
 
@@ -43,6 +45,7 @@ def call(round: int, role: str, tokens: int | None, node: str = "respond") -> di
 
 
 def document(**more: Any) -> dict[str, Any]:
+    """A document of a debate with `ANSWERS` and `EDGES`; ``more`` replaces fields. c has no last vote."""
     return {
         "status": "done",
         "task": make_task("choice", options=["one", "two", "three"]),
@@ -56,12 +59,13 @@ def document(**more: Any) -> dict[str, Any]:
 
 
 def votes(*groups: int | None) -> list[dict[str, Any]]:
+    """The votes of a, b and c. Agents with the same number gave the same answer; None is no answer."""
     named = zip("abc", groups, strict=False)
     return [{"agent": a, "answer": None if g is None else f"answer {g}", "group": g} for a, g in named]
 
 
 def judged_document(*findings: bool | None) -> dict[str, Any]:
-    """A document with a judge's finding for each round: agreement, no agreement, or no usable reply (None)."""
+    """A document with the judge's finding in each round: whether the agents agree. None is an unusable reply."""
     judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(findings, 1)]
     return document(turns=[*document()["turns"], *judged])
 
@@ -77,14 +81,14 @@ def judged_document(*findings: bool | None) -> dict[str, Any]:
         (document(stop_reason="stable_consensus"), True),
         (document(votes=votes(0, 0, 0)), True),  # agreed in the last round
         (document(votes=votes(0, 0, 1)), False),
-        (document(votes=votes(None, None, None)), False),  # missing answers are no consensus
+        (document(votes=votes(None, None, None)), False),  # without answers, there is no consensus
         (document(votes=[]), False),
         (document(status="failed", stop_reason=None, votes=votes(0, 0, 0)), False),
         (document(status="interrupted", votes=votes(0, 0, 0)), False),
         (judged_document(False, True), True),
         (judged_document(True, False), False),
         ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
-        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # but labels differ
+        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # other labels
         (judged_document(False, None), False),  # the judge gave no usable reply
         ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
         ({**judged_document(True), "status": "failed"}, False),
@@ -102,7 +106,7 @@ def test_shares_of_consistent_debates_by_hand() -> None:
     assert right_consistent_share(all_kinds, [False] * 4) == 0.0
 
 
-def test_measures_of_no_debates_are_refused() -> None:
+def test_empty_or_unequal_lists_of_documents_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one document"):
         consistent_share([])
     with pytest.raises(ValueError, match="at least one document"):
@@ -116,7 +120,8 @@ def test_measures_of_no_debates_are_refused() -> None:
 # --- CortexDebate ---------------------------------------------------------------------------------------------------
 
 
-def test_debates_of_each_agent_are_counted() -> None:
+def test_the_debates_of_each_agent_by_hand() -> None:
+    """An agent's number of debates is the number of kept edges from it."""
     assert len(kept_edges(document())) == 7
     assert debates(document()) == {"a": 1, "b": 4, "c": 2}
     full = document(graphs=[{"round": 1, "kept": {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}}])
@@ -150,14 +155,14 @@ def test_a_self_correction_does_not_count_as_a_correct_revision() -> None:
     assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not b's answer
 
 
-def test_a_revision_of_a_right_answer_does_not_count_as_correct() -> None:
+def test_a_change_of_a_right_answer_is_not_a_correct_revision() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": []}}])
     assert correct_revisions(debate, "B") == 1
     assert correct_revisions(debate, lambda answer: answer in "AB") == 0
 
 
-def test_an_answer_that_could_not_be_read_has_no_viewpoint() -> None:
+def test_an_unreadable_answer_causes_no_collision() -> None:
     turns = [turn(0, "a", None), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
     assert viewpoint_collisions(debate) == 0
@@ -176,7 +181,7 @@ def test_context_tokens_by_hand() -> None:
     calls = [
         *(call(0, agent, 100) for agent in "abc"),
         call(1, "a", 300),
-        call(1, "a", 450),  # asked again
+        call(1, "a", 450),  # a retry, which does not count
         call(1, "b", None),  # the first attempt failed
         call(1, "b", 200),
         call(1, "c", None),
@@ -187,7 +192,7 @@ def test_context_tokens_by_hand() -> None:
     assert context_tokens(document()) == dict.fromkeys("abc")
 
 
-def test_pieces_searches_failures_and_stand_ins_are_counted() -> None:
+def test_evidence_searches_failed_sources_and_fallbacks_are_counted() -> None:
     def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
         return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
 

@@ -1,4 +1,4 @@
-"""Evaluations as LangSmith experiments, received by a local collector."""
+"""Tests of sending logs to LangSmith as experiments. A local collector takes the place of LangSmith."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.evals.made_logs import debate, failed_document, write_log
 KEY = "canary-of-the-log-1234567890"
 
 
-def log(folder: Path, name: str) -> Path:
+def write_example(folder: Path, name: str) -> Path:
+    """Write a log with a right answer and with a failed debate whose error contains `KEY`."""
     documents = {
         "s1": debate("SUPPORTS", confidence=0.75, scores={"rag": {"faithfulness": 0.5, "answer_relevance": None}}),
         "s2": failed_document(detail=f"The key {KEY} was refused."),
@@ -26,14 +27,14 @@ def log(folder: Path, name: str) -> Path:
     return write_log(folder, name, documents, gold, scores={"s1": {"accuracy": 1.0}}, system=name)
 
 
-def test_a_log_is_sent_as_an_experiment(
+def test_a_log_is_sent_as_an_experiment_without_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", KEY)
     with collecting() as collector:
         for name, value in collector.environment.items():
             monkeypatch.setenv(name, value)
-        send_log(log(tmp_path, "ours"), as_json=True)
+        send_log(write_example(tmp_path, "ours"), as_json=True)
     assert json.loads(capsys.readouterr().out) == {"path": ENDPOINT}
     sent = collector.posted[ENDPOINT]
     assert (sent["dataset_name"], sent["experiment_name"].split()[0]) == ("moot fever", "ours")
@@ -48,16 +49,18 @@ def test_a_log_is_sent_as_an_experiment(
 
 
 def test_two_systems_on_the_same_items_share_row_ids_and_dataset_name(tmp_path: Path) -> None:
-    first, second = (experiment_of(log(tmp_path, name)) for name in ("ours", "theirs"))
+    first, second = (experiment_of(write_example(tmp_path, name)) for name in ("ours", "theirs"))
     assert [row["row_id"] for row in first["results"]] == [row["row_id"] for row in second["results"]]
     assert first["dataset_name"] == second["dataset_name"]
     assert first["experiment_name"] != second["experiment_name"]
 
 
-def test_logs_that_cannot_be_sent_give_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_logs_and_an_unreachable_endpoint_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(UserError, match="cannot be read as a log"):
         experiment_of(tmp_path / "broken.eval")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(WorldError, match="Check LANGSMITH_ENDPOINT"):
-        send_log(log(tmp_path, "ours"), as_json=True)
+        send_log(write_example(tmp_path, "ours"), as_json=True)

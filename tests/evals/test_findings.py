@@ -1,4 +1,4 @@
-"""The beginning of a report: findings no stronger than the tests, the main table, and the papers' figures."""
+"""Tests of the beginning of a report: its findings, the table of systems, and the papers' figures."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, S, r
 approx: Any = pytest.approx
 RIGHT = {id: debate(said) for id, said in GOLD.items()}
 WRONG = {id: debate(None) for id in GOLD}
+"""All debates abstained, which counts as wrong."""
 
 
 def findings(*studies: Study) -> Findings:
+    """The findings on studies; Holm's correction covers all their tests."""
     return findings_of(list(zip(studies, comparisons_of(studies), strict=True)), "report")
 
 
@@ -44,18 +46,18 @@ def test_the_headline_states_a_significant_difference(tmp_path: Path) -> None:
     )
 
 
-def test_if_no_difference_is_found_the_detectable_difference_is_named(tmp_path: Path) -> None:
+def test_without_a_significant_difference_the_detectable_difference_is_named(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
-    headline = " ".join(found.sentences)
-    assert "This does not show that the systems are equally good." in headline
-    assert "Not even the largest difference would be found with a chance of 80%: there are too few items." in headline
+    sentences = " ".join(found.sentences)
+    assert "This does not show that the systems are equally good." in sentences
+    assert "Not even the largest difference would be found with a chance of 80%: there are too few items." in sentences
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing and count for no system. "
         "If they counted as wrong, that would reverse or remove no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
-    documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
+    documents = [{id: debate(said if number_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
     larger = study(tmp_path / "m", a=(documents[0], {"gold": many}), b=(documents[1], {"gold": many}))
     [one] = comparisons_of([larger])[0]
     assert isinstance(one.detectable, float)
@@ -64,16 +66,17 @@ def test_if_no_difference_is_found_the_detectable_difference_is_named(tmp_path: 
     )
 
 
-def hash_of(id: str) -> int:
+def number_of(id: str) -> int:
+    """A number that depends only on the characters of an id."""
     return sum(map(ord, id)) * 7919
 
 
-def test_the_headline_says_why_no_difference_was_tested(tmp_path: Path) -> None:
+def test_the_headline_says_that_nothing_was_tested(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared, because there is no baseline"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
-    lost = findings(study(tmp_path / "lost", a=({"1": failed_document()}, {}), b=(RIGHT, {})))
-    assert lost.headline == "No difference could be tested"
+    failed = findings(study(tmp_path / "lost", a=({"1": failed_document()}, {}), b=(RIGHT, {})))
+    assert failed.headline == "No difference could be tested"
 
 
 @settings(max_examples=15)
@@ -90,9 +93,9 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
     found = findings_of(list(zip(made, compared, strict=True)), "report")
     p = mcnemar([a for a, _ in items], [b for _, b in items]).p
     assert p is not None
-    claims = min(1.0, p * benchmarks) <= ALPHA
-    assert found.headline.startswith("No difference") is not claims
-    if claims:
+    significant = min(1.0, p * benchmarks) <= ALPHA
+    assert found.headline.startswith("No difference") is not significant
+    if significant:
         better, worse = ("a", "b") if sum(a - b for a, b in items) > 0 else ("b", "a")
         assert found.headline.startswith(f"{better} was right more often")
         assert f"{worse} was right" not in " ".join(found.sentences)
@@ -117,9 +120,9 @@ def test_the_mean_of_intervals_by_hand() -> None:
     assert mean_of_intervals([]).reason == "a figure is missing"
 
 
-def test_the_table_of_systems_on_common_items_by_hand(tmp_path: Path) -> None:
-    lost = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
-    warned = {id: document | {"warnings": [lost]} for id, document in CONTROL.items()}
+def test_the_overview_table_by_hand(tmp_path: Path) -> None:
+    fallback = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
+    warned = {id: document | {"warnings": [fallback]} for id, document in CONTROL.items()}
     first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OF_DEBATE, "of": "a"}))
     assert first.same_items == set(GOLD) - {"6"}  # item 6 failed
     other: dict[str, Any] = {**MODEL, "benchmark": "feverous"}
@@ -142,7 +145,7 @@ def test_the_table_of_systems_on_common_items_by_hand(tmp_path: Path) -> None:
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
-def test_a_controls_cost_is_relative_to_its_debate(tmp_path: Path) -> None:
+def test_the_cost_of_a_control_is_relative_to_its_debate(tmp_path: Path) -> None:
     expensive = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
     row = records(costs_table(study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OF_DEBATE))))["debate_own"]
     assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
@@ -151,7 +154,7 @@ def test_a_controls_cost_is_relative_to_its_debate(tmp_path: Path) -> None:
 # --- the papers' figures ----------------------------------------------------------------------------------------------
 
 
-def test_the_papers_figures_are_of_known_systems_and_s1s_figures_are_as_printed() -> None:
+def test_every_published_figure_has_a_known_system_benchmark_and_measure() -> None:
     every = published_figures()
     graphs = {name for name in {one.graph for one in every} if load_graph(name)}
     assert len(every) == len({one[:6] for one in every}) > 250
@@ -162,17 +165,21 @@ def test_the_papers_figures_are_of_known_systems_and_s1s_figures_are_as_printed(
         assert one.measure in ("first", *measure)
         found, _ = figure_interval(one)
         assert found.low is None or found.high is None or found.low <= one.value <= found.high
+
+
+def test_the_figures_of_s1_are_as_printed() -> None:
+    """S1 is the paper on Tool-MAD (tests/evals/known.py)."""
     for title, printed in S1_ACCURACY.items():
         ours = {
             o.graph: o
-            for o in every
+            for o in published_figures()
             if o.benchmark == title.lower() and o.where == "table III" and o.model == "gpt-4o-mini"
         }
         assert (ours["madke"].value, ours["tool_mad"].value) == (printed["MADKE"], printed["Tool-MAD"])
         assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
 
 
-def test_the_papers_figures_have_intervals_beside_ours(tmp_path: Path) -> None:
+def test_the_papers_figures_and_intervals_are_shown_next_to_ours(tmp_path: Path) -> None:
     table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
     assert table is not None
     rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]

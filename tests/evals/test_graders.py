@@ -1,4 +1,4 @@
-"""Graders of free-text answers: refused models, and agreement, compared with scikit-learn and statsmodels."""
+"""Graders of free-text answers: which models are refused, and how the agreement of graders is measured."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ ANSWERS = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Four answers, graded by openai:a as right, right and wrong; the last has no grade."""
+    """Write a log of four answers into a folder; return the folder.
+
+    The judge openai:a graded the first two answers as right and the third as wrong. The fourth answer has no grade.
+    """
     documents = {id: debate(answer, task="hotpotqa") for id, answer in ANSWERS.items()}
     scores = {id: {"judged": value} for id, value in {"1": 1.0, "2": 1.0, "3": 0.0}.items()}
     write_log(tmp_path, "a", documents, GOLD, system="s", benchmark="hotpotqa", judge="openai:a", scores=scores)
     return tmp_path
 
 
-def test_kappa_by_hand_and_as_two_libraries_compute_it() -> None:
+def test_kappa_and_its_interval_equal_reference_values() -> None:
+    """The references are figures worked out by hand, scikit-learn's kappa, and statsmodels' interval."""
     first = [True] * 20 + [True] * 5 + [False] * 10 + [False] * 15
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     found = agreement([*first, True, None], [*second, None, None])
@@ -50,20 +54,20 @@ def test_kappa_by_hand_and_as_two_libraries_compute_it() -> None:
     )
 
 
-def test_grouped_answers_widen_the_interval_of_kappa() -> None:
+def test_the_interval_of_kappa_is_wider_if_answers_share_groups() -> None:
     draw = random.Random(2)
     pairs = [(a := draw.random() < 0.5, a if draw.random() < 0.7 else not a) for _ in range(60)]
     first, second = ([pair[n] for pair in pairs for _ in range(4)] for n in (0, 1))  # each pair four times
-    alone = agreement([a for a, _ in pairs], [b for _, b in pairs]).kappa
-    apart, together = agreement(first, second).kappa, agreement(first, second, [n // 4 for n in range(240)]).kappa
-    assert together.value == pytest.approx(alone.value) == pytest.approx(apart.value)
-    ends = [(one.low, one.high) for one in (alone, apart, together)]
+    once = agreement([a for a, _ in pairs], [b for _, b in pairs]).kappa
+    separate, grouped = agreement(first, second).kappa, agreement(first, second, [n // 4 for n in range(240)]).kappa
+    assert grouped.value == pytest.approx(once.value) == pytest.approx(separate.value)
+    ends = [(interval.low, interval.high) for interval in (once, separate, grouped)]
     widths = [high - low for low, high in ends if low is not None and high is not None]
     assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as if there were 60 answers, not 240
     assert widths[1] == pytest.approx(widths[0] / 2)
 
 
-def test_equal_ids_of_two_benchmarks_are_different_groups(logs: Path) -> None:
+def test_answers_with_equal_ids_share_a_group_only_within_a_benchmark(logs: Path) -> None:
     answers = {"1": debate("Paris", task="hotpotqa")}
     write_log(logs, "b", answers, {"1": ["Paris"]}, system="s", benchmark="2wikimultihopqa")
     write_log(logs, "c", answers, {"1": ["Paris"]}, system="t", benchmark="hotpotqa")
@@ -71,21 +75,25 @@ def test_equal_ids_of_two_benchmarks_are_different_groups(logs: Path) -> None:
     assert groups == {("hotpotqa", "", "1"): 2, ("2wikimultihopqa", "", "1"): 1}
 
 
-def test_a_debate_with_an_unusable_reply_and_a_failed_turn_has_no_outcome() -> None:
+def test_a_debate_with_unusable_replies_is_an_abstention_unless_a_turn_failed() -> None:
     document = failed_document("unparsed", "No reply could be used.") | {"task": debate(None, task="hotpotqa")["task"]}
-    assert outcome_of(checked_document(document, GRADER_FIELDS)) == ""  # an abstention, which is graded
+    assert outcome_of(checked_document(document, GRADER_FIELDS)) == ""  # an abstention, which is graded as wrong
     document["turns"] = [new_turn(1, "rag") | {"outcome": "failed"}]
     assert outcome_of(checked_document(document, GRADER_FIELDS)) is None
 
 
-def test_kappa_needs_two_kinds_of_grades() -> None:
-    same = agreement([True, True], [True, True])
-    assert (same.share, same.kappa.value, same.kappa.low) == (1.0, None, None)
-    none = agreement([None], [True])
-    assert (none.share, none.kappa.n, none.kappa.missing) == (None, 0, 1)
+def test_kappa_is_undefined_if_all_grades_are_equal() -> None:
+    found = agreement([True, True], [True, True])
+    assert (found.share, found.kappa.value, found.kappa.low) == (1.0, None, None)
 
 
-def test_a_grader_does_not_grade_its_own_answers() -> None:
+def test_kappa_is_undefined_if_no_answer_has_both_grades() -> None:
+    found = agreement([None], [True])
+    assert (found.share, found.kappa.value, found.kappa.n, found.kappa.missing) == (None, None, 0, 1)
+
+
+def test_a_grader_that_also_speaks_in_the_debates_is_refused() -> None:
+    """A model that only compares answers (role `equivalence`) does not speak."""
     mixed = {"model": "openai:a", "agents": [{"name": "x", "model": "openai:b"}, {"name": "y"}]}
     for judge in ("openai:a", "openai:b"):
         with pytest.raises(UserError, match=f"{judge} grades the answers of s, .* --judge-may-debate"):
@@ -95,9 +103,10 @@ def test_a_grader_does_not_grade_its_own_answers() -> None:
     check_grader(None, [("s", "society_of_minds", mixed)])
 
 
-def test_the_agreement_of_graders_people_and_text_equality_is_measured(
+def test_the_agreement_of_each_pair_of_graders_is_measured(
     logs: Path, tmp_path: Path, start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The graders are the judge in the log, the comparison of texts, people, and a model."""
     stub = start_stub(
         [
             {"match": "French", "fields": {"same": False, "reason": "No."}},
@@ -108,11 +117,18 @@ def test_the_agreement_of_graders_people_and_text_equality_is_measured(
     people, out = tmp_path / "people.csv", tmp_path / "grades.csv"
     people.write_text("id,right\n1,yes\n2,yes\n3,no\n4,yes\n")
     measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
-    assert len(stub.prompts()) == 3  # the first answer equals the right answer
+    assert len(stub.prompts()) == 3  # the first answer equals the right answer, so no call is made
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
-    by_people = rows["people", "openai:b", "all answers"]
-    assert (by_people["n"], by_people["share"], by_people["both"], by_people["only_first"], by_people["neither"]) == (
+    assert len(rows) == 6 * 2  # for each pair of graders: all answers, and texts that differ
+    people_and_model = rows["people", "openai:b", "all answers"]
+    assert (
+        people_and_model["n"],
+        people_and_model["share"],
+        people_and_model["both"],
+        people_and_model["only_first"],
+        people_and_model["neither"],
+    ) == (
         4,
         0.75,
         2,
@@ -120,13 +136,15 @@ def test_the_agreement_of_graders_people_and_text_equality_is_measured(
         1,
     )
     assert rows["people", "openai:b", "texts that differ"]["n"] == 3
-    logged = rows["openai:a (in the log)", "people", "all answers"]
-    assert (logged["n"], logged["missing"], logged["share"]) == (3, 1, 1.0)
+    judge_and_people = rows["openai:a (in the log)", "people", "all answers"]
+    assert (judge_and_people["n"], judge_and_people["missing"], judge_and_people["share"]) == (3, 1, 1.0)
     assert rows["same text", "people", "all answers"]["share"] == 0.5
-    assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")  # answer 2: text, log, people, openai:b
+    assert (
+        out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
+    )  # answer 2, by text, judge, people, openai:b
 
 
-def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) -> None:
+def test_an_unusable_file_of_peoples_judgements_is_refused(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
     for answers, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),
@@ -136,16 +154,19 @@ def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) 
         people.write_text(answers)
         with pytest.raises(UserError, match=error):
             measure_agreement([logs], [], people, 4, as_json=True, out=None)
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    write_log(alone, "b", {"1": debate("Rome", task="hotpotqa")}, {"1": ["Paris"]}, system="s", benchmark="hotpotqa")
+
+
+def test_the_comparison_of_texts_is_refused_as_the_only_grader(tmp_path: Path) -> None:
+    answers = {"1": debate("Rome", task="hotpotqa")}
+    write_log(tmp_path, "b", answers, {"1": ["Paris"]}, system="s", benchmark="hotpotqa")
     with pytest.raises(UserError, match="only grader"):
-        measure_agreement([alone], [], None, 4, as_json=True, out=None)
-    labels = tmp_path / "labels"
-    labels.mkdir()
-    write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
+        measure_agreement([tmp_path], [], None, 4, as_json=True, out=None)
+
+
+def test_logs_without_free_text_answers_are_refused(tmp_path: Path) -> None:
+    write_log(tmp_path, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
     with pytest.raises(UserError, match="No log contains free-text answers"):
-        read_gradable_answers([labels])
+        read_gradable_answers([tmp_path])
 
 
 def test_a_judge_that_also_debated_is_named_in_a_note(tmp_path: Path) -> None:

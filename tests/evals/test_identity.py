@@ -1,4 +1,4 @@
-"""The identity of a run: contents of corpora, prompts, endpoints, and the behaviour of a system."""
+"""The parts that identify a run: its corpora, prompts and endpoints, and the behaviour of its system."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tests.evals.test_solver import claims
 ENCODER = "openai:stub-embedding"
 
 
-def index(name: str, *texts: str) -> None:
+def index_texts(name: str, *texts: str) -> None:
+    """Index these texts as the passages of a corpus."""
     passages = [Passage(id=str(i), title="Page", text=text) for i, text in enumerate(texts)]
 
     async def build() -> None:
@@ -40,55 +41,56 @@ def index(name: str, *texts: str) -> None:
     asyncio.run(build())
 
 
-def test_another_content_of_a_corpus_or_another_endpoint_makes_another_run(
+def test_a_plan_runs_again_if_a_corpus_or_an_endpoint_changed(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()
-    index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
+    index_texts("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES", "SUPPORTS")
     settings = {"sources": ["bm25"], "corpus": "farm", "embedder": ENCODER}
     given = {"graphs": ["rag"], "tasks": {"fever": data}, "settings": settings, "models": ["openai:stub"]}
     plan = make_plan(given)
 
-    def run_again() -> tuple[int, list[str]]:
+    def run_samples_and_notes() -> tuple[int, list[str]]:
+        """Run the plan; return the number of samples that ran, and the notes."""
         run_samples: list[EvalSample] = []
         notes: list[str] = []
         run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: run_samples.append, notes.append)
         return len(run_samples), notes
 
-    assert (run_again(), run_again()) == ((3, []), (0, []))
-    index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
-    run_count, (note,) = run_again()
-    assert run_count == 3
+    assert (run_samples_and_notes(), run_samples_and_notes()) == ((3, []), (0, []))
+    index_texts("farm", "Saffron grows in spring.", "Wheat grows in summer.")
+    sample_count, (note,) = run_samples_and_notes()
+    assert sample_count == 3
     assert note.startswith("rag on fever is not the same run as 20")  # a log's name begins with the year
     assert note.endswith(".eval: these differ: the content of the corpus farm.")
-    index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
-    assert run_again() == (0, [])
+    index_texts("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
+    assert run_samples_and_notes() == (0, [])
     parts = [moot_metadata(log)["parts"] for log in read_log_headers(str(tmp_path / "logs"))]
     assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
     assert len({part["corpora"]["farm"] for part in parts}) == 2
     monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
-    run_count, (note,) = run_again()
-    assert run_count == 3
+    sample_count, (note,) = run_samples_and_notes()
+    assert sample_count == 3
     assert note.endswith(".eval: these differ: the endpoint of openai."), "the note compares with the most similar run"
 
 
-def test_a_corpus_digest_depends_on_the_content_only(start_stub: StartStub) -> None:
+def test_the_digest_of_a_corpus_depends_only_on_its_passages(start_stub: StartStub) -> None:
     start_stub()
-    index("one", "A.", "B.")
-    index("two", "A.")
-    index("two", "A.", "B.")
+    index_texts("one", "A.", "B.")
+    index_texts("two", "A.")
+    index_texts("two", "A.", "B.")
     assert corpus_digest("one") == corpus_digest("two")
-    manifest = corpora_folder() / "one" / "manifest.json"
-    known = read_manifest("one")
-    assert known is not None
-    manifest.write_text(manifest.read_text().replace(known.digest, ""))  # as an older version of moot wrote it
-    assert corpus_digest("one") == known.digest
-    index("two", "A.", "C.")
+    path = corpora_folder() / "one" / "manifest.json"
+    manifest = read_manifest("one")
+    assert manifest is not None
+    path.write_text(path.read_text().replace(manifest.digest, ""))  # older versions of moot wrote no digest
+    assert corpus_digest("one") == manifest.digest
+    index_texts("two", "A.", "C.")
     assert corpus_digest("one") != corpus_digest("two")
 
 
-def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_that_differ_between_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:secret@127.0.0.1:1/v1")
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
     chosen = {"model": "openai:one", "sources": ["web"]}
@@ -107,9 +109,10 @@ def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) 
     assert named <= set(differences(before, now))
 
 
-def test_a_plan_saved_with_its_logs_is_read_back_and_runs_no_sample_twice(
+def test_a_plan_saved_with_its_logs_runs_no_sample_twice(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The file has absolute paths, so it can be read from another current folder."""
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     fields: dict[str, Any] = {"graphs": [{"graph": "standard_prompting", "label": "alone"}], "tasks": {"fever": data}}
@@ -126,15 +129,18 @@ def test_a_plan_saved_with_its_logs_is_read_back_and_runs_no_sample_twice(
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 async def test_a_systems_version_is_the_digest_of_its_behaviour(name: str) -> None:
-    """If this fails, a system's behaviour changed. If that was intended, run `python -m tests.evals.behaviours`."""
+    """If this test fails, the system's behaviour changed.
+
+    If the change was intended, run `python -m tests.evals.behaviours`.
+    """
     assert await behaviour_of(name) == behaviours()[name]
 
 
-async def test_a_systems_version_changes_with_a_word_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    filled = Speaker.filled
+async def test_another_word_in_a_prompt_changes_the_digest_of_the_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Speaker.filled
 
     def filled_with_another_word(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
-        instructions, data = filled(speaker, prompt, values)
+        instructions, data = original(speaker, prompt, values)
         return f"{instructions} Please.", data
 
     monkeypatch.setattr(Speaker, "filled", filled_with_another_word)

@@ -1,4 +1,4 @@
-"""Debates under Inspect use its models and roles. Its logs contain the turns and the token usage."""
+"""Debates that Inspect runs use Inspect's models and roles. Inspect's logs contain the turns and the token usage."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.evals.test_solver import claims, document_of, samples_of, says
 
 
 def evaluate(tmp_path: Path, settings: dict[str, Any] | None = None, **options: Any) -> EvalLog:
+    """Let Inspect run a debate of one claim; return the log."""
     task = benchmark_task("fever", claims(tmp_path / "fever.jsonl", "SUPPORTS"))
     solver = debate("society_of_minds", **(settings or {}))
     quiet: dict[str, Any] = {"display": "none", "score_display": False, "log_level": "error"}
@@ -31,7 +32,7 @@ def evaluate(tmp_path: Path, settings: dict[str, Any] | None = None, **options: 
     return log
 
 
-def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartStub, tmp_path: Path) -> None:
+def test_inspects_models_and_options_apply_to_the_debate(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([says("SUPPORTS")])
     log = evaluate(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
     (sample,) = samples_of(log)
@@ -55,7 +56,7 @@ def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartS
         ({"model_roles": {"nobody": "moot/openai:x"}}, {}, "there is no role 'nobody'"),
     ],
 )
-def test_a_conflict_with_inspect_is_an_error(
+def test_conflicting_or_unusable_options_of_inspect_are_errors(
     start_stub: StartStub, tmp_path: Path, options: dict[str, Any], settings: dict[str, Any], message: str
 ) -> None:
     stub = start_stub()
@@ -66,7 +67,7 @@ def test_a_conflict_with_inspect_is_an_error(
     assert not stub.calls()
 
 
-def test_inspects_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -> None:
+def test_inspects_model_for_the_role_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "grader", "fields": {"same": True}}])
     (tmp_path / "hotpot.json").write_text(
         '[{"_id": "1", "question": "Who?", "answer": "Ada", "type": "bridge", "level": "easy", '
@@ -85,7 +86,8 @@ def test_inspects_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -
     assert any(request["model"] == "grader" for request in stub.requests())
 
 
-def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_log_has_messages_for_turns_and_events_for_calls(start_stub: StartStub, tmp_path: Path) -> None:
+    """The log also has the token usage of the sample, of its roles and of the run."""
     start_stub([says("SUPPORTS")])
     log = evaluate(tmp_path)
     (sample,) = samples_of(log)
@@ -96,8 +98,8 @@ def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: St
     assert sample.model_usage["openai/stub"].total_tokens == spent > 0
     assert sum(usage.total_tokens for usage in sample.role_usage.values()) == spent
     assert log.stats.model_usage["openai/stub"].total_tokens == spent
-    asked, *turns = sample.messages
-    assert asked.role == "user"
+    question, *turns = sample.messages
+    assert question.role == "user"
     assert [(message.metadata or {})["agent"] for message in turns[:3]] == ["agent-1", "agent-2", "agent-3"]
     assert (sample.metadata or {})["found"] == {"pieces": 0, "searches": 0, "failed": 0, "stood_in": 0}
     assert turns[0].text == "agent-1 answers: SUPPORTS - reasons: see the verdict"
@@ -106,6 +108,7 @@ def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: St
 
 
 def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
+    """If the plan gives a system another label, the tags of its logs change."""
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     graphs = ["standard_prompting", {"graph": "society_of_minds", "label": "mad", "settings": {"agents": 2}}]
@@ -125,8 +128,8 @@ def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartSt
 
 @pytest.mark.parametrize("name", sorted(BENCHMARKS))
 def test_inspect_finds_a_logs_scorers_by_name(name: str) -> None:
-    import moot.evals._runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
+    import moot.evals._runs.registry  # noqa: F401 - Inspect imports it by its entry point
 
     for scorer in make_scorers(BENCHMARKS[name], "openai:grader"):
-        short = registry_unqualified_name(scorer)
-        assert registry_lookup("scorer", short) is not None, f"`inspect score` cannot load {short}"
+        short_name = registry_unqualified_name(scorer)
+        assert registry_lookup("scorer", short_name) is not None, f"`inspect score` cannot load {short_name}"

@@ -1,4 +1,4 @@
-"""Reading Inspect's logs: each item counts once, errors are missing data, one of several attempts counts."""
+"""Inspect's logs are read. Each item and each run counts once, and samples with errors are missing data."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
 
 
 def read_logs(*paths: Path) -> tuple[list[LoggedRun], list[str]]:
+    """Read the runs in logs, and the notes. Only openai:gpt-4o-mini has a price."""
     prices = {"openai:gpt-4o-mini": {"input": 1.0, "output": 2.0}}
     return read_runs(paths, lambda calls: cost_of(calls, prices))  # type: ignore[arg-type]
 
 
-def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
+def test_a_log_gives_one_observation_for_each_item_that_was_run(tmp_path: Path) -> None:
     documents = {
         "1": debate("SUPPORTS", ["SUPPORTS", "REFUTES"], warnings=[{"kind": "slow", "where": "x", "detail": "y"}] * 2),
         "2": debate(None, calls=[call(), call(None, None)]),
@@ -69,7 +70,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     assert (other.tokens, other.cost) == (1500, None)  # an unknown price is not a price of 0
 
 
-def test_a_sample_that_failed_after_its_debate_is_missing(tmp_path: Path) -> None:
+def test_a_sample_that_failed_after_its_debate_is_missing_data(tmp_path: Path) -> None:
     done = debate("SUPPORTS")
     path = write_log(tmp_path, "log", {"1": done}, GOLD, failing=["1"])
     [run], _ = read_logs(path)
@@ -83,24 +84,31 @@ def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
     assert run.notes[:1] == ("left out: 1 further sample of the same items",)
 
 
-def test_the_system_of_a_log_without_a_plan_is_read_from_its_document(tmp_path: Path) -> None:
+def test_without_a_plan_a_logs_system_is_read_from_a_result_document(tmp_path: Path) -> None:
     document = debate("SUPPORTS", settings={"model": "ollama:m", "max_rounds": 2})
     [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD))
     assert (run.system, run.model, run.settings) == ("society_of_minds", "ollama:m", document["settings"])
 
 
 @pytest.mark.parametrize(
-    ("tries", "counted"),
+    ("attempts", "kept"),
     [
         ([("a", "error", 3, 3), ("b", "success", 3, 3)], "b"),
         ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later failed attempt replaces nothing
         ([("a", "success", 3, 3), ("b", "success", 3, 3)], "b"),
         ([("a", "error", 2, 3), ("b", "cancelled", 1, 3)], "a"),
         ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
+        ([("a", "error", 2, 3), ("b", "error", 2, 3)], "b"),
     ],
 )
-def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], counted: str) -> None:
-    for day, (name, status, finished, planned) in enumerate(tries, 1):
+def test_one_of_several_attempts_at_a_run_is_read(
+    tmp_path: Path, attempts: list[tuple[str, str, int, int]], kept: str
+) -> None:
+    """If attempts succeeded, the newest of them is read.
+
+    Otherwise, the attempt with the most samples is read; in a tie, the newest.
+    """
+    for day, (name, status, finished, planned) in enumerate(attempts, 1):
         documents = {id: debate("SUPPORTS") for id in list(GOLD)[:finished]}
         facts: dict[str, Any] = {"system": "s", "seed": 1, "settings": {"k": 5}}
         created = f"2026-01-0{day}T00:00:00+00:00"
@@ -108,31 +116,33 @@ def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, s
             tmp_path, name, documents, GOLD, status=status, created=created, planned=list(GOLD)[:planned], **facts
         )
     [run], notes = read_logs(tmp_path)
-    assert run.file == f"{counted}.eval"
-    [other] = {name for name, *_ in tries} - {counted}
-    assert notes == [f"{other}.eval: superseded by {counted}.eval; left out."]
+    assert run.file == f"{kept}.eval"
+    [other] = {name for name, *_ in attempts} - {kept}
+    assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
 
 
-def test_a_run_supersedes_earlier_runs_with_its_key_but_not_runs_on_other_items(tmp_path: Path) -> None:
+def test_a_log_supersedes_only_earlier_logs_with_the_same_key(tmp_path: Path) -> None:
+    """Logs of older versions of moot have no key. Such logs are superseded by no log with a key."""
     one = {"1": debate("SUPPORTS")}
     named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
     for day, (name, items, facts) in enumerate(
         [
             ("old", "aaaa", {"key": "c.aaaa."}),
             ("renamed", "aaaa", {"key": "c.aaaa.", "system": "t"}),
-            ("other", "bbbb", {"key": "c.bbbb."}),  # on other items, fewer or more
-            ("before", "aaaa", {}),  # written by a version of moot without keys
-            ("before_too", "bbbb", {}),
+            ("other", "bbbb", {"key": "c.bbbb."}),  # on other items
+            ("keyless", "aaaa", {}),
+            ("keyless_other", "bbbb", {}),
         ],
         1,
     ):
         created = f"2026-01-0{day}T00:00:00+00:00"
         write_log(tmp_path, name, one, GOLD, items=items, created=created, **{**named, **facts})
     runs, notes = read_logs(tmp_path)
-    assert [run.file for run in runs] == ["before.eval", "before_too.eval", "other.eval", "renamed.eval"]
+    assert [run.file for run in runs] == ["keyless.eval", "keyless_other.eval", "other.eval", "renamed.eval"]
     assert notes == ["old.eval: superseded by renamed.eval (there, s is called t); left out."]
     assert {(run.key, run.items, run.data) for run in runs if run.key} == {
-        *(("c.aaaa.", "aaaa", "claims.jsonl"), ("c.bbbb.", "bbbb", "claims.jsonl"))
+        ("c.aaaa.", "aaaa", "claims.jsonl"),
+        ("c.bbbb.", "bbbb", "claims.jsonl"),
     }
 
 
@@ -145,17 +155,18 @@ def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
     assert (run.system, run.position) == ("t", 0)
 
 
-def test_a_run_with_another_seed_or_setting_is_not_a_retry(tmp_path: Path) -> None:
+def test_logs_with_another_seed_or_setting_are_other_runs(tmp_path: Path) -> None:
+    """If logs name no system, logs with the same task id are attempts at one run."""
     several: dict[str, dict[str, Any]] = {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}
     for name, facts in several.items():
-        write_log(tmp_path / ".", name, {"1": debate("SUPPORTS")}, GOLD, system="s", **facts)
+        write_log(tmp_path, name, {"1": debate("SUPPORTS")}, GOLD, system="s", **facts)
     assert len(read_logs(tmp_path)[0]) == 3
     write_log(tmp_path, "d", {"1": debate("SUPPORTS")}, GOLD, task_id="t")
-    write_log(tmp_path, "e", {"1": debate("SUPPORTS")}, GOLD, task_id="t")  # Inspect's own retry
+    write_log(tmp_path, "e", {"1": debate("SUPPORTS")}, GOLD, task_id="t")  # a retry by Inspect
     assert len(read_logs(tmp_path)[0]) == 4
 
 
-def test_ignored_logs_are_reported(tmp_path: Path) -> None:
+def test_logs_that_are_left_out_are_reported(tmp_path: Path) -> None:
     below = tmp_path / "below" / "more"
     below.mkdir(parents=True)
     good = write_log(below, "good", {"1": debate("SUPPORTS")}, GOLD)
@@ -164,11 +175,12 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path, "foreign", {"1": debate("SUPPORTS")}, GOLD, benchmark=None)
     (tmp_path / "cut.eval").write_bytes(good.read_bytes()[:900])
     plain = write_log(below, "2026-01-01T00-00-00_fever_x", {"1": debate("SUPPORTS")}, GOLD, ending="json")
-    for other in ("logs", "eval-set"):  # files that are not logs
+    for other in ("logs", "eval-set"):  # other files of Inspect, which are skipped without a note
         (below / f"{other}.json").write_text("{}")
-    [text, run], notes = read_logs(tmp_path, good, tmp_path / "cut.eval")  # each file once, however it was named
-    assert (text.file, run.file) == (plain.name, "good.eval")
-    assert text.observations == run.observations
+    # a file that is named twice is read once
+    [json_run, run], notes = read_logs(tmp_path, good, tmp_path / "cut.eval")
+    assert (json_run.file, run.file) == (plain.name, "good.eval")
+    assert json_run.observations == run.observations
     assert sorted(notes) == [
         "cut.eval: it cannot be read as a log (EOCD not found); left out.",
         "foreign.eval: it is not a log of moot's benchmarks; left out.",
@@ -190,7 +202,7 @@ def test_a_document_with_an_invalid_field_is_refused(tmp_path: Path, damage: dic
     assert caught.value.kind == "invalid_file"
 
 
-def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_texts_of_logs_are_removed(tmp_path: Path) -> None:
     evil = "a\x1b[2J\u202eb\x00"
     document = failed_document(kind=evil, detail=evil)
     [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
@@ -201,7 +213,7 @@ def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_of_a_round_is_the_majority() -> None:
+def test_the_answer_of_a_round_is_the_majority_answer() -> None:
     document = debate("x", ["Paris", "Rome", "rome."], [None, "Rome", "Paris"], [None, None, None], task="hotpotqa")
     assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
     compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
@@ -222,6 +234,7 @@ def test_the_answer_of_a_round_is_the_majority() -> None:
 async def test_a_reduced_document_gives_the_same_measures(
     start_stub: StartStub, graph: str, settings: dict[str, Any], task: str
 ) -> None:
+    """Reduced documents are also less than a fifth as long as whole documents."""
     start_stub()
     system = load_graph(graph)
     chosen = system.settings.model_validate({"model": "fake:3", **settings})

@@ -1,4 +1,4 @@
-"""Scores of answers: compared with figures worked out by hand, and with scikit-learn."""
+"""Scores of answers and evidence equal figures worked out by hand, and the figures of scikit-learn."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ needs_samples = pytest.mark.skipif(
 # --- scores and outcomes ----------------------------------------------------------------------------------------------
 
 
-def test_missing_items_are_counted_beside_a_mean() -> None:
+def test_a_mean_score_counts_missing_and_left_out_items() -> None:
     assert mean_score([1.0, 0.0, None, 1.0], left_out=2) == Score(approx(2 / 3), n=3, missing=1, left_out=2)
     assert mean_score([None, None]) == Score(None, 0, missing=2)
     assert mean_score([]) == Score(None, 0)
@@ -75,10 +75,11 @@ def test_nan_and_infinite_scores_are_refused(value: float) -> None:
 
 
 def document(**fields: Any) -> dict[str, Any]:
+    """A result document with these fields; by default of a debate with the answer SUPPORTS."""
     return {"status": "done", "answer": S, "raw_verdict": S, "metrics": {}, "turns": [], **fields}
 
 
-def test_outcomes_of_documents_by_hand() -> None:
+def test_the_outcome_of_a_document_depends_on_its_status_and_error() -> None:
     assert outcome_of(document()) == S
     assert outcome_of(document(answer=None, raw_verdict=None)) == ABSTAINED
     for status in ("failed", "cancelled", "interrupted"):
@@ -92,12 +93,11 @@ def test_outcomes_of_documents_by_hand() -> None:
     assert outcome_of(trial) == S
     assert outcome_of(trial, mapped=False) == ABSTAINED
     assert outcome_of({**trial, "status": "failed"}, mapped=False) is None
-    own_label = document(answer="INCONCLUSIVE", raw_verdict="INCONCLUSIVE")  # outside a trial, an ordinary answer
+    own_label = document(answer="INCONCLUSIVE", raw_verdict="INCONCLUSIVE")  # an ordinary label, as this is no trial
     assert outcome_of(own_label, mapped=False) == "INCONCLUSIVE"
 
 
-async def test_a_real_document_is_scored() -> None:
-
+async def test_a_document_of_a_real_debate_is_scored() -> None:
     found = await graph.ainvoke({"claim": "Saffron is red."}, context=SingleAgentSettings(model="fake:1"))
     assert outcome_of(found) == found["answer"] != ABSTAINED
     cited = found["metrics"]["citations"]
@@ -123,11 +123,11 @@ def test_exact_match_by_hand() -> None:
     assert exact_match("well known", "well-known") == 0.0
     assert exact_match("well known", "well-known", normalise_triviaqa) == 1.0
     assert exact_match(None, "Eiffel Tower") is None
-    assert exact_match(ABSTAINED, "The The") == 0.0  # the script removes both words
+    assert exact_match(ABSTAINED, "The The") == 0.0  # normalised, both texts are empty
 
 
 def test_token_f1_by_hand() -> None:
-    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # `red` is matched once only
+    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # the second `red` has no match
     assert token_f1("in Paris, France", "Paris") == approx(2 * 1 / (3 + 1))
     assert token_f1("Rome", "Paris") == 0.0
     assert token_f1("The", "a") == 1.0
@@ -145,11 +145,11 @@ def test_token_f1_is_symmetric_and_never_below_exact_match(one: str, other: str)
     assert value is not None
     assert exact is not None
     assert exact <= value <= 1
-    if one and other:
+    if one and other:  # an empty outcome is an abstention
         assert value == token_f1(other, one)
 
 
-def test_the_best_alias_counts() -> None:
+def test_the_alias_with_the_best_score_counts() -> None:
     assert best_score(exact_match, "JFK", ["John F. Kennedy", "jfk"]) == 1.0
     assert best_score(token_f1, "John Kennedy", ["JFK", "John F. Kennedy"]) == approx(4 / 5)
     assert best_score(exact_match, None, ["JFK"]) is None
@@ -173,7 +173,10 @@ def test_numeric_match_by_hand() -> None:
 
 GOLD = [S, S, S, S, R, R, N, N]
 GIVEN: list[str | None] = [S, S, R, ABSTAINED, R, S, N, None]
-"""7 outcomes are known, 4 are right. SUPPORTS: 2 TP, 1 FP, 2 FN; REFUTES: 1, 1, 1; NOT ENOUGH INFO: 1, 0, 0."""
+"""7 outcomes are known, of which 4 are right.
+
+SUPPORTS has 2 TP, 1 FP and 2 FN. REFUTES has 1 TP, 1 FP and 1 FN. NOT ENOUGH INFO has 1 TP.
+"""
 LABELS = st.sampled_from([S, R, N])
 ITEMS = st.lists(st.tuples(LABELS, st.sampled_from([S, R, N, ABSTAINED, None])), max_size=25)
 
@@ -184,8 +187,9 @@ def test_label_scores_by_hand() -> None:
     assert balanced_accuracy(GOLD, GIVEN) == Score(approx((2 / 4 + 1 / 2 + 1 / 1) / 3), 7, missing=1)
 
 
-def test_macro_f1_averages_gold_labels_and_listed_labels_that_are_answered() -> None:
-    # F1 of SUPPORTS 2/3, of REFUTES 1; NOT ENOUGH INFO is answered, but never right.
+def test_macro_f1_averages_over_right_labels_or_over_listed_labels() -> None:
+    """A listed label counts only if it is right for an item or is given as an answer."""
+    # F1 is 2/3 for SUPPORTS, 1 for REFUTES, and 0 for NOT ENOUGH INFO.
     gold, outcomes = [S, S, R], [S, N, R]
     assert macro_f1(gold, outcomes).value == approx(5 / 6)
     assert macro_f1(gold, outcomes, [S, R, N]).value == approx(5 / 9)
@@ -195,14 +199,18 @@ def test_macro_f1_averages_gold_labels_and_listed_labels_that_are_answered() -> 
 
 
 @pytest.mark.parametrize("score", [accuracy, macro_f1, balanced_accuracy])
-def test_label_scores_are_unknown_without_outcomes_and_0_for_an_abstention(score: Any) -> None:
+def test_label_scores_are_unknown_without_outcomes(score: Any) -> None:
     assert score([], []) == Score(None, 0)
     assert score([S, R], [None, None]) == Score(None, 0, missing=2)
+
+
+@pytest.mark.parametrize("score", [accuracy, macro_f1, balanced_accuracy])
+def test_label_scores_of_an_abstention_are_0(score: Any) -> None:
     assert score([S], [ABSTAINED]) == Score(0.0, 1)
 
 
 @pytest.mark.parametrize("score", [accuracy, macro_f1, balanced_accuracy])
-def test_label_scores_of_unequal_lists_or_empty_labels_are_refused(score: Any) -> None:
+def test_label_scores_refuse_lists_of_unequal_length_and_empty_labels(score: Any) -> None:
     with pytest.raises(ValueError, match="shorter"):
         score([S, R], [S])
     with pytest.raises(ValueError, match="empty"):
@@ -211,7 +219,10 @@ def test_label_scores_of_unequal_lists_or_empty_labels_are_refused(score: Any) -
 
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(ITEMS, st.randoms())
-def test_label_scores_equal_those_of_scikit_learn(items: list[tuple[str, str | None]], chance: random.Random) -> None:
+def test_label_scores_equal_the_scores_of_scikit_learn(
+    items: list[tuple[str, str | None]], chance: random.Random
+) -> None:
+    """The scores do not depend on the order of the items."""
     metrics = load_extra("sklearn.metrics")
     gold, outcomes = [right for right, _ in items], [outcome for _, outcome in items]
     known = [(right, outcome) for right, outcome in items if outcome is not None]
@@ -252,7 +263,7 @@ def test_scores_under_each_abstention_policy() -> None:
     assert binary["burden_of_refutation"] == Score(1.0, 2)
 
 
-def test_abstention_policies_apply_to_any_score() -> None:
+def test_abstention_policies_apply_to_macro_f1() -> None:
     found = under_policies([S, S, R], [S, ABSTAINED, ABSTAINED], supported=S, score=macro_f1)
     assert found["wrong"] == Score(approx((2 / 3 + 0) / 2), 3)
     assert found["left_out"] == Score(1.0, 1, left_out=2)
@@ -260,7 +271,7 @@ def test_abstention_policies_apply_to_any_score() -> None:
 
 
 @given(ITEMS)
-def test_policies_lose_no_item(items: list[tuple[str, str | None]]) -> None:
+def test_each_abstention_policy_accounts_for_every_item(items: list[tuple[str, str | None]]) -> None:
     gold, outcomes = [right for right, _ in items], [outcome for _, outcome in items]
     for score in under_policies(gold, outcomes, open_label=N, supported=S).values():
         assert score is not None
@@ -289,17 +300,19 @@ def test_majority_of_runs_by_hand() -> None:
     assert majority_of_runs([[S], [None], [None]]) == [None]
 
 
-def test_the_majority_of_runs_counts_equal_meanings() -> None:
+def test_the_majority_of_runs_counts_answers_with_the_same_meaning_together() -> None:
     same = partial(same_answer, make_task("short_answer"))
     runs: list[list[str | None]] = [["Rome"], ["the Beatles"], ["Beatles"]]
     assert majority_of_runs(runs, same) == ["the Beatles"]
     assert majority_of_runs(runs) == ["Rome"]
     numbers: list[list[str | None]] = [["7"], ["212"], ["7"], ["212 km"], ["212 miles"]]
-    assert majority_of_runs(numbers, partial(same_answer, make_task("gsm8k"))) == ["7"]  # 212 has two units
+    assert majority_of_runs(numbers, partial(same_answer, make_task("gsm8k"))) == [
+        "7"
+    ]  # `212 miles` surely differs from `212 km`, so 7 and 212 are tied
 
 
 @given(st.lists(st.sampled_from([S, R, ABSTAINED, None]), min_size=1, max_size=4))
-def test_a_majority_cannot_be_changed_by_missing_runs(item: list[str | None]) -> None:
+def test_missing_runs_cannot_change_a_known_majority(item: list[str | None]) -> None:
     [found] = majority_of_runs([[outcome] for outcome in item])
     choices = [[S, R, N, ABSTAINED] if outcome is None else [outcome] for outcome in item]
     possible = {majority_of_runs([[outcome] for outcome in completed])[0] for completed in itertools.product(*choices)}
@@ -340,14 +353,14 @@ def test_fever_score_of_one_claim(outcome: str, found: list[tuple[str, int]], va
 def test_fever_score_of_a_run() -> None:
     gold, sets = [S, N, N, R, S], [SETS, [], [], SETS, SETS]
     outcomes = [S, N, S, None, S]
-    shown: list[Any] = [[("Copper", 7)], [], [], [], None]
-    assert fever_score(gold, outcomes, sets, shown) == Score(approx(2 / 3), 3, missing=1, left_out=1)
+    found: list[Any] = [[("Copper", 7)], [], [], [], None]
+    assert fever_score(gold, outcomes, sets, found) == Score(approx(2 / 3), 3, missing=1, left_out=1)
     nothing = fever_score(gold, outcomes, sets, [None] * 5)
-    assert nothing == Score(None, 0, missing=1, left_out=4)  # claims that need no evidence are left out, too
+    assert nothing == Score(None, 0, missing=1, left_out=4)  # even claims that need no evidence are left out
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])
-def test_a_fever_score_without_gold_evidence_or_with_an_empty_set_is_refused(sets: Any) -> None:
+def test_the_fever_score_needs_sets_of_gold_evidence_that_are_not_empty(sets: Any) -> None:
     with pytest.raises(ValueError, match="needs sets of evidence"):
         fever_score([R], [R], [sets], [[]])
 
@@ -379,6 +392,7 @@ def test_gold_numbers_of_gsm8k_match_themselves() -> None:
 
 
 def citations(verified: int, total: int) -> dict[str, int]:
+    """The field ``citations`` of a document's metrics."""
     return {"total": total, "verified": verified, "unverified": total - verified, "fabricated": 0}
 
 
@@ -387,7 +401,7 @@ def test_citation_precision_by_hand() -> None:
     documents = [
         document(metrics={"citations": citations(3, 4)}),
         document(metrics={"citations": citations(0, 0)}),
-        document(turns=[{"citations": cited}, {"citations": None}, {}]),  # without counts, its citations are counted
+        document(turns=[{"citations": cited}, {"citations": None}, {}]),  # its metrics have no counts
         document(status="failed", metrics={"citations": citations(1, 1)}),
         None,
     ]
@@ -406,26 +420,26 @@ def test_gold_recall_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["a", "b", "c", ABSTAINED, None])), max_size=20))
 @settings(deadline=None, max_examples=30)  # the first call imports scikit-learn
-def test_precision_recall_and_f1_of_each_label_equal_those_of_scikit_learn(items: list[tuple[str, str | None]]) -> None:
+def test_metrics_of_each_label_equal_the_metrics_of_scikit_learn(items: list[tuple[str, str | None]]) -> None:
     found = by_label([gold for gold, _ in items], [given for _, given in items], "abc")
     known = [(gold, given) for gold, given in items if given is not None]
     if not known:
         assert set(found.values()) == {LabelMetrics(0, 0, None, None, None)}
         return
-    gold, given_ = zip(*known, strict=True)
+    gold, answers = zip(*known, strict=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn warns if a label has no items
+        warnings.simplefilter("ignore")  # scikit-learn warns if a label occurs in no item
         theirs = load_extra("sklearn.metrics").precision_recall_fscore_support(
-            gold, given_, labels=list("abc"), zero_division=np.nan
+            gold, answers, labels=list("abc"), zero_division=np.nan
         )
     for n, label in enumerate("abc"):
         ours = [np.nan if share is None else share for share in found[label][2:]]
         expected = [scores[n] for scores in theirs[:3]]
         np.testing.assert_allclose(ours, expected)
-        assert (found[label].right, found[label].given) == (gold.count(label), given_.count(label))
+        assert (found[label].right, found[label].given) == (gold.count(label), answers.count(label))
 
 
-def test_scores_by_label_by_hand() -> None:
+def test_metrics_of_each_label_by_hand() -> None:
     found = by_label(["a", "a", "a", "b", "b"], ["a", ABSTAINED, None, "a", "b"], "ab")
     assert found["a"] == LabelMetrics(2, 2, 0.5, 0.5, 0.5)
     assert found["b"] == LabelMetrics(2, 1, 1.0, 0.5, approx(2 / 3))

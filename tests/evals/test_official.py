@@ -1,4 +1,4 @@
-"""Official scores that need evidence equal the scores of the official scripts, and are computed from citations."""
+"""Official scores that need evidence: their arithmetic, and the citations from which they are computed."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ ENCODER = "openai:stub-embedding"
 # --- the arithmetic ---------------------------------------------------------------------------------------------------
 
 
-def test_fever_score_equals_the_package_fever_scorer() -> None:
-    """fever-scorer 2.0.39 gives a score of 0.5 (accuracy: 0.75); it cannot be installed with today's setuptools."""
+def test_fever_score_equals_the_score_of_fever_scorer() -> None:
+    """The package fever-scorer 2.0.39 gives the score 0.5 and the accuracy 0.75 for these items.
+
+    The package is not called here, because current versions of setuptools cannot install it.
+    """
     gold, outcomes = [S, R, N, S], [S, R, N, R]
     sets = [[[("A", 1), ("B", 2)], [("C", 0)]], [[("A", 1), ("A", 2)]], [], [[("A", 1)]]]
     found = [[("X", 0), ("C", 0)], [("A", 1), ("X", 1)], [], [("A", 1)]]
@@ -67,8 +70,9 @@ CELLS = [("P", f"cell_0_{n}_0") for n in range(26)]
             [*(("Q", f"sentence_{n}") for n in range(4)), ("P", "sentence_3"), *CELLS[:24], ("P", "cell_0_1_1")],
             1.0,
         ),
+        # only the first five sentences count
         (S, S, [*(("Q", f"sentence_{n}") for n in range(5)), ("P", "sentence_3"), ("P", "cell_0_1_1")], 0.0),
-        (S, S, [("P", "sentence_3"), *CELLS[:25], ("P", "cell_0_1_1")], 0.0),
+        (S, S, [("P", "sentence_3"), *CELLS[:25], ("P", "cell_0_1_1")], 0.0),  # only the first 25 cells count
     ],
 )
 def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
@@ -76,9 +80,12 @@ def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, 
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
 
-def test_feverous_score_leaves_out_items_whose_evidence_has_no_element_names() -> None:
+def test_feverous_score_leaves_out_items_without_element_names() -> None:
     score = feverous_score([S, S, S], [S, None, S], [[[("P", "sentence_0")]]] * 3, [None, [], [("P", "sentence_0")]])
     assert (score.value, score.n, score.missing, score.left_out) == (1.0, 1, 1, 1)
+
+
+def test_feverous_score_needs_gold_evidence_for_every_label() -> None:
     with pytest.raises(ValueError, match="sets of evidence"):
         feverous_score([N], [N], [[]], [[]])
 
@@ -92,13 +99,14 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         (S, [("A_-LRB-film-RRB-", 2), ("B", 1)], 1.0),  # one right sentence of each page is enough
         (R, [("A (film)", 2), ("B", 1)], 0.0),
         (S, [("A (film)", 0), ("A (film)", 2)], 0.0),
+        # the claim needs two pages, so the first three pages found count
+        (S, [("X", 0), ("A (film)", 2), ("B", 1)], 1.0),
+        (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
         (
             S,
-            [("X", 0), ("A (film)", 2), ("B", 1)],
-            1.0,
-        ),  # the claim needs two pages, so the first three found pages count
-        (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
-        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # only two sentences per page count
+            [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)],
+            0.0,
+        ),  # only the first two sentences of each page count
         (S, [("A (film)", 1), ("B", 1), ("A (film)", 0)], 1.0),
         (S, [], 0.0),
     ],
@@ -107,8 +115,8 @@ def test_hover_score_by_hand(outcome: str, found: list[tuple[str, int]], value: 
     assert hover_score(S, outcome, HOPS, found) == value
 
 
-def test_hotpotqas_scores_equal_its_script() -> None:
-    """hotpot_evaluate_v1.py gives the same figures for the answer, the supporting facts, and both together."""
+def test_hotpotqa_scores_equal_the_scores_of_its_script() -> None:
+    """hotpot_evaluate_v1.py gives the same scores for the answer, the supporting facts, and both together."""
     answer = match_answer("the city of Paris", ["Paris"])
     assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
     facts = match_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
@@ -130,14 +138,12 @@ def test_hotpotqas_scores_equal_its_script() -> None:
         (None, None),
     ],
 )
-def test_an_element_of_a_page_is_read_from_the_fragment_of_an_address(
-    url: str | None, place: tuple[str, str] | None
-) -> None:
+def test_a_page_element_is_read_from_the_fragment_of_an_address(url: str | None, place: tuple[str, str] | None) -> None:
     assert page_and_element({"title": "Page", "url": url}) == place
 
 
 def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """As for FEVER, the pieces that a verdict cites count. If they name no sentence, the score is not computable."""
+    """If no address of the evidence ends with a sentence, the score is not computable."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -157,17 +163,17 @@ def test_the_hover_score_uses_the_verdicts_citations() -> None:
     assert official_score("hover_score", S, [S], document, None) == (None, True)
 
 
-# --- of debates -------------------------------------------------------------------------------------------------------
+# --- scores of debates ------------------------------------------------------------------------------------------------
 
 
-def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
-    """A rule: an answer that cites quotes of texts, each by its id."""
+def citing_rule(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
+    """A rule: requests that match get this answer, which citing_rule these pairs of an evidence id and a quote."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in quotes]
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
 
 
 async def run_graph(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
-    """Run a graph on the items of a file; return the run as its log has it."""
+    """Run a graph on the items of a file; return the run, as read from its log."""
     logs = tmp_path / f"logs-{len(list(tmp_path.glob('logs-*')))}"
     plan = {"graphs": [graph], "tasks": {benchmark: str(file)}, "models": ["openai:stub"], "settings": settings}
 
@@ -189,10 +195,16 @@ def write_lines(path: Path, records: list[dict[str, Any]]) -> Path:
 
 
 async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tmp_path: Path) -> None:
+    """If no address of the evidence ends with an element, the score is not computable."""
     texts = ["Gold is a metal of group 11.", "Gold melts at 1064 degrees."]
     ids = [evidence_id("wiki", text) for text in texts]
     both = [(ids[n], text) for n, text in enumerate(texts)]
-    rules = [cites(S, "Claim A", *both), cites(S, "Claim B", both[0]), cites(N, "Claim C"), cites(R, "Claim D", *both)]
+    rules = [
+        citing_rule(S, "Claim A", *both),
+        citing_rule(S, "Claim B", both[0]),
+        citing_rule(N, "Claim C"),
+        citing_rule(R, "Claim D", *both),
+    ]
     start_stub(rules)
     evidence = [[[0, 0, "Gold_-LRB-metal-RRB-", 0], [0, 0, "Gold_-LRB-metal-RRB-", 1]]]
     claims = {"A": S, "B": S, "C": N, "D": S}
@@ -210,18 +222,21 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     ]
     await index_passages("official-sentences", numbered, encoder=ENCODER)
     await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
-    # An origin's share is not limited: both sentences are from one page, and a verdict must cite both.
-    reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}
+    # A verdict must cite two sentences of one page, so an origin's share is not limited.
+    settings = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}
 
-    run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
+    run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **settings)
     assert scores_by_id(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}
     assert not [note for note in run.notes if "computable" in note]
-    other = await run_graph(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
-    assert set(scores_by_id(other, "fever_score").values()) == {None}
-    assert "fever_score: not computable, as no evidence has an address that ends with an element" in other.notes[-1]
+    without_elements = await run_graph(tmp_path, "fever", file, "rag", corpus="official-pages", **settings)
+    assert set(scores_by_id(without_elements, "fever_score").values()) == {None}
+    assert (
+        "fever_score: not computable, as no evidence has an address that ends with an element"
+        in without_elements.notes[-1]
+    )
 
 
-HOTPOT = {
+HOTPOT_RECORD = {
     "_id": "one",
     "question": "Who wrote the opera Nabucco?",
     "answer": "Giuseppe Verdi",
@@ -232,8 +247,8 @@ HOTPOT = {
         ["Verdi", ["Giuseppe Verdi was a composer.", "He was born in 1813."]],
     ],
 }
-TEXTS = {"Nabucco": "Nabucco is an opera. It is by Verdi. It has four acts."}
-TEXTS["Verdi"] = "Giuseppe Verdi was a composer. He was born in 1813."
+TEXTS_BY_TITLE = {"Nabucco": "Nabucco is an opera. It is by Verdi. It has four acts."}
+TEXTS_BY_TITLE["Verdi"] = "Giuseppe Verdi was a composer. He was born in 1813."
 
 
 @pytest.mark.parametrize(
@@ -252,18 +267,24 @@ async def test_supporting_facts_are_the_quoted_sentences(
     quotes: list[tuple[str, str]],
     expected: tuple[float, ...] | None,
 ) -> None:
-    start_stub([cites(answer, "Nabucco", *((evidence_id(GIVEN, TEXTS[title]), quote) for title, quote in quotes))])
-    file = write_lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT])
+    start_stub(
+        [
+            citing_rule(
+                answer, "Nabucco", *((evidence_id(GIVEN, TEXTS_BY_TITLE[title]), quote) for title, quote in quotes)
+            )
+        ]
+    )
+    file = write_lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT_RECORD])
     run = await run_graph(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
     found = tuple(scores_by_id(run, name)["one"] for name in measures)
     assert found == (pytest.approx(expected) if expected else (None,) * 4)
-    assert any("no verdict cites any evidence" in note for note in run.notes) == (expected is None)
+    assert any("no verdict citing_rule any evidence" in note for note in run.notes) == (expected is None)
 
 
-# --- Check-COVID ------------------------------------------------------------------------------------------------------
+# --- Check-COVID_RECORDS ------------------------------------------------------------------------------------------------------
 
-COVID = [
+COVID_RECORDS = [
     {"id": "1_0", "claim": "Masks help.", "cord_id": "a1", "label": "SUPPORT", "evidence_set": [{"sent_index": 0}]},
     {
         "id": "1_1",
@@ -277,11 +298,12 @@ COVID = [
 ABSTRACT = {"cord_id": "a1", "title": "On masks", "abstract": ["Masks helped.", "We asked 40 people."]}
 
 
-async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_stub: StartStub, tmp_path: Path) -> None:
+async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: StartStub, tmp_path: Path) -> None:
+    """Without corpus.json, two items have the same claim but different right labels."""
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
-    folder = tmp_path / "Check-COVID" / "test"
+    folder = tmp_path / "Check-COVID_RECORDS" / "test"
     folder.mkdir(parents=True)
-    file = write_lines(folder / "check_covid.jsonl", COVID)
+    file = write_lines(folder / "check_covid.jsonl", COVID_RECORDS)
     reading = read_benchmark("check_covid", file)
     assert best_possible_accuracy(reading.items, "check_covid") == pytest.approx(2 / 3)
     assert any("there is no corpus.json near the records" in note for note in reading.notes)
@@ -291,9 +313,10 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
     again = ["eval", "run", "--task", f"check_covid={file}", "--graph", "standard_prompting", "--model", "openai:stub"]
     ended = await asyncio.to_thread(CliRunner().invoke, app, [*again, "--logs", str(tmp_path / "logs-0"), "--json"])
     assert json.loads(ended.stdout)["logs"][0]["best_possible"] == pytest.approx(2 / 3)
-    shown = await asyncio.to_thread(CliRunner().invoke, app, ["eval", "compare", str(tmp_path / "logs-0"), "--json"])
-    systems = json.loads(shown.stdout)["studies"][0]["tables"]["systems"]["rows"]
-    assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2  # of the system and the label prior
+    compare = ["eval", "compare", str(tmp_path / "logs-0"), "--json"]
+    compared = await asyncio.to_thread(CliRunner().invoke, app, compare)
+    systems = json.loads(compared.stdout)["studies"][0]["tables"]["systems"]["rows"]
+    assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2  # the system, and the label prior
 
     write_lines(folder.parent / "corpus.json", [ABSTRACT])
     reading = read_benchmark("check_covid", file)
@@ -311,18 +334,20 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
 
 
 @needs_visible
-def test_check_covid_has_a_ceiling_but_not_fever_symmetric_and_gsm8k() -> None:
+def test_of_three_benchmarks_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert best_possible_accuracy(items, "check_covid") == 0.69
-    assert (
-        best_possible_accuracy(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None
-    )  # each claim comes with its own sentence
+    items = read_benchmark("fever_symmetric", VISIBLE).items  # a repeated claim comes with another sentence
+    assert best_possible_accuracy(items, "fever") is None
     assert best_possible_accuracy(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
 
 
-def test_official_scores_that_cannot_be_computed_are_listed_with_reasons() -> None:
+def test_every_official_measure_is_a_measure_of_a_benchmark() -> None:
     named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL_MEASURES}
     assert named == set(OFFICIAL_MEASURES)
+
+
+def test_an_official_score_that_is_not_computable_is_listed_with_a_reason() -> None:
     listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}
     assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
     assert listed["fever"] == "accuracy, macro_f1, fever_score"

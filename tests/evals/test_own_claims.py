@@ -1,4 +1,4 @@
-"""A user's own claims as a benchmark."""
+"""The benchmark ``claims`` reads the claims in a user's own file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def test_the_demo_claims_are_a_valid_file() -> None:
 
 
 def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
+    """The label, group and date of other rows are read."""
     reading = read_benchmark("claims", write_file(tmp_path, "claim,label,group,date\nOne.,supports,g,2020\nTwo.,,,\n"))
     (item,) = reading.items
     assert (item.gold, item.group, item.claim_date, item.task) == (("SUPPORTS",), "g", "2020", "fever")
     assert "1 of 2 records left out" in reading.notes[0]
 
 
-def test_unknown_columns_are_named(tmp_path: Path) -> None:
+def test_a_note_names_the_unknown_columns_of_a_file(tmp_path: Path) -> None:
     reading = read_benchmark("claims", write_file(tmp_path, "claim,label,colour,weight\nOne.,SUPPORTS,red,3\n"))
     assert reading.notes == ("these columns are not read: colour, weight",)
 
@@ -48,12 +49,12 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
         ("claim,label\nOne.,\n", "no usable record"),
     ],
 )
-def test_files_that_cannot_be_measured_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_unusable_files_of_claims_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_benchmark("claims", write_file(tmp_path, text))
 
 
-def test_own_labels_are_measured_and_compared(tmp_path: Path) -> None:
+def test_claims_with_labels_of_the_user_are_run_and_compared(tmp_path: Path) -> None:
     rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
     path = write_file(tmp_path, "claim,label,labels,group\n" + rows)
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]
@@ -72,6 +73,6 @@ def test_own_labels_are_measured_and_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "groups"), [("fever_symmetric", "fever_symmetric.jsonl", 98), ("squad", "squad_v1.1.json", 39)]
 )
-def test_items_that_share_a_claim_or_a_paragraph_are_a_group(name: str, file: str, groups: int) -> None:
+def test_items_with_the_same_claim_or_paragraph_form_a_group(name: str, file: str, groups: int) -> None:
     items = read_benchmark(name, VISIBLE / file).items
     assert len({item.group for item in items}) == groups < len(items)

@@ -1,4 +1,4 @@
-"""The output of `moot eval compare`: files that open anywhere, into which no log can inject markup or code."""
+"""The output of `moot eval compare`. Texts of logs cannot inject markup, code or formulas into it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ COURT = {"stop_reason": "critic_resolved", "rounds": 2, "retrieval_ended": {}}
 
 
 def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
-    """The result document of a trial with three judges."""
+    """The result document of a trial. ``verdicts`` has a letter for each judge's verdict: S, N or I."""
     names = {"S": "SUPPORTED", "N": "NOT SUPPORTED", "I": "INCONCLUSIVE"}
     turns = [
         {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[verdict]}
         for n, verdict in enumerate(verdicts, 1)
     ]
-    argued = {"round": 1, "phase": "primary", "agent": "plaintiff", "step": "argue", "argument": "I concede that."}
-    turns.append(argued)
+    argument = {"round": 1, "phase": "primary", "agent": "plaintiff", "step": "argue", "argument": "I concede that."}
+    turns.append(argument)
     reflection = {"plaintiff": [0.5, 0.7], "defense": [0.5, None]}
     paths = {"reflection": reflection, "reflection_total": [1.0, None], "novelty": [0.8, 0.3]}
     debates = [{"phase": phase, **COURT, **paths} for phase in ("primary", "switched")]
@@ -59,15 +59,15 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A debate with a control in two runs, a trial, a system with malicious texts in its log, and a broken file."""
+    """A folder with a broken file and the logs of a debate, a control in two runs, a trial, and malicious texts."""
     folder = tmp_path_factory.mktemp("logs")
     facts: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
-    own: dict[str, Any] = facts | {"control": "self_consistency", "of": "debate"}
+    control_facts: dict[str, Any] = facts | {"control": "self_consistency", "of": "debate"}
     write_log(folder, "a", DEBATE, GOLD, system="debate", **facts)
     for seed in (1, 2):
-        write_log(folder, f"b{seed}", CONTROL, GOLD, system="debate self consistency", seed=seed, **own)
-    tried = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
-    trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in tried}
+        write_log(folder, f"b{seed}", CONTROL, GOLD, system="debate self consistency", seed=seed, **control_facts)
+    ended = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
+    trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in ended}
     write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
     broken = {"1": failed_document(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
     strata = dict.fromkeys(GOLD, EVIL) | {"1": "plain"}
@@ -78,13 +78,13 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(logs: Path) -> Report:
-    """The report of the logs."""
+    """The report on the logs."""
     return compare([logs])
 
 
 @pytest.fixture(scope="module")
 def report_folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the written report."""
+    """The folder with the report's files."""
     folder = tmp_path_factory.mktemp("report") / "new" / "folder"
     write_report(report, folder)
     return folder
@@ -93,7 +93,7 @@ def report_folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> P
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_prints_the_headline_tables_and_notes(logs: Path, tmp_path: Path) -> None:
+def test_the_command_prints_a_headline_with_tables_and_notes(logs: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.jsonl"
     prices.write_text('{"model": "openai:gpt-4o-mini", "input": 1000, "output": 2000}\n')
     done = moot("eval", "compare", logs, "--prices", prices, "--against", "proclaim")
@@ -101,41 +101,43 @@ def test_the_command_prints_the_headline_tables_and_notes(logs: Path, tmp_path: 
     assert done.stdout.startswith("\nNo difference between the systems was found\n")
     assert "FEVER, openai:gpt-4o-mini" in done.stdout
     assert "Systems, over the 1 item on which all have an outcome" in done.stdout
-    assert re.search(
-        r"debate +1 +7 +1 +1 +0 +0 ", done.stdout
-    )  # runs, items, errors, abstained, unusable, less evidence
-    assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # a control, indented
+    # Runs, items, errors, abstained, unusable, less evidence.
+    assert re.search(r"debate +1 +7 +1 +1 +0 +0 ", done.stdout)
+    assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # the control
     assert re.search(r"debate +1\.000 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert re.search(r"note: --out DIR also writes pictures and these tables: .*Reliability", done.stdout)
+
+
+def test_a_missing_folder_of_logs_is_refused(tmp_path: Path) -> None:
     refused = moot("eval", "compare", tmp_path / "nowhere")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "There is no file or folder" in refused.stderr
 
 
-def test_the_command_writes_the_same_pictures_each_time(logs: Path, report_folder: Path, tmp_path: Path) -> None:
+def test_two_reports_on_the_same_logs_have_identical_pictures(logs: Path, report_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = moot("eval", "compare", logs, "--out", out)
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
     assert "--out DIR also writes" not in done.stdout
-    for file in (report_folder / "pictures").glob("*.svg"):
+    for file in (report_folder / "pictures").iterdir():
         assert (out / "pictures" / file.name).read_bytes() == file.read_bytes()
 
 
-def test_the_json_document_has_the_reports_figures(report: Report) -> None:
+def test_the_json_document_has_the_figures_of_the_report(report: Report) -> None:
     document = json.loads(json.dumps(as_document(report)))
     assert document["notes"] == ["broken.eval: it cannot be read as a log (EOCD not found); left out."]
     [study] = document["studies"]
     assert (study["benchmark"], study["model"]) == ("fever", "openai:gpt-4o-mini")
     rows = {row["system"]: row for row in study["tables"]["systems"]["rows"]}
-    assert rows["debate"]["accuracy"]["value"] == 1.0  # of the one item that all systems have
+    assert rows["debate"]["accuracy"]["value"] == 1.0  # on the only item for which all systems have an outcome
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
-    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)  # one concession in three words
+    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)  # one in three words, so this many in 1,000
     assert "concessions_defense" not in row  # the defense never argued
 
 
-def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:
+def test_a_report_folder_that_cannot_be_created_is_refused(report: Report, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"folder .*file/below cannot be created"):
         write_report(report, tmp_path / "file" / "below")
@@ -155,8 +157,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
 
-    def of(self, tag: str) -> Iterator[dict[str, str | None]]:
-        """The attributes of every element of a kind."""
+    def attributes_of(self, tag: str) -> Iterator[dict[str, str | None]]:
+        """The attributes of each element with this tag."""
         return (attributes for name, attributes in self.elements if name == tag)
 
 
@@ -173,44 +175,43 @@ def test_the_page_loads_no_files_and_runs_no_scripts(report_folder: Path) -> Non
     assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert "url(" not in text
     assert "@import" not in text
-    policy = next(a["content"] for a in page.of("meta") if a.get("http-equiv"))
+    policy = next(a["content"] for a in page.attributes_of("meta") if a.get("http-equiv"))
     assert str(policy).startswith("default-src 'none'")
     assert "&lt;script src=&#39;http://x.example/a.js&#39;&gt;" in text
 
 
-def test_the_page_works_with_a_screen_reader(report_folder: Path) -> None:
+def test_the_page_has_markup_for_screen_readers(report_folder: Path) -> None:
     text = (report_folder / "report.html").read_text(encoding="utf-8")
     page = Page(text)
-    tables, captions = list(page.of("table")), list(page.of("caption"))
+    tables, captions = list(page.attributes_of("table")), list(page.attributes_of("caption"))
     assert len(tables) == len(captions) > 10
-    assert all(attributes.get("scope") in ("col", "row") for attributes in page.of("th"))
-    assert all(len(str(attributes.get("alt"))) > 40 for attributes in page.of("img"))
-    assert next(page.of("html")) == {"lang": "en"}
+    assert all(attributes.get("scope") in ("col", "row") for attributes in page.attributes_of("th"))
+    assert all(len(str(attributes.get("alt"))) > 40 for attributes in page.attributes_of("img"))
+    assert next(page.attributes_of("html")) == {"lang": "en"}
     ids = [a["id"] for _, a in page.elements if a.get("id")]
     assert len(ids) == len(set(ids))
     named = {a[key] for _, a in page.elements for key in ("aria-labelledby",) if a.get(key)}
-    assert named | {str(a["href"]).removeprefix("#") for a in page.of("a")} <= set(ids)
-    assert "prefers-color-scheme: dark" in text
+    assert named | {str(a["href"]).removeprefix("#") for a in page.attributes_of("a")} <= set(ids)
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-async def test_the_page_fits_a_phone_and_a_screen(report_folder: Path) -> None:
+async def test_the_page_fits_narrow_and_wide_windows_in_both_colour_schemes(report_folder: Path) -> None:
     if CHROMIUM is None:
         pytest.skip("needs chromium")
-    grounds: dict[Any, str] = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}
+    backgrounds: dict[Any, str] = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}
     async with playwright.async_api.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        complaints: list[str] = []
-        for width, (scheme, ground) in itertools.product((390, 1440), grounds.items()):
+        console_messages: list[str] = []
+        for width, (scheme, background) in itertools.product((390, 1440), backgrounds.items()):
             page = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            page.on("console", lambda message: complaints.append(message.text))
+            page.on("console", lambda message: console_messages.append(message.text))
             await page.goto((report_folder / "report.html").as_uri())
             assert await page.evaluate("document.documentElement.scrollWidth") == width
             assert await page.locator("h1").inner_text() == "No difference between the systems was found"
-            assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
-        assert not complaints
+            assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == background
+        assert not console_messages
         await browser.close()
 
 
@@ -219,32 +220,33 @@ async def test_the_page_fits_a_phone_and_a_screen(report_folder: Path) -> None:
 PICTURES = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
 
 
-def test_all_pictures_are_written_with_their_texts(report_folder: Path) -> None:
+def test_each_picture_is_a_png_and_an_svg_with_text(report_folder: Path) -> None:
     names = {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.svg")}
     assert names == PICTURES == {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.png")}
     for file in (report_folder / "pictures").glob("*.svg"):
         root = ElementTree.fromstring(file.read_bytes())
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts  # letters are not drawn as shapes
+        assert texts  # SVG draws no letter as a shape
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
     assert EVIL[:20] in next((report_folder / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance, as WCAG defines it."""
+    """The relative luminance of a colour such as ``#0072B2``, by the definition of WCAG."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_pictures_are_readable_on_white_and_on_black(report_folder: Path) -> None:
-    for colour, least in ((drawing.INK, 4.5), *((colour, 3.0) for colour in drawing.COLOURS)):
-        light = luminance(colour)
-        assert 1.05 / (light + 0.05) >= least
-        assert (light + 0.05) / 0.05 >= least
-    looks = [drawing.line_style(n) for n in range(36)]
-    assert len({(look["marker"], look["color"]) for look in looks}) == 36
-    assert len({look["marker"] for look in looks[:9]}) == 9  # so that lines differ in greyscale, too
+    """Colours have enough contrast, PNG files are transparent, and SVG files use only these colours."""
+    for colour, contrast in ((drawing.INK, 4.5), *((colour, 3.0) for colour in drawing.COLOURS)):
+        brightness = luminance(colour)
+        assert 1.05 / (brightness + 0.05) >= contrast
+        assert (brightness + 0.05) / 0.05 >= contrast
+    styles = [drawing.line_style(n) for n in range(36)]
+    assert len({(style["marker"], style["color"]) for style in styles}) == 36
+    assert len({style["marker"] for style in styles[:9]}) == 9  # nine lines differ even in greyscale
     for file in (report_folder / "pictures").glob("*.png"):
         with Image.open(file) as picture:
             assert picture.convert("RGBA").getpixel((0, 0))[3] == 0  # type: ignore[index]
@@ -253,7 +255,7 @@ def test_pictures_are_readable_on_white_and_on_black(report_folder: Path) -> Non
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
 
 
-def test_pdf_pictures_have_no_grey_no_date_and_no_type_3_fonts(report_folder: Path) -> None:
+def test_pdf_pictures_have_no_grey_no_creation_date_and_no_type_3_fonts(report_folder: Path) -> None:
     files = list((report_folder / "pictures").glob("*.pdf"))
     assert {file.stem.rpartition("-")[2] for file in files} == PICTURES
     grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
@@ -265,25 +267,29 @@ def test_pdf_pictures_have_no_grey_no_date_and_no_type_3_fonts(report_folder: Pa
         parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
         drawn = b" ".join(zlib.decompressobj().decompress(part) for part in parts if part[:1] == b"x")
         assert b" m\n" in drawn
-        assert grey not in drawn  # it is black on paper
+        assert grey not in drawn  # black replaces it
 
 
-def test_no_two_points_look_the_same() -> None:
+def test_each_system_and_each_control_has_its_own_style() -> None:
+    """There are eight systems with six controls each."""
     names: list[Cell] = []
     for n in range(8):
         names += [f"debate {n}", *(Nested(f"debate {n} control {k}") for k in range(6))]
     rows = tuple((name,) for name in names)
-    looks = drawing.system_styles(Table("costs", "", "", (Column("system", "system"),), rows))
-    seen = [(look["marker"], look["color"], look["markerfacecolor"]) for look in looks]
-    assert len(set(seen)) == len(rows) == 56
-    first, second = looks[1:7], looks[8:14]  # a kind of control has a marker, a system with its controls a colour
-    assert [look["marker"] for look in first] == [look["marker"] for look in second]
-    assert {look["color"] for look in first} == {looks[0]["color"]} != {look["color"] for look in second}
+    styles = drawing.system_styles(Table("costs", "", "", (Column("system", "system"),), rows))
+    distinct = {(style["marker"], style["color"], style["markerfacecolor"]) for style in styles}
+    assert len(distinct) == len(rows) == 56
+    # Controls of one kind share a marker. A system and its controls share a colour.
+    first, second = styles[1:7], styles[8:14]
+    assert [style["marker"] for style in first] == [style["marker"] for style in second]
+    assert {style["color"] for style in first} == {styles[0]["color"]} != {style["color"] for style in second}
 
 
-def test_pictures_of_the_page_follow_its_colour_scheme(report_folder: Path) -> None:
-    page = Page((report_folder / "report.html").read_text(encoding="utf-8"))
-    pictures = [base64.b64decode(str(a["src"]).partition(",")[2]).decode() for a in page.of("img")]
+def test_the_page_and_its_pictures_adapt_to_a_dark_colour_scheme(report_folder: Path) -> None:
+    text = (report_folder / "report.html").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in text
+    page = Page(text)
+    pictures = [base64.b64decode(str(a["src"]).partition(",")[2]).decode() for a in page.attributes_of("img")]
     assert len(pictures) == len(PICTURES)
     for picture in pictures:
         ElementTree.fromstring(picture)
@@ -301,7 +307,7 @@ TABLE = Table(
 )
 
 
-def test_cells_cannot_be_formulas(report_folder: Path) -> None:
+def test_csv_cells_cannot_be_formulas(report_folder: Path) -> None:
     assert as_csv(TABLE).splitlines() == [
         "system,score,score_low,score_high,cost",
         f"'{EVIL},-0.5,-0.75,0.25,",
@@ -315,7 +321,7 @@ def test_cells_cannot_be_formulas(report_folder: Path) -> None:
             assert float(cell) is not None  # only numbers start with these characters
 
 
-def test_tables_for_papers_are_escaped_latex(report_folder: Path) -> None:
+def test_latex_tables_are_escaped_and_well_formed(report_folder: Path) -> None:
     made = as_latex(TABLE, "tab:made")
     assert r"=\$x\textasciicircum{}\{\$|1\textless{}script src='http://x.example/a.js'\textgreater{}" in made
     assert r"& {-}" not in made
@@ -341,15 +347,18 @@ def test_tables_for_papers_are_escaped_latex(report_folder: Path) -> None:
     }
 
 
-def test_cells_cannot_contain_markdown(report_folder: Path) -> None:
+def test_markdown_and_html_in_cells_are_escaped(report_folder: Path) -> None:
     made = as_markdown(TABLE)
     rows = made.split("\n\n")[1].splitlines()
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4] * 4
     assert "| -0.500 [-0.750, 0.250] | unknown |" in rows[2]
     assert rows[3] == "| &emsp;@b | – | 0.0013 |"
     assert escape_markdown("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
+    assert "<script" not in (report_folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_markdown_report_links_every_picture(report_folder: Path) -> None:
     text = (report_folder / "report.md").read_text(encoding="utf-8")
-    assert "<script" not in text
     linked = re.findall(r"^!\[.*\]\((pictures/[^)]*)\)$", text, re.M)
     assert len(linked) == len(PICTURES)
     assert all((report_folder / name).is_file() for name in linked)
@@ -364,5 +373,5 @@ def test_cells_cannot_contain_markdown(report_folder: Path) -> None:
         (None, "money", "unknown"),
     ],
 )
-def test_figures_are_rounded_by_their_kind(cell: float | None, kind: str, expected: str) -> None:
+def test_cells_are_formatted_by_their_kind(cell: float | None, kind: str, expected: str) -> None:
     assert format_cell(cell, kind) == expected  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Parts of a report: confusion tables, families of tests, and the labels in the chart of costs."""
+"""Parts of a report: confusion tables, families of tests, and the chart of costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.evals.made_logs import debate, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study
 
 
-def test_a_confusion_table_counts_answers_by_label(tmp_path: Path) -> None:
+def test_confusion_and_label_tables_by_hand(tmp_path: Path) -> None:
     made = study(tmp_path, a=(DEBATE, {}), b=(CONTROL | {"1": debate("who knows")}, {}))
     table = confusion_table(made)
     assert table is not None
@@ -41,12 +41,13 @@ def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
     right = {id: debate(answer) for id, answer in GOLD.items()}
     wrong = {id: debate(None) for id in GOLD}
     made = [study(tmp_path / name, a=(wrong, {}), b=(right, {}), c=(DEBATE, {})) for name in "xy"]
-    raw = [one.test.p for one in comparisons_of(made[:1])[0]]
+    raw = [comparison.test.p for comparison in comparisons_of(made[:1])[0]]
     for family, size in (("report", 2 * len(raw)), ("benchmark", len(raw))):
         [first, second] = comparisons_of(made, None, family)  # type: ignore[arg-type]
-        assert [one.p_holm for one in first] == [one.p_holm for one in second]
-        assert {one.family for one in first} == {size}
-        assert min(p for one in first if (p := one.p_holm) is not None) == pytest.approx(size * 2 / 2**8)
+        corrected = [comparison.p_holm for comparison in first]
+        assert corrected == [comparison.p_holm for comparison in second]
+        assert {comparison.family for comparison in first} == {size}
+        assert min(p for p in corrected if p is not None) == pytest.approx(size * 2 / 2**8)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_reports_name_the_family_of_their_tests(tmp_path: Path, stated: tuple[st
     assert len([note for note in made.notes if "do not all state the same family" in note]) == (len(set(stated)) > 1)
 
 
-def test_labels_of_points_do_not_overlap() -> None:
+def test_a_label_overlaps_no_other_label_and_no_point() -> None:
     names = ["standard prompting", "a debate of many rounds and ...", "its control at equal USD", "sc5", "rag"]
     places = [(120, 200), (420, 90), (440, 88), (400, 90), (530, 200)]
     points = [

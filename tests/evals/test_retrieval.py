@@ -1,4 +1,4 @@
-"""Measures of retrieval: the figures by hand, then a small data folder from end to end."""
+"""Measures of retrieval: formulas by hand, sources on a small data folder, and refused input."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ENCODER = "openai:stub-embedding"
 # --- formulas ---------------------------------------------------------------------------------------------------------
 
 
-def test_measures_of_a_ranking_worked_by_hand() -> None:
-    """Gold is a (grade 2) and b, c, d (grade 1); x, b, y, a are found, so b is at rank 2 and a at rank 4."""
+def test_measures_of_a_ranking_by_hand() -> None:
+    """The gold documents are a (grade 2) and b, c, d (grade 1). The ranking has b at rank 2 and a at rank 4."""
     values = score_rankings([{"b": 1, "c": 1, "a": 2, "d": 1}], [["x", "b", "y", "a"]])
     dcg = 1 / math.log2(3) + 3 / math.log2(5)
     best = 3 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4) + 1 / math.log2(5)
@@ -59,25 +59,25 @@ def test_measures_of_a_ranking_worked_by_hand() -> None:
         (["x", "x", "x", "b", "a"], 0, (1 / math.log2(5) + 1 / math.log2(6)) / (1 + 1 / math.log2(3)), 1 / 4),
         ([*"0123456789", "a"], 0, 0, 0),
     ],
-    ids=["nothing", "only others", "one", "one twice", "late", "too late"],
+    ids=["empty ranking", "no gold", "gold first", "gold twice", "gold late", "gold after rank 10"],
 )
-def test_measures_of_edge_cases(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
-    """Each case is measured together with another query, whose values must not change."""
+def test_measures_of_unusual_rankings(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
+    """Each ranking is measured together with that of another query, whose values must not change."""
     values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
     assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])
     assert [value[1] for value in values.values()] == [1, 1, 1, 1]
 
 
-def test_recall_has_a_ceiling_if_there_is_more_gold_than_k() -> None:
+def test_recall_at_k_is_below_1_with_more_than_k_gold_documents() -> None:
     many = {f"{i}": 1 for i in range(20)}
     values = score_rankings([many], [list(many)])
     assert (values["recall@3"], values["recall@10"], values["ndcg@10"]) == ([3 / 20], [10 / 20], [1])
 
 
 @pytest.mark.parametrize(
-    "gold", [[], [{}], [{"a": 0}], [{"a": 1}, {"a": 1}]], ids=["no query", "no gold", "grade 0", "lengths"]
+    "gold", [[], [{}], [{"a": 0}], [{"a": 1}, {"a": 1}]], ids=["no query", "no gold", "grade 0", "too few rankings"]
 )
-def test_rankings_without_gold_are_refused(gold: list[dict[str, int]]) -> None:
+def test_missing_or_invalid_gold_and_too_few_rankings_are_refused(gold: list[dict[str, int]]) -> None:
     for found in ([["a"]], []):
         with pytest.raises(ValueError, match="each query needs"):
             score_rankings(gold, found)
@@ -87,7 +87,7 @@ def test_an_interval_contains_its_mean_and_narrows_with_more_queries() -> None:
     few = mean_interval([0, 1] * 10)
     many = mean_interval([0, 1] * 200)
     assert few.value == many.value == 0.5
-    # Means of 20 and of 400 coins: 0.5 -+ 1.96 * 0.5 / sqrt(n).
+    # The normal approximation for n = 20 and n = 400 is 0.5 ± 1.96 * 0.5 / sqrt(n).
     assert (few.low, few.high) == pytest.approx((0.28, 0.72), abs=0.05)
     assert (many.low, many.high) == pytest.approx((0.451, 0.549), abs=0.01)
     assert mean_interval([0, 1] * 10) == few
@@ -102,37 +102,40 @@ def test_equal_values_have_an_interval_of_zero_width(values: list[float]) -> Non
 def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
     assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
     # Only one of the two rows varies, so the interval of their mean is half as wide.
-    one = mean_interval([0, 1] * 50)
+    varying = mean_interval([0, 1] * 50)
     both = mean_interval([0, 1] * 50, [1.0])
-    assert both == pytest.approx((0.75, 0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)
+    assert both == pytest.approx((0.75, 0.5 + varying.low / 2, 0.5 + varying.high / 2), abs=0.03)
+
+
+def test_a_mean_without_rows_or_with_an_empty_row_is_refused() -> None:
     empty: list[list[list[float]]] = [[], [[]], [[1.0], []]]
-    for nothing in empty:
+    for rows in empty:
         with pytest.raises(ValueError, match="at least one value"):
-            mean_interval(*nothing)
+            mean_interval(*rows)
 
 
 def test_differences_are_paired() -> None:
-    """Both sources vary much, but one is always better by a tenth, so the difference does not vary."""
+    """The values of both sources vary, but one source is always better by 0.1. So their difference does not vary."""
     ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
     assert differences(ours, theirs) == pytest.approx([0.1] * 4)
-    paired, apart = mean_interval(differences(ours, theirs)), mean_interval(ours)
-    assert paired.high - paired.low < 1e-9 < apart.high - apart.low
+    paired, single = mean_interval(differences(ours, theirs)), mean_interval(ours)
+    assert paired.high - paired.low < 1e-9 < single.high - single.low
     with pytest.raises(ValueError, match="shorter"):
         differences(ours, theirs[:3])
 
 
-def test_figures_have_few_digits() -> None:
+def test_figures_are_rounded_and_have_no_leading_zero() -> None:
     assert with_interval({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
     assert with_interval({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
     assert without_leading_zero(-0.0001, 2) == ".00"
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_installed(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}")
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr(lazy, "imported", not_installed)
-    with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
+    with pytest.raises(UserError, match=r'the package ranx: pip install "moot\[evals\]"') as caught:
         score_rankings([{"a": 1}], [["a"]])
     assert caught.value.kind == "missing_package"
 
@@ -140,6 +143,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- a small folder ---------------------------------------------------------------------------------------------------
 
 SHARED_TEXT = {"title": "Copper", "text": "Copper conducts heat well.", "source": "Handbook"}
+"""A passage that two corpora contain."""
 CORPORA: dict[str, list[dict[str, Any]]] = {
     "metals": [
         {"id": "m1", **SHARED_TEXT, "year": 1990},
@@ -181,7 +185,8 @@ async def measure_sources(data: Path, sources: Sequence[str], scopes: Sequence[S
     return await measure(read_rows(data, "visible", scopes=scopes), sources, ENCODER, lambda what, done, total: None)
 
 
-def test_a_row_searches_the_corpora_that_contain_its_gold_passages(data: Path) -> None:
+def test_a_row_searches_its_own_corpora_or_all_corpora(data: Path) -> None:
+    """The scope ``own`` is for the corpora with the row's gold passages, the scope ``union`` for all corpora."""
     rows = {(row.qrels, row.scope): row.files for row in read_rows(data, "visible")}
     everything = ("birds", "metals", "physics")
     assert rows == {
@@ -193,14 +198,14 @@ def test_a_row_searches_the_corpora_that_contain_its_gold_passages(data: Path) -
     assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
 
 
-def test_the_union_of_one_corpus_is_measured_only_on_request(data: Path) -> None:
+def test_the_union_of_one_corpus_is_a_row_only_on_request(data: Path) -> None:
     for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
         (data / f"{name}.jsonl").unlink()
     assert [row.scope for row in read_rows(data, "visible")] == ["own"]
     assert [row.scope for row in read_rows(data, "visible", scopes=["union"])] == ["union"]
 
 
-async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
+async def test_measured_values_of_sources_are_right_and_reproducible(data: Path, start_stub: StartStub) -> None:
     start_stub()
     rows = await measure_sources(data, SOURCES)
     found = {(row.row.qrels, row.row.scope): row for row in rows}
@@ -213,7 +218,7 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
         "mrr@10": [1, 1, 0],
     }
     assert (own.nothing_found["bm25"], own.nothing_found["chroma"]) == (1, 0)
-    # The union contains the passage twice; either copy is right, but only one copy counts.
+    # The union contains the first gold passage twice. Either copy is right, but only one of them counts.
     assert {name: values[0] for name, values in union.values["bm25"].items()} == dict.fromkeys(union.values["bm25"], 1)
     assert own.values["chroma"]["recall@3"] == [1, 1, 1]
     assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]
@@ -223,12 +228,12 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
     assert [(row.values, row.nothing_found) for row in again] == [(row.values, row.nothing_found) for row in rows]
 
 
-async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub) -> None:
+async def test_changed_passages_or_another_encoder_make_another_corpus(data: Path, start_stub: StartStub) -> None:
     stub = start_stub()
     await measure_sources(data, ["bm25"], ["own"])
-    texts = sum(call["inputs"] for call in stub.calls())
+    encoded = sum(call["inputs"] for call in stub.calls())
     await measure_sources(data, ["bm25"], ["own"])
-    assert sum(call["inputs"] for call in stub.calls()) == texts
+    assert sum(call["inputs"] for call in stub.calls()) == encoded  # nothing is encoded again
     names = set(known_corpora())
     changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
     write_lines(data / "corpus" / "metals.jsonl", changed)
@@ -241,7 +246,7 @@ async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub)
     assert corpus_name(row, ENCODER) == fresh != corpus_name(row, "another")
 
 
-def test_sources_are_compared() -> None:
+def test_sources_are_compared_with_the_best_rival_or_a_given_source() -> None:
     rows = rows_with({"bm25": [0.2, 0.4], "chroma": [0.5, 0.5], "hybrid": [0.6, 0.8]}, {"bm25": [1.0], "hybrid": [0.5]})
     each, [mean] = compare(rows)
     assert [(one.source, one.against, one.qrels) for one in each] == [
@@ -258,14 +263,14 @@ def test_sources_are_compared() -> None:
 
 
 def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
-    """Rows with these values of nDCG@10."""
+    """A row for each argument, which contains the values of nDCG@10 by source."""
     return [
-        RowScores(Row(f"row {i}", "own", (), [], {}), {source: {"ndcg@10": values} for source, values in row.items()})
-        for i, row in enumerate(rows)
+        RowScores(Row(f"row {i}", "own", (), [], {}), {source: {"ndcg@10": ndcg} for source, ndcg in values.items()})
+        for i, values in enumerate(rows)
     ]
 
 
-# --- mistakes ---------------------------------------------------------------------------------------------------------
+# --- refused input ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -305,22 +310,16 @@ def test_bad_corpora_are_refused(data: Path) -> None:
         read_rows(data, "visible")
 
 
-def test_missing_files_and_unusable_sources_are_named(data: Path, tmp_path: Path) -> None:
-    mistakes: list[tuple[Path, str, list[str], str]] = [
+def test_missing_files_and_folders_are_named(data: Path, tmp_path: Path) -> None:
+    cases: list[tuple[Path, str, list[str], str]] = [
         (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data must be"),
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),
         (data, "visible", ["aloys"], "no qrels 'aloys' in visible. Did you mean alloys"),
     ]
-    for folder, split, names, message in mistakes:
+    for folder, split, names, message in cases:
         with pytest.raises(UserError, match=message) as caught:
             read_rows(folder, split, names)
         assert caught.value.kind == "missing_file"
-    with pytest.raises(UserError, match="There is no source 'bm52' that searches a corpus. Did you mean bm25"):
-        check_sources(["bm25", "bm52"])
-    for kind in ("tavily", "web", "langchain"):
-        with pytest.raises(UserError, match="searches a corpus"):
-            check_sources([kind])
-    assert SOURCES == ["bm25", "chroma", "hybrid"]
     shutil.rmtree(data / "corpus")
     with pytest.raises(UserError, match="contains no folder 'corpus'"):
         read_rows(data, "visible")
@@ -329,13 +328,22 @@ def test_missing_files_and_unusable_sources_are_named(data: Path, tmp_path: Path
         read_rows(data, "visible")
 
 
+def test_sources_that_search_no_corpus_are_refused() -> None:
+    with pytest.raises(UserError, match="There is no source 'bm52' that searches a corpus. Did you mean bm25"):
+        check_sources(["bm25", "bm52"])
+    for kind in ("tavily", "web", "langchain"):
+        with pytest.raises(UserError, match="searches a corpus"):
+            check_sources([kind])
+    assert SOURCES == ["bm25", "chroma", "hybrid"]
+
+
 def test_a_qrels_file_that_cannot_be_read_is_refused(data: Path) -> None:
     (data / "qrels" / "visible" / "folder.jsonl").mkdir()
     with pytest.raises(UserError, match=r"folder.jsonl cannot be read \(Is a directory\)"):
         read_rows(data, "visible")
 
 
-def test_an_empty_qrels_file_is_refused(data: Path) -> None:
+def test_a_qrels_file_without_queries_is_refused(data: Path) -> None:
     (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
     with pytest.raises(UserError, match="contains no query"):
         read_rows(data, "visible")
@@ -346,7 +354,7 @@ def test_an_empty_qrels_file_is_refused(data: Path) -> None:
 
 @pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="the benchmark samples (../shared/data) are not here")
 async def test_bm25_on_check_covid_is_near_the_published_figure(start_stub: StartStub) -> None:
-    """The data's README gives nDCG@10 0.472 for plain BM25 on these 200 queries; stemming may raise it."""
+    """The data's README gives an nDCG@10 of 0.472 for BM25 without stemming. Stemming may raise this figure."""
     start_stub()
     rows = read_rows(SHARED / "data", "visible", ["check_covid"], ["own"])
     assert [(row.files, len(row.passages), len(row.queries)) for row in rows] == [(("check_covid",), 795, 200)]

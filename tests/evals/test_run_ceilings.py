@@ -1,4 +1,4 @@
-"""Ceilings of `moot eval run` hold over all runs of a command, including killed runs."""
+"""A ceiling of `moot eval run` counts the calls of all runs of the same command, including killed runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from tests.evals.test_runs import AT_ONCE, command, run_and_stop
 from tests.evals.test_solver import claims
 
 
-def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_ceiling_continues(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_a_ceiling_of_calls_holds_over_killed_runs(start_stub: StartStub, tmp_path: Path) -> None:
+    """With a higher ceiling, the same command then runs the missing samples."""
     stub, kills, most = start_stub(latency_ms=50), 2, 24
     line = command(tmp_path, claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 32))
     bounded = [*line, "--max-calls", str(most)]

@@ -1,4 +1,4 @@
-"""Runs of plans: every benchmark with visible samples, controls, failures, and kills."""
+"""Runs of plans: benchmarks with visible samples, controls, failed samples, and killed runs."""
 
 from __future__ import annotations
 
@@ -59,22 +59,24 @@ def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) ->
 
 
 def mean(log: EvalLog, scorer: str = "accuracy") -> float:
+    """The mean of a scorer's values."""
     assert log.results is not None
     return float(next(s for s in log.results.scores if s.name == scorer).metrics["mean"].value)
 
 
 def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
+    """The result documents of a log, by the sample's id."""
     return {str(s.id): document for s in log.samples or [] if (document := document_in(s)) is not None}
 
 
 @needs_visible
-def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub, tmp_path: Path) -> None:
+def test_every_benchmark_with_visible_samples_runs_in_three_graphs(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "`answer` is one number", "fields": {"answer": "7"}}])
-    names = [next(VISIBLE.glob(f"{FILES.get(name, name)}.[cj]s*")) for name in QUESTION_FIELDS]
+    paths = [next(VISIBLE.glob(f"{FILES.get(name, name)}.[cj]s*")) for name in QUESTION_FIELDS]
     plan = make_plan(
         {
             "graphs": ["standard_prompting", "rag", "society_of_minds"],
-            "tasks": {name: str(path) for name, path in zip(QUESTION_FIELDS, names, strict=True)},
+            "tasks": {name: str(path) for name, path in zip(QUESTION_FIELDS, paths, strict=True)},
             "models": ["openai:stub"],
             "settings": {"sources": ["bm25"], "max_rounds": 1},
             "limit": 1,
@@ -88,7 +90,7 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
         measures = {score.name: score.scored_samples for score in log.results.scores}
         ours = [name for name in BENCHMARKS[moot_metadata(log)["benchmark"]].metrics if name in measures]
         assert ours
-        # The visible copy of FEVEROUS names no sentences.
+        # The visible samples of FEVEROUS name no gold sentences, so they may have no FEVEROUS score.
         assert all(measures[name] == 1 for name in ours if name != "feverous_score")
 
 
@@ -111,7 +113,8 @@ async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub,
     assert mean(found["standard_prompting"]) == 0.0
 
 
-def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_control_has_the_budget_rounds_or_evidence_of_its_debate(start_stub: StartStub, tmp_path: Path) -> None:
+    """If the debate failed, its controls with a budget, rounds or evidence fail."""
     start_stub([{"model": "lost", "match": "Claim B", "status": 400}])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     settings = {"embedder": ENCODER, "scoring": "consensus_only", "max_rounds": 2, "models": {"rag": "openai:lost"}}
@@ -123,14 +126,14 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
     (finished,) = set(debates) - {lost}
     debate = debates[finished]
     spent = debate["usage"]["prompt_tokens"] + debate["usage"]["completion_tokens"]
-    named = [f"{name}{how}" for name in ("self consistency", "self correction") for how in ("", " with evidence")]
-    for name in ("single call", *named):
+    repeated = [f"{name}{how}" for name in ("self consistency", "self correction") for how in ("", " with evidence")]
+    for name in ("single call", *repeated):
         log = found[f"tool_mad {name}"]
         assert failed[f"tool_mad {name}"] == [lost]
         assert "unknown_budget" in str(next(s.error for s in log.samples or [] if s.id == lost))
     evidence = [piece["text"] for piece in debate["evidence"]]
     assert evidence
-    for name in named:
+    for name in repeated:
         control = documents(found[f"tool_mad {name}"])[finished]
         assert [piece["text"] for piece in control["evidence"]] == (evidence if "with" in name else [])
         if "consistency" in name:
@@ -144,10 +147,10 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
 
 
 @pytest.mark.parametrize("equal", ["tokens", "usd", "calls"])
-def test_controls_spend_as_much_as_the_debate(
+def test_a_control_spends_nearly_as_much_as_its_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """A control costs at most as much as its debate, and less by under three calls. The report has the ratios."""
+    """A control spends at most as much as its debate. The gap is below three times its dearest call."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -172,7 +175,7 @@ def test_controls_spend_as_much_as_the_debate(
     assert ratio is None or 0.6 < row[ratio] <= 1
 
 
-def test_the_same_command_runs_failed_samples_again_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_second_run_repeats_only_failed_samples(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "Claim B", "status": 400, "times": 1}])
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 5)
     fields = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
@@ -187,7 +190,7 @@ def test_the_same_command_runs_failed_samples_again_and_nothing_else(start_stub:
     assert [r.scores[0].scored_samples for r in (first.results, second.results)] == [4, 5]
 
 
-def test_a_run_with_another_setting_model_seed_or_data_is_not_resumed(start_stub: StartStub, tmp_path: Path) -> None:
+def test_another_setting_model_seed_or_data_starts_a_new_run(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
@@ -203,22 +206,23 @@ def test_a_run_with_another_setting_model_seed_or_data_is_not_resumed(start_stub
     assert {moot_metadata(log)["family"] for log in read_log_headers(str(tmp_path / "logs"))} == {"report"}
 
 
-KILLED_BETWEEN = """
+KILL_BEFORE_CLEANUP = """
 import os, signal
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 SampleBufferDatabase.remove_samples = lambda self, samples: os.kill(os.getpid(), signal.SIGKILL)
 """
-"""Kills a run after the log is written, while the recovery buffer still holds the same samples."""
+"""Python code that kills a run after it wrote the log, while the recovery buffer still has the same samples."""
 
 
 def command(tmp_path: Path, data: str) -> list[str]:
+    """The command line of ``moot eval run`` in a new Python process."""
     flags = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
     flags += ["--logs", str(tmp_path / "logs"), "--at-once", str(AT_ONCE)]
     return [sys.executable, "-c", "from moot.cli.main import run; run()", *flags]
 
 
 def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
-    """Start a command, stop it after a number of calls to the endpoint, and return its exit code."""
+    """Start a command, send it a signal after a number of answered calls, and return its exit code."""
     with start(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and stub.stats(logged=calls)["logged"] < calls:
             pass
@@ -227,23 +231,24 @@ def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Sig
 
 
 @pytest.mark.parametrize(
-    ("by", "code", "first"),
+    ("by", "code", "patch"),
     [
         (signal.SIGKILL, -signal.SIGKILL, ""),
         (signal.SIGINT, 130, ""),
-        (signal.SIGKILL, -signal.SIGKILL, KILLED_BETWEEN),
+        (signal.SIGKILL, -signal.SIGKILL, KILL_BEFORE_CLEANUP),
     ],
-    ids=["killed", "interrupted", "killed between"],
+    ids=["killed", "interrupted", "killed before cleanup"],
 )
 def test_a_stopped_run_resumes(
-    start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int, first: str
+    start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int, patch: str
 ) -> None:
+    """The second run repeats at most the samples that were running, and completes the log."""
     stub = start_stub(latency_ms=50)
     count = 24
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
-    moment = count if first else random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
+    moment = count if patch else random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
     line = command(tmp_path, data)
-    assert run_and_stop(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
+    assert run_and_stop(stub, [*line[:2], patch + line[2], *line[3:]], moment, by) == code
     before = len(stub.prompts())
     done = moot_process(*line[3:], "--json")
     assert done.returncode == 0, done.stderr
@@ -253,24 +258,24 @@ def test_a_stopped_run_resumes(
     assert (record["status"], record["samples"], record["missing"]) == ("success", count, 0)
     asked = Counter(stub.prompts())
     assert len(asked) == count
-    assert sum(asked.values()) - count <= AT_ONCE, f"killed after {moment} calls"
+    assert sum(asked.values()) - count <= AT_ONCE, f"stopped after {moment} calls"
     assert Path(record["log"]).is_file()
     resumed_log = read_eval_log(record["log"])
     assert len({sample.id for sample in resumed_log.samples or []}) == len(resumed_log.samples or []) == count
-    assert len(documents(resumed_log)) == count  # recovered samples have documents, too
+    assert len(documents(resumed_log)) == count  # even recovered samples have documents
     (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
     assert [seen.error for seen in compared.observations] == [None] * count
-    debates = References(str(tmp_path / "logs"), compared.key or "")
-    assert all(asyncio.run(debates.for_sample(sample.id)) for sample in resumed_log.samples or [])
+    references = References(str(tmp_path / "logs"), compared.key or "")
+    assert all(asyncio.run(references.for_sample(sample.id)) for sample in resumed_log.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
 
 
 @pytest.mark.parametrize("bounded", ["0", "1"])
-def test_a_samples_events_are_committed_together_and_no_event_is_lost(
+def test_all_events_of_a_sample_are_committed_at_once(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
 ) -> None:
-    """If its memory is limited, Inspect reads a sample's events back from its recovery database."""
+    """With bounded memory, Inspect reads a sample's events back from its recovery database. No event is lost."""
     start_stub()
     monkeypatch.setenv("INSPECT_TRANSCRIPT_BOUNDED", bounded)
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
@@ -305,7 +310,7 @@ def test_a_broken_line_is_an_error_before_any_sample_runs(start_stub: StartStub,
     assert not stub.calls()
 
 
-def test_a_missing_requirement_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_missing_corpus_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     with pytest.raises(UserError, match="tool_mad on fever: There is no corpus"):
@@ -313,7 +318,7 @@ def test_a_missing_requirement_is_an_error_before_any_sample_runs(start_stub: St
     assert not stub.calls()
 
 
-def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_command_reports_failures_and_records_without_gold_answers(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "Claim B", "status": 400}])
     data = Path(claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS"))
     data.write_text(data.read_text() + "\n" + json.dumps({"id": 9, "claim": "Claim Z."}))
@@ -324,7 +329,7 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
     assert "standard_prompting" in result.stdout
 
 
-def test_the_most_frequent_failure_is_printed_in_full_and_others_are_shortened() -> None:
+def test_only_the_most_frequent_failure_is_printed_in_full() -> None:
     out = io.StringIO()
     with ProgressBar(Console(file=out, width=10_000)) as left:
         note = left.begin(3, 0)
@@ -344,13 +349,14 @@ def test_a_later_run_with_the_same_sample_seed_has_the_same_items(start_stub: St
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 9)
     fields: dict[str, Any] = {"graphs": ["society_of_minds"], "tasks": {"fever": data}, "limit": 2}
     first = run(tmp_path, sample_seed=1, **fields)["society_of_minds"]
-    run(tmp_path, sample_seed=2, **fields)
+    other = run(tmp_path, sample_seed=2, **fields)["society_of_minds"]
     again = run(tmp_path, sample_seed=1, controls=True, **fields)
+    assert documents(other).keys() != documents(first).keys()
     assert documents(again["society_of_minds"]).keys() == documents(first).keys()
     assert documents(again["society_of_minds self consistency"]).keys() == documents(first).keys()
 
 
-def test_a_sample_over_the_time_limit_is_missing_and_not_retried(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_sample_over_the_time_limit_is_missing_and_not_run_again(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"match": "Claim B", "delay_ms": 60_000}])
     line = command(tmp_path, claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS"))[3:]
     for _ in range(2):
@@ -360,7 +366,7 @@ def test_a_sample_over_the_time_limit_is_missing_and_not_retried(start_stub: Sta
     assert len(stub.calls()) <= 2
 
 
-def test_two_runs_do_not_write_to_one_folder(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_run_is_refused_while_another_run_writes_to_its_folder(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     with (
@@ -386,16 +392,22 @@ def test_a_system_with_a_new_label_and_position_is_not_run_again(start_stub: Sta
     assert len(found["all to all"].samples or []) == 1
 
 
-def test_an_invalid_grader_is_an_early_error_and_a_failing_grader_loses_no_debate(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
-    stub = start_stub([{"model": "judge", "status": 400}])
+def free_text_plan(tmp_path: Path) -> dict[str, Any]:
+    """A plan of one system with one question, whose answer is a free text."""
     (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Who?", "answer": ["Somebody else"]}))
-    fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"nq_open": str(tmp_path / "nq.jsonl")}}
-    with pytest.raises(UserError):
-        run(tmp_path, judge="nosuch:x", **fields)
+    return {"graphs": ["standard_prompting"], "tasks": {"nq_open": str(tmp_path / "nq.jsonl")}}
+
+
+def test_an_unknown_grader_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub()
+    with pytest.raises(UserError, match="nosuch"):
+        run(tmp_path, judge="nosuch:x", **free_text_plan(tmp_path))
     assert not stub.calls()
-    log = run(tmp_path, judge="openai:judge", **fields)["standard_prompting"]
+
+
+def test_a_sample_keeps_its_debate_if_the_grader_fails(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"model": "judge", "status": 400}])
+    log = run(tmp_path, judge="openai:judge", **free_text_plan(tmp_path))["standard_prompting"]
     (sample,) = log.samples or []
     assert (log.status, sample.error, mean(log, "exact_match")) == ("success", None, 0.0)
     assert sample.scores is not None

@@ -31,14 +31,14 @@ SETTINGS = {"model": "openai:stub", "embedder": ENCODER, "max_rounds": 2}
 
 
 def seeds_of(stub: StubEndpoint) -> list[int]:
-    """The seeds of all calls, each checked to be in the range that endpoints accept."""
+    """The seeds of all chat calls. Each must be in the range that endpoints accept."""
     sent = [request["seed"] for request in stub.requests()]
     assert all(type(seed) is int and 0 <= seed < 2**31 for seed in sent)
     return sent
 
 
-def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
-    """The examples in the docstring of `derived_seed` are the first bytes of a SHA-256, computed by hand."""
+def test_the_seed_of_a_call_is_derived_from_the_seed_of_the_run() -> None:
+    """The first two seeds are the examples in the docstring of `derived_seed`."""
     assert (derived_seed(1, "agent-1", 1, 1), derived_seed(2, "agent-1", 1, 1)) == (111733665, 1778158472)
     asked = [SystemMessage("Answer."), HumanMessage("A claim.")]
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
@@ -52,7 +52,7 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """The plan has equal requests of systems, equal items, second requests, controls, variants, inner graphs."""
+    """The plan has systems with equal requests, equal items, repeated requests, controls, and graphs in graphs."""
     stub = start_stub([UNUSABLE])
     lines = [
         {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}
@@ -79,8 +79,8 @@ def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) 
     run_plan(plan, tmp_path / "logs", Limits(8), lambda total, held: lambda sample: None)
     sent = seeds_of(stub)
     assert len(sent) > 300
-    twice = {seed for seed, times in Counter(sent).items() if times > 1}
-    assert not twice, [request for request in stub.requests() if request["seed"] in twice][:2]
+    repeated = {seed for seed, times in Counter(sent).items() if times > 1}
+    assert not repeated, [request for request in stub.requests() if request["seed"] in repeated][:2]
 
 
 async def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
@@ -92,7 +92,7 @@ async def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> A
         return await system.graph.ainvoke({"claim": CLAIM}, context=settings)
 
 
-async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub) -> None:
+async def test_runs_with_consecutive_seeds_send_different_seeds(start_stub: StartStub) -> None:
     sent = []
     for seed in (1, 2, 3):
         stub = start_stub()
@@ -103,7 +103,7 @@ async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
 async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartStub, graph: str) -> None:
-    """Calls may end in any order, with and without a ledger."""
+    """The order in which calls end has no effect. With a ledger, some seeds may be absent."""
     sent = []
     for mode in ("off", "off", "record"):
         stub = start_stub(latency_ms=3, jitter=1)
@@ -116,6 +116,7 @@ async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartS
 
 
 async def test_a_repeated_request_has_another_seed(start_stub: StartStub) -> None:
+    """Two agents make the same request, each of them twice."""
     stub, session = start_stub(), Session()
     settings = Settings.model_validate({"model": "openai:stub", "seed": 1})
     for agent in ("agent-1", "agent-2"):
@@ -125,12 +126,12 @@ async def test_a_repeated_request_has_another_seed(start_stub: StartStub) -> Non
     assert len(set(seeds_of(stub))) == len(stub.calls()) == 4
 
 
-async def test_a_users_own_model_gets_no_seed() -> None:
-    class Own(FakeListChatModel):
+async def test_a_custom_chat_model_gets_no_seed() -> None:
+    class Custom(FakeListChatModel):
         def _call(self, *arguments: Any, **options: Any) -> str:
             assert "seed" not in options
             return super()._call(*arguments, **options)
 
     reply = json.dumps({"query": "platypus eggs"})
-    speaker = as_speaker(Own(responses=[reply]), "debater")
+    speaker = as_speaker(Custom(responses=[reply]), "debater")
     assert await formulate_query(CLAIM, speaker) == "platypus eggs"

@@ -1,4 +1,4 @@
-"""Intervals, tests and power: compared with figures worked out by hand, with scipy, and with simulations."""
+"""Intervals, tests and power, compared with figures worked out by hand, with scipy, and with simulations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from moot.retrievers import UserError
 
 from tests.evals.known import S1_ACCURACY, S1_ITEMS
 
-approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
+approx: Any = pytest.approx  # with the type Any, mypy accepts it in fields of type float
 SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
 
 
@@ -46,17 +46,17 @@ def first_right(wins: int, n: int) -> list[bool | None]:
 
 
 def test_bootstrap_of_two_items_by_hand() -> None:
-    found = bootstrap([0.0, 1.0, None], confidence=0.9)  # means of resamples: 0 (1/4), 1/2 (1/2), 1 (1/4)
+    found = bootstrap([0.0, 1.0, None], confidence=0.9)  # probabilities of means: 0: 1/4, 1/2: 1/2, 1: 1/4
     assert found == Interval(0.5, 0.0, 1.0, 2, missing=1)
     assert bootstrap([0.0, 1.0], confidence=0.4) == Interval(0.5, 0.5, 0.5, 2)
 
 
-def test_the_bootstrap_equals_scipys() -> None:
+def test_the_bootstrap_agrees_with_scipy_and_depends_on_its_seed() -> None:
     stats = load_extra("scipy.stats")
     values = np.random.default_rng(3).random(50)
     for seed in (1, 2):
         found = bootstrap(values.tolist(), confidence=0.9, resamples=500, seed=seed)
-        theirs = stats.bootstrap(
+        of_scipy = stats.bootstrap(
             (values,),
             np.mean,
             n_resamples=500,
@@ -64,7 +64,7 @@ def test_the_bootstrap_equals_scipys() -> None:
             confidence_level=0.9,
             rng=np.random.default_rng(seed),
         ).confidence_interval
-        assert (found.low, found.high) == approx((theirs.low, theirs.high))
+        assert (found.low, found.high) == approx((of_scipy.low, of_scipy.high))
     assert bootstrap(values.tolist()) == bootstrap(values.tolist())
     assert bootstrap(values.tolist()) != bootstrap(values.tolist(), seed=1)
 
@@ -76,16 +76,16 @@ def test_resamples_with_an_undefined_figure_are_left_out() -> None:
     assert bootstrap([1, 2], lambda drawn: np.full(len(drawn), np.nan)) == Interval(None, None, None, 2)
 
 
-def test_a_stratified_bootstrap_draws_within_samples() -> None:
-    one, both = bootstrap([0.0, 1.0] * 50), stratified_bootstrap([[0.0, 1.0] * 50, [1.0] * 9], missing=2)
+def test_a_stratified_bootstrap_resamples_each_sample_separately() -> None:
+    half, both = bootstrap([0.0, 1.0] * 50), stratified_bootstrap([[0.0, 1.0] * 50, [1.0] * 9], missing=2)
     assert (both.value, both.n, both.missing) == (0.75, 109, 2)
-    assert (both.low, both.high) == approx((0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)  # type: ignore[operator]
+    assert (both.low, both.high) == approx((0.5 + half.low / 2, 0.5 + half.high / 2), abs=0.03)  # type: ignore[operator]
     assert stratified_bootstrap([[1.0], []]) == Interval(None, None, None, 1)
     assert stratified_bootstrap([]) == Interval(None, None, None, 0)
 
 
 @given(SHARES)
-def test_intervals_contain_the_mean(values: list[float | None]) -> None:
+def test_bootstrap_intervals_contain_the_mean(values: list[float | None]) -> None:
     found = bootstrap(values, resamples=200)
     known = [v for v in values if v is not None]
     assert (found.n, found.missing) == (len(known), len(values) - len(known))
@@ -99,7 +99,7 @@ def test_intervals_contain_the_mean(values: list[float | None]) -> None:
 
 
 def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
-    """The mean difference of two systems' scores, each in the order of the items, with its interval."""
+    """The mean difference of two systems' scores, with its interval. Each system has a score for each item."""
     items = [
         {str(i): Observation(str(i), ("x",), outcome="x", scores={"accuracy": one}) for i, one in enumerate(scores)}
         for scores in systems
@@ -108,7 +108,7 @@ def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
     return difference(first, second, "accuracy", list(items[0]))
 
 
-def test_a_paired_bootstrap_draws_items() -> None:
+def test_the_paired_bootstrap_uses_items_known_for_both_systems() -> None:
     first, second = [1.0, 1.0, 0.0, 1.0, None, 1.0], [0.0, 1.0, 0.0, 1.0, 1.0, None]
     found = bootstrap_difference(first, second)
     assert found.value == 0.25
@@ -120,13 +120,13 @@ def test_a_paired_bootstrap_draws_items() -> None:
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
 def test_swapping_the_systems_negates_the_difference(items: list[tuple[float, float]]) -> None:
     first, second = [a for a, _ in items], [b for _, b in items]
-    one, other = bootstrap_difference(first, second), bootstrap_difference(second, first)
-    assert one.value is not None
-    assert one.reason == other.reason
-    if one.low is None or one.high is None:
-        assert one.reason in ("no spread", "one group")
+    found, swapped = bootstrap_difference(first, second), bootstrap_difference(second, first)
+    assert found.value is not None
+    assert found.reason == swapped.reason
+    if found.low is None or found.high is None:
+        assert found.reason in ("no spread", "one group")
         return
-    assert (other.value, other.low, other.high) == approx((-one.value, -one.high, -one.low), abs=1e-12)
+    assert (swapped.value, swapped.low, swapped.high) == approx((-found.value, -found.high, -found.low), abs=1e-12)
 
 
 def test_wilson_interval_by_hand() -> None:
@@ -134,14 +134,14 @@ def test_wilson_interval_by_hand() -> None:
     middle, half = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low, high = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
     assert wilson([*first_right(146, 200), None]) == Interval(p, approx(low), approx(high), 200, missing=1)
-    everything = wilson([True] * 10)  # the bootstrap's interval would be a point
-    assert everything == Interval(1.0, approx(10 / (10 + z * z)), approx(1.0), 10)
+    all_right = wilson([True] * 10)  # the bootstrap's interval would have no width
+    assert all_right == Interval(1.0, approx(10 / (10 + z * z)), approx(1.0), 10)
     assert wilson([None, None]) == Interval(None, None, None, 0, missing=2)
 
 
 @settings(deadline=None)  # the first call imports statsmodels
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
-def test_wilsons_interval_contains_the_share(correct: list[bool]) -> None:
+def test_wilson_intervals_contain_the_share(correct: list[bool]) -> None:
     found = wilson(correct)
     assert found.value is not None
     assert found.low is not None
@@ -163,9 +163,9 @@ def test_invalid_confidence_levels_and_zero_resamples_are_refused(confidence: fl
 
 
 def pairs(both: int, first: int, second: int, neither: int) -> tuple[list[bool | None], list[bool | None]]:
-    """Correctness of two systems, by numbers of items: right in both, only in the first, in the second, in neither.
+    """Correctness of two systems. The arguments are numbers of items, by the systems that are right on them.
 
-    The first system's answer to one more item is missing.
+    There is one more item, which is missing for the first system.
     """
     ours = [True] * (both + first) + [False] * (second + neither)
     theirs = [True] * both + [False] * first + [True] * second + [False] * neither
@@ -184,20 +184,20 @@ def test_mcnemar_by_hand() -> None:
 
 @pytest.mark.parametrize("test", [mcnemar, partial(mcnemar, exact=False), sign_flips])
 def test_paired_tests_of_no_or_one_discordant_item(test: Any) -> None:
-    def counts_of(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
+    def numbers_of(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
         return astuple(test(first, second))[:-3]
 
-    assert counts_of([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
-    assert counts_of([None], [True]) == (0, 0, None, 0, 1)
+    assert numbers_of([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
+    assert numbers_of([None], [True]) == (0, 0, None, 0, 1)
     assert test([], []).p is None
     assert test([], []).reason == "no items"
-    assert counts_of([True], [False]) == (1, 0, approx(1.0), 1, 0)
+    assert numbers_of([True], [False]) == (1, 0, approx(1.0), 1, 0)
     with pytest.raises(ValueError, match="shorter"):
         test([True], [])
 
 
 @pytest.mark.parametrize(("first", "second"), [(8, 2), (1, 9), (3, 3), (12, 0), (1, 0)])
-def test_the_sign_flip_test_of_single_runs_equals_mcnemars(first: int, second: int) -> None:
+def test_the_sign_flip_test_of_single_runs_equals_the_mcnemar_test(first: int, second: int) -> None:
     found, exact = sign_flips(*pairs(5, first, second, 5)), mcnemar(*pairs(5, first, second, 5))
     assert found.p == approx(exact.p)
     assert (found.better, found.worse, found.n, found.missing) == (first, second, exact.n, 1)
@@ -205,7 +205,8 @@ def test_the_sign_flip_test_of_single_runs_equals_mcnemars(first: int, second: i
 
 
 def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
-    # Differences 1, 1/2, -1/2 with flipped signs add up to 2, 1, 1, 0, 0, -1, -1, -2: six of eight are +-1 or beyond.
+    # The differences 1, 1/2, -1/2 add up to 1. With all patterns of signs, the sums are 2, 1, 1, 0, 0, -1, -1, -2.
+    # Six of these eight sums are at least as far from 0 as 1 is.
     found = sign_flips([1.0, 1.0, 0.0, 0.5, None], [0.0, 0.5, 0.5, 0.5, 1.0])
     assert found == PairedTest(2, 1, approx(2 * 3 / 8), 4, 1, "sign flips, exact", 4)
     many = sign_flips(*pairs(100, 46, 26, 50))  # drawn from 2 ** 72 sign patterns
@@ -216,7 +217,7 @@ def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
 
 @pytest.mark.parametrize("count", [3, 20])  # few items: all sign patterns; many: a sample of them
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
-    """The thirds add up to 0, so the sum for each pattern of signs is at least as far from 0."""
+    """The differences add up to 0, so each pattern of signs has a sum at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
     assert sign_flips(thirds * count, [0.0] * 3 * count).p == 1
 
@@ -251,14 +252,14 @@ def test_discordance_by_hand() -> None:
 
 
 def test_power_of_mcnemars_test_by_hand() -> None:
-    # All 8 items are discordant; 8 : 0 and 7 : 1 have p = 2/256 and 18/256, so only 8 : 0 is found.
-    assert power(0.9, 0.1, 8, 1.0) == approx(0.8125 * 0 + 0.9**8 + 0.1**8)
+    # All 8 items are discordant. 8 : 0 and 7 : 1 have p = 2/256 and 18/256, so only 8 : 0 and 0 : 8 are significant.
+    assert power(0.9, 0.1, 8, 1.0) == approx(0.9**8 + 0.1**8)
     assert power(0.9, 0.1, 5, 1.0) == 0.0  # 5 : 0 has p = 0.0625
     assert power(0.5, 0.5, 40, 0.0) == 0.0
     assert power(0.8, 0.7, 3000, 0.3) == approx(1.0)
 
 
-def test_power_equals_simulations() -> None:
+def test_power_agrees_with_simulations() -> None:
     generator = np.random.default_rng(5)
     first, second, n, discordant = 0.75, 0.65, 120, 0.3
     share = (discordant + first - second) / 2
@@ -268,8 +269,8 @@ def test_power_equals_simulations() -> None:
     assert power(first, second, n, discordant) == approx(rejected, abs=0.04)
 
 
-def test_power_of_two_samples_equals_the_textbook() -> None:
-    # A textbook case (Fleiss): 0.6 against 0.5 takes 388 of each, without a correction, at a power of 0.8.
+def test_power_of_two_samples_agrees_with_a_textbook() -> None:
+    # An example of Fleiss: without a correction, accuracies of 0.6 and 0.5 need 388 items each for a power of 0.8.
     by_hand = 1.959964 * sqrt(2 * 0.55 * 0.45) + 0.841621 * sqrt(0.6 * 0.4 + 0.5 * 0.5)
     assert items_needed(0.6, 0.5) == approx((by_hand / 0.1) ** 2, abs=1) == approx(388, abs=1)
     assert power(0.5, 0.5, 100) == approx(0.05)
@@ -277,7 +278,7 @@ def test_power_of_two_samples_equals_the_textbook() -> None:
 
 
 @pytest.mark.parametrize("discordant", [None, 0.2])
-def test_items_needed_reach_the_target_power(discordant: float | None) -> None:
+def test_the_number_of_items_needed_reaches_the_target_power(discordant: float | None) -> None:
     needed = items_needed(0.8, 0.7, discordant)
     assert needed is not None
     assert power(0.8, 0.7, needed, discordant) >= 0.8 > power(0.8, 0.7, needed - 1, discordant)
@@ -286,24 +287,22 @@ def test_items_needed_reach_the_target_power(discordant: float | None) -> None:
     assert items_needed(0.7 + 1e-6, 0.7) is None  # more items than any benchmark has
 
 
-def test_items_needed_if_few_suffice() -> None:
+def test_few_items_are_needed_for_the_largest_difference() -> None:
     assert items_needed(1.0, 0.0, 1.0) == 6  # the first number of heads in a row with p below 0.05
     assert items_needed(1.0, 0.0) == 2
 
 
 @pytest.mark.parametrize(("n", "discordant"), [(200, None), (200, 0.3), (1000, 0.1)])
-def test_a_detectable_effect_has_the_target_power_and_halves_with_fourfold_items(
-    n: int, discordant: float | None
-) -> None:
+def test_the_minimum_detectable_effect_has_the_target_power(n: int, discordant: float | None) -> None:
     effect = minimum_detectable_effect(0.6, n, discordant)
     assert effect is not None
     assert power(0.6 + effect, 0.6, n, discordant) == approx(0.8, abs=1e-6)
     more = minimum_detectable_effect(0.6, 4 * n, discordant)
     assert more is not None
-    assert effect / 2.3 < more < effect / 1.7  # four times the items detect half the difference
+    assert effect / 2.3 < more < effect / 1.7  # with four times the items, half the difference is detectable
 
 
-def test_no_effect_is_detectable_if_the_largest_possible_effect_is_not() -> None:
+def test_no_effect_is_detectable_if_the_largest_gain_is_too_small() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None
@@ -335,7 +334,7 @@ def test_targets_equal_to_alpha_or_1_are_refused(target: float) -> None:
 def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
     fever = S1_ACCURACY["FEVER"]
     found = separation(fever["Tool-MAD"], fever["MADKE"], S1_ITEMS)
-    # 146 and 144 right: at best two items differ, both for Tool-MAD.
+    # 146 and 144 items are right. In the best case only two items are discordant, and Tool-MAD is right on both.
     assert (found.difference, found.smallest_p, found.separable) == (approx(0.01), 0.5, False)
     best = [mcnemar(*pairs(144 - lost, 2 + lost, lost, 54 - lost)) for lost in range(54)]
     assert all(test.p is not None and test.p >= 0.5 and test.n == 200 for test in best)
@@ -353,13 +352,13 @@ def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
 def test_separation_uses_a_given_discordance() -> None:
     found = separation(0.715, 0.66, 200, discordant=0.1)
     assert found.separable
-    assert found.smallest_p == approx(2 / 2**11)  # 11 items
+    assert found.smallest_p == approx(2 / 2**11)  # 11 discordant items, all for one system
     assert found.designs[-1].name == "paired, as given"
     assert found.designs[-1].discordant == 0.1
     assert separation(0.7, 0.7, 100).smallest_p == 1.0
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "statsmodels"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "statsmodels", None)

@@ -1,4 +1,4 @@
-"""Debates as solvers of Inspect's tasks: their scores, and failures as missing data."""
+"""Debates as solvers of Inspect's tasks: their scores, and failed debates as missing data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
 
 
 def says(answer: str, match: str = "") -> dict[str, Any]:
-    """A rule: requests that match get this answer."""
+    """A rule of the scripted endpoint: requests that match get this answer."""
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": []}}
 
 
@@ -62,7 +62,7 @@ def claims(path: Path, *labels: str) -> str:
     return str(path)
 
 
-def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tmp_path: Path) -> None:
+def test_an_inspect_task_can_use_a_debate_as_its_solver(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("REFUTES")])
     task = Task(
         dataset=[Sample(input="Saffron is made from the roots of a flower.", target="REFUTES")],
@@ -77,9 +77,7 @@ def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tm
     assert (document["rounds"], document["depth"], document["usage"]["calls"]) == (2, 2, 6)  # three agents
 
 
-def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_prompts_contain_the_inputs_of_a_sample_but_not_its_target(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub()
     secret = "what nobody may know"
     dataset = [
@@ -96,7 +94,7 @@ def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
     assert [
         any(text in prompt for prompt in prompts)
         for text in ("Neon", "not so", "There are seven.", "Said by: Ada", secret)
-    ] == [*(True, True, True, True, False)]
+    ] == [True] * 4 + [False]
 
 
 def test_a_failed_sample_is_missing_from_the_scores(start_stub: StartStub, tmp_path: Path) -> None:
@@ -146,9 +144,8 @@ def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: P
     assert figure(log, "accuracy", "abstained") == 1.0
 
 
-def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_a_grader_scores_free_text_answers(start_stub: StartStub, tmp_path: Path) -> None:
+    """An answer has no score if the grader's reply is unusable."""
     answers = ["Paris", "the French capital", "Rome", "a town"]
     gold = [{"question": f"What is question {chr(65 + i)}?", "answer": ["Paris"]} for i in range(4)]
     (tmp_path / "nq.jsonl").write_text("\n".join(map(json.dumps, gold)))
@@ -168,7 +165,7 @@ def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
     assert math.isnan(values[3])  # type: ignore[arg-type]
 
 
-def test_the_benchmark_chooses_the_scorer(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_benchmark_determines_the_scorers(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("The Beatles!", "band"), says("12")])
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "So many. #### 12.0"}))
     number = evaluate(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **MODEL))
@@ -178,16 +175,16 @@ def test_the_benchmark_chooses_the_scorer(start_stub: StartStub, tmp_path: Path)
     assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
 
 
-def test_published_before_is_the_claims_date_unless_it_is_set(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_setting_published_before_overrides_the_date_of_a_sample(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
-    for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
-        solver = debate("rag", sources=["bm25"], **MODEL, **({"published_before": set_day} if set_day else {}))
+    for day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
+        solver = debate("rag", sources=["bm25"], **MODEL, **({"published_before": day} if day else {}))
         log = evaluate(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
         assert document_of(samples_of(log)[0])["settings"]["published_before"] == expected
 
 
-def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
+def test_gold_evidence_is_matched_by_page_document_address_or_text() -> None:
     piece: Any = {
         "title": "Ram-Leela (film)",
         "text": "It was  shot in Gujarat.",
@@ -211,11 +208,11 @@ def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
 
 def test_every_measure_of_single_items_has_a_scorer() -> None:
     measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
-    of_many = {"macro_f1", "balanced_accuracy"}
-    assert all(hasattr(scorers, name) for name in measures - of_many)
+    undefined_for_one = {"macro_f1", "balanced_accuracy"}
+    assert all(hasattr(scorers, name) for name in measures - undefined_for_one)
 
 
-def test_an_invalid_setting_is_an_error_before_any_sample_runs() -> None:
+def test_a_solver_with_an_unknown_setting_or_graph_is_refused() -> None:
     with pytest.raises(UserError, match="There is no setting 'rounds'"):
         debate(GRAPH, rounds=3)
     with pytest.raises(UserError, match="no graph"):

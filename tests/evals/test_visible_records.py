@@ -1,4 +1,4 @@
-"""Records of benchmarks as items: all visible samples."""
+"""The records in the visible samples of benchmarks become items."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from moot.evals._benchmarks.records_answers import without_csv_quotes
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
-from tests.evals.benchmark_samples import QUESTION_FIELDS, VISIBLE, gold_parses_as_itself
+from tests.evals.benchmark_samples import QUESTION_FIELDS, VISIBLE, parser_keeps_gold_answers
 
 needs_visible = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
 )
 COUNTS = {"check_covid_binary": 134, "hotpotqa_distractor": 132, "mmlu": 199, "mmlu_med": 199}
-"""The number of items if it is not 200. Of each MMLU sample, one question is too long for moot."""
+"""The number of items of a benchmark, if it is not 200. In both MMLU samples, one question is too long for moot."""
 FILES = {"check_covid_binary": "check_covid", "squad": "squad_v1.1"}
+"""The name of a benchmark's file without its ending, if it is not the benchmark's name."""
 
 
 # --- the visible samples ----------------------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ def raw_records(name: str) -> Iterator[dict[str, Any]]:
 
 
 def pairs(name: str, reading: Reading) -> list[tuple[Item, dict[str, Any]]]:
-    """Items, each with its source record, joined by the list of ids."""
+    """Each item with the record that has the item's id. The list of ids is in the order of the records."""
     ids = json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))
     records = dict(zip(map(str, ids), raw_records(name), strict=True))
     return [(item, records[item.id]) for item in reading.items]
@@ -54,7 +55,7 @@ def pairs(name: str, reading: Reading) -> list[tuple[Item, dict[str, Any]]]:
 
 @needs_visible
 @pytest.mark.parametrize("name", QUESTION_FIELDS)
-def test_visible_records_are_read(name: str) -> None:
+def test_visible_records_become_items_in_the_same_order(name: str) -> None:
     reading = read_benchmark(name, VISIBLE)
     assert len(reading.items) == COUNTS.get(name, 200)
     ids = [str(i) for i in json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))]
@@ -62,13 +63,13 @@ def test_visible_records_are_read(name: str) -> None:
     assert [item.id for item in reading.items] == [i for i in ids if i in read_ids]
     assert len(read_ids) == len(reading.items)
     assert bool(reading.notes) or len(read_ids) == len(ids)
-    assert all(gold_parses_as_itself(name, item) for item in reading.items)
+    assert all(parser_keeps_gold_answers(name, item) for item in reading.items)
 
 
 @needs_visible
 @pytest.mark.parametrize("name", QUESTION_FIELDS)
 def test_the_claim_is_the_question_of_its_record(name: str) -> None:
-    """The claim is a field of the record word for word. Only choices have options, only two benchmarks given texts."""
+    """Only multiple-choice items have options. Only items of two benchmarks have given texts."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[QUESTION_FIELDS[name]]
         assert item.claim
@@ -82,7 +83,7 @@ def test_the_claim_is_the_question_of_its_record(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["medqa_4opt", "medqa_5opt", "medmcqa", "mmlu", "mmlu_med", "mmlu_pro", "arc_challenge"]
 )
-def test_letters_name_the_right_option(name: str) -> None:
+def test_the_gold_letter_names_the_right_option(name: str) -> None:
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         if name.startswith("medqa"):
             options, right = list(record["options"].values()), record["answer"]
@@ -131,7 +132,7 @@ def test_gold_and_stratum_of_chosen_items(name: str, item_id: str, gold: tuple[s
 
 
 @needs_visible
-def test_gold_evidence_of_the_visible_samples() -> None:
+def test_gold_evidence_and_dates_of_the_visible_samples() -> None:
     items = {name: read_benchmark(name, VISIBLE).items for name in ("fever", "scifact", "averitec", "check_covid")}
     assert items["fever"][0].gold_evidence == {
         "sets": [[["Danny Brown", 0], ["Michigan", 0]]],
@@ -150,7 +151,7 @@ def test_gold_evidence_of_the_visible_samples() -> None:
 
 
 @needs_visible
-def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
+def test_notes_report_irregular_records_of_the_visible_samples() -> None:
     notes = {name: read_benchmark(name, VISIBLE).notes for name in QUESTION_FIELDS}
     assert "66 of 200 records left out: the label NOTENOUGHINFO" in notes["check_covid_binary"][0]
     covid = notes["check_covid"]

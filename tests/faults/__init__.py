@@ -1,1 +1,1 @@
-"""Faults of every class, caused in real processes; ``make faults`` runs them and writes docs/howto/faults.md."""
+"""Faults, caused in real processes. ``make faults`` causes them, and writes the table in docs/howto/faults.md."""

@@ -1,4 +1,4 @@
-"""``make faults``: cause faults of every class, print a table of the results, and write it into the page."""
+"""``make faults``: cause faults, print a table of the results, and write it into docs/howto/faults.md."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def row(fault: Fault, result: Result) -> str:
     return f"| {fault.name} | {fault.description} | {result.times} | {fault.expected} | {result.lost} | {verdict} |"
 
 
-def table(results: dict[Fault, Result], before: str = "") -> str:
-    """The table of the page, in Markdown; classes that were not run keep their old lines."""
-    old_lines = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
-    old_lines |= {fault.name: row(fault, result) for fault, result in results.items()}
-    lines = [old_lines[fault.name] for fault in FAULTS if fault.name in old_lines]
+def table(results: dict[Fault, Result], old_table: str = "") -> str:
+    """The table of the page, in Markdown. Classes without a result keep their lines of the old table."""
+    by_name = {line.split(" | ")[0].removeprefix("| "): line for line in old_table.splitlines()}
+    by_name |= {fault.name: row(fault, result) for fault, result in results.items()}
+    lines = [by_name[fault.name] for fault in FAULTS if fault.name in by_name]
     return "\n".join([HEAD, "|---|---|---|---|---|---|", *lines])
 
 
@@ -51,7 +51,7 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(help="A class of faults, or the start of its name. Repeatable.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions, and no change of the page.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Repeat less, and keep docs/howto/faults.md.")] = False,
 ) -> None:
     """Cause faults. The exit code is 1 if a result is not as expected, or if no class matches."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]

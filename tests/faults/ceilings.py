@@ -18,17 +18,17 @@ from tests.faults.record import Fault, Result, first_failed
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 MOST_SENT = {"max_calls": 1.0, "budget": 1.05, "max_cost": 1.05}
-"""The largest allowed ratio of sent usage to the ceiling: tokens are estimated before a call and counted after it."""
+"""The largest allowed ratio of usage to the ceiling. Tokens may exceed it, as they are only estimated before a call."""
 CEILINGS = (*MOST_SENT,)
-MICRO = 1_000_000
+MILLION = 1_000_000
 PRICE = {"input": 1, "output": 4}
 """USD per million tokens of the scripted model."""
-RANGES = {"max_calls": (2, 20), "budget": (1500, 15_000), "max_cost": (4000 / MICRO, 25_000 / MICRO)}
-"""The range from which a debate's ceiling is drawn."""
-EVALUATION_RANGES = {"max_calls": (2, 20), "budget": (1500, 7000), "max_cost": (3000 / MICRO, 14_000 / MICRO)}
-"""The range from which an evaluation's ceiling is drawn. Even the largest is too low for all samples."""
+RANGES = {"max_calls": (2, 20), "budget": (1500, 15_000), "max_cost": (4000 / MILLION, 25_000 / MILLION)}
+"""For each ceiling of a debate, the range from which its value is drawn."""
+EVALUATION_RANGES = {"max_calls": (2, 20), "budget": (1500, 7000), "max_cost": (3000 / MILLION, 14_000 / MILLION)}
+"""For each ceiling of an evaluation, the range from which its value is drawn. No value is enough for all samples."""
 NO_LIMIT = 500
-"""A multiple of a ceiling that no debate reaches."""
+"""A factor. No debate reaches its ceiling times this factor."""
 LOST = "Calls whose replies were lost when the debate was stopped"
 SAMPLES = 24
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -39,7 +39,7 @@ BYTES_PER_TOKEN = 4
 
 @dataclass(frozen=True)
 class Kills:
-    """A debate or an evaluation under a ceiling, and when it is killed.
+    """A ceiling for a debate or an evaluation, and the kills during its runs.
 
     Args:
         ceiling: max_calls, budget or max_cost.
@@ -87,28 +87,31 @@ def priced_sandbox(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterat
 
 
 def usage_at(here: Sandbox) -> dict[str, float]:
-    """The number, tokens and USD of the chat calls that the endpoint received, by the name of their ceiling."""
+    """The number, tokens and USD of the chat calls that the endpoint received, by the name of their setting."""
     chats = [call for call in calls_of(here.stub) if call["kind"] == "chat"]
     prompts, replies = (
         sum(call[part] // BYTES_PER_TOKEN + 1 for call in chats) for part in ("prompt_chars", "reply_chars")
     )
-    usd = (prompts * PRICE["input"] + replies * PRICE["output"]) / MICRO
+    usd = (prompts * PRICE["input"] + replies * PRICE["output"]) / MILLION
     return {"max_calls": len(chats), "budget": prompts + replies, "max_cost": usd}
 
 
 def excess_error(kills: Kills, here: Sandbox) -> str:
-    """The error if the endpoint received more than the ceiling allows; else empty."""
+    """The error if the endpoint received more than `MOST_SENT` allows; otherwise an empty string."""
     sent = usage_at(here)[kills.ceiling]
     return f"{sent} of {kills.ceiling} {kills.most}: {kills}" if sent > MOST_SENT[kills.ceiling] * kills.most else ""
 
 
 def debate_error(system: str, kills: Kills, folder: Path) -> str:
-    """Kill a debate under a ceiling and run it again; return the first error, or an empty string."""
+    """Kill a debate under a ceiling and run it again; return the first error, or an empty string.
+
+    If the reply of the deciding call was lost, the debate is then run under a higher ceiling.
+    """
     with priced_sandbox(folder) as here:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
         if too_much := excess_error(kills, here):
             return too_much
-        if ended.code == 3 and LOST in ended.errors:  # the deciding reply was lost: decide under a higher ceiling
+        if ended.code == 3 and LOST in ended.errors:  # the deciding reply was lost
             ended = here.verify(system, **{kills.ceiling: NO_LIMIT * kills.most})
         answer = (ended.document or {}).get("answer")
         refused = ended.code == 2 and not here.served() and kills.ceiling in ended.errors
@@ -158,7 +161,7 @@ def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, A
         ended = here.verify(system, timeout=1, attempts=9, **{ceiling: most})
         case = f"{system}, {ceiling} {most}, {rule}"
         refused = ended.code == 2 and not here.served() and ceiling in ended.errors
-        undecided = ended.code == 3 and ended.fault == "budget_exhausted"
+        undecided = ended.code == 3 and ended.error_kind == "budget_exhausted"
         return excess_error(Kills(ceiling, most, (), ()), here) or first_failed(
             ("Traceback" not in ended.errors, ended.errors),
             (refused or undecided or ended.code == 0, f"exit code {ended.code}, {case}: {ended.errors}"),
@@ -167,7 +170,7 @@ def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, A
 
 
 def lose_replies(folder: Path, quick: bool) -> Result:
-    """Run debates under ceilings at endpoints that lose one to six replies."""
+    """Run debates under ceilings with endpoints that lose one to six replies."""
     times, draw, wrong = 3 if quick else 18, random.Random(25), ""
     for number in range(times):
         system, ceiling = ("tool_mad", "proclaim", "madke")[number % 3], ("budget", "max_cost")[number % 2]
@@ -184,7 +187,7 @@ FAULTS = [
         "lost replies under ceilings",
         "the endpoint closes the connection, answers too late, or sends a cut body or a gateway's error with status "
         "200, one to six times, to debates with `budget` or `max_cost`",
-        "all requests that it received, even if their replies were lost, stay within the ceiling (at most 5% more); "
+        "all received requests, even if their replies were lost, stay within the ceiling (at most 5% more); "
         "each debate ends with a verdict, with an error before the first call, or with an error that says that the "
         "decision cannot be repeated",
         lose_replies,

@@ -20,7 +20,7 @@ from tests.conftest import CLAIM, StubEndpoint, running_stub
 
 ROOT = Path(__file__).parents[2]
 IN_PYTHON = (sys.executable, "-m", "tests.faults.in_python")
-"""A user's program that calls graphs from Python."""
+"""The start of the command line of a user's Python program, which calls a graph."""
 SHELF = "langchain:tests.faults.sources:shelf"
 READERS = [{"name": name, "retriever": SHELF} for name in ("rag", "search")]
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -35,7 +35,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "debate_settings": {"debaters": READERS, "max_rounds": 2, "query_formulation": True},
     },
 }
-"""The systems under faults, with settings that read no index."""
+"""The systems that are tested with faults. With these settings, they read no index."""
 
 
 def settings_of(system: str) -> dict[str, Any]:
@@ -44,14 +44,14 @@ def settings_of(system: str) -> dict[str, Any]:
 
 
 def words_of(system: str, **settings: Any) -> list[str]:
-    """The command line of a debate."""
+    """The arguments of the command ``moot`` for a debate."""
     chosen = settings_of(system) | settings
     pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     return ["verify", CLAIM, "--graph", system, "--model", "openai:stub", *pairs]
 
 
 def stored_in(home: Path, claim: str = "") -> list[Entry]:
-    """The entries of the ledger in a home folder; with ``claim``, only the entries of its debates."""
+    """The entries of the ledger in a home folder; with ``claim``, only those of debates on this claim."""
     if not (path := home / "ledger.sqlite").exists():
         return []
     with closing(LedgerFile(path)) as ledger:
@@ -93,11 +93,17 @@ class Sandbox:
         return self.end(self.start(*words, **options))
 
     def verify(self, system: str, *more: str, **settings: Any) -> Ended:
-        """Run a debate."""
+        """Run a debate with ``moot verify`` until it ends."""
         return self.run(*words_of(system, **settings), "--out", str(self.out), *more)
 
     def end(self, process: subprocess.Popen[str]) -> Ended:
-        """Wait for the end of a command; return its exit code, output and document."""
+        """Wait for the end of a command; return its exit code, output and document.
+
+        A document that is not valid JSON is replaced by one with the status ``cut``.
+
+        Raises:
+            subprocess.TimeoutExpired: the command did not end within 300 seconds. It is killed.
+        """
         try:
             stdout, errors = process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
@@ -135,8 +141,8 @@ class Ended:
         return document.get("status"), document.get("answer"), document.get("raw_verdict")
 
     @property
-    def fault(self) -> str | None:
-        """The kind of the error that ended a debate; None if no error did."""
+    def error_kind(self) -> str | None:
+        """The kind of the error in a debate's document; None if there is no error or no document."""
         error = (self.document or {}).get("error")
         return error["kind"] if error else None
 
@@ -145,7 +151,7 @@ class Ended:
 def sandbox(
     folder: Path, rules: Sequence[dict[str, Any]] = (), latency_ms: float = 0, **options: Any
 ) -> Iterator[Sandbox]:
-    """Run an endpoint for debates in a new folder."""
+    """Context manager: run an endpoint, and yield a sandbox for debates in a new folder."""
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", list(rules), latency_ms, **options) as stub:
         yield Sandbox(stub, folder)

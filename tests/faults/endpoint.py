@@ -15,20 +15,22 @@ Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PROCESSES, PER_SECOND, MOST_CALLS = 32, 4, 40, 1.1
-"""Debates; processes that share them; calls per second that are accepted; maximum ratio of sent to answered calls."""
+"""For overloads: the debates, the processes that share them, the calls per second that the endpoint accepts, and the
+maximum ratio of sent to answered calls.
+"""
 UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error (a cell of the table)."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
-"""A fixed selection of evidence. Otherwise a repeated request would get another selection, because it quotes the first
-reply, and the endpoint derives replies from prompts. Other evidence could then change the verdict.
+"""A rule for a fixed selection of evidence. Without it, the endpoint derives replies from prompts. A repeated request
+quotes the first reply, so it would get another selection, which could change the verdict.
 """
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
 """Response bodies that are cut off or contain no reply."""
 
 
 def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that a debate survives: it ends with the same verdict as without them.
+    """Make a function that runs a debate with each fault; its verdict must be the same as without faults.
 
     Args:
         rules: the faults.
@@ -54,7 +56,10 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
 
 
 def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that end a debate with an error of one of ``kinds``; the same command then makes only missing calls."""
+    """Make a function that runs a debate with each fault, which hits the first chat call, and then without the fault.
+
+    The first run must end with an error of one of ``kinds``. The second must make only the missing calls.
+    """
 
     def cause(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
@@ -78,7 +83,7 @@ def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callab
 
 
 def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
-    """Faults of one class with different expected results."""
+    """Make a function that causes faults of one class that have different expected results."""
 
     def cause(folder: Path, quick: bool) -> Result:
         found = [fault(folder / f"part-{number}", quick) for number, fault in enumerate(faults)]
@@ -89,7 +94,7 @@ def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, b
 
 
 def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults of every call: the debate ends with an error of one of ``kinds``."""
+    """Make a function that runs debates with a fault in every chat call; they must end with an error of ``kinds``."""
 
     def cause(folder: Path, quick: bool) -> Result:
         problems = []
@@ -102,10 +107,10 @@ def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable
 
 
 def wrong_failure(ended: Ended, kinds: set[str]) -> str:
-    """Empty if a debate failed with an error of one of ``kinds``; else the problem."""
+    """The problem if a debate did not fail with an error of one of ``kinds``; otherwise an empty string."""
     return first_failed(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
-        (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
+        (ended.error_kind in kinds, f"the error is {ended.error_kind}, not {sorted(kinds)}: {ended.errors}"),
         ("Traceback" not in ended.errors, ended.errors),
     )
 
@@ -132,7 +137,7 @@ def run_with_own_judge(here: Sandbox) -> Ended:
 
 
 def overload_by_processes(folder: Path, quick: bool) -> Result:
-    """Run debates in a process each, with an endpoint that accepts three calls at a time and refuses the rest."""
+    """Run debates, each in its own process, with an endpoint that accepts only three calls at a time."""
     number = 4 if quick else 8
     with sandbox(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
         starts = [Sandbox(here.stub, folder / str(n)) for n in range(number)]
@@ -145,7 +150,10 @@ def overload_by_processes(folder: Path, quick: bool) -> Result:
 
 
 def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
-    """Many debates in processes that share a home folder, with an endpoint that limits calls per second."""
+    """Make a function that runs debates in processes with one home folder.
+
+    Their endpoint limits the number of calls per second.
+    """
 
     def cause(folder: Path, quick: bool) -> Result:
         number = 8 if quick else DEBATES
@@ -199,7 +207,7 @@ FAULTS = [
     Fault(
         "429 for hours",
         "the endpoint asks the first of three processes to wait for two hours",
-        "a typed error; the others send no call, and name the file to delete if the endpoint accepts calls again",
+        "a typed error; the other two send no call, and name the file to delete if the endpoint accepts calls again",
         refuse_for_hours,
     ),
     Fault(
@@ -257,7 +265,7 @@ FAULTS = [
     Fault(
         "replies cut off",
         "one reply, then every reply, is cut off at the length limit",
-        "the reply is requested once more; a typed error if the second reply is cut off, too",
+        "the reply is requested once more; a typed error if the second reply is also cut off",
         combine_faults(
             survived_faults({"finish": "length", "times": 1}, scripted=[SELECTION]),
             lasting_failures({"cut"}, {"finish": "length"}),
@@ -277,7 +285,7 @@ FAULTS = [
     ),
     Fault(
         "key expired",
-        "the endpoint answers 401 in the middle of a debate",
+        "the endpoint answers one call with 401",
         "a typed error; the same command makes only the missing calls",
         resumable_failures({"authentication"}, {"status": 401}),
     ),

@@ -1,4 +1,4 @@
-"""Faults of ``moot eval run``: SIGKILL, SIGTERM or an interrupt."""
+"""Faults of ``moot eval run``: it is stopped by SIGKILL, SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLES = 24
 
 
 def kill_evaluations(folder: Path, quick: bool) -> Result:
-    """Kill, terminate or interrupt an evaluation, then run the same command again."""
+    """Stop an evaluation with SIGKILL, SIGTERM or SIGINT, then run the same command again."""
     times, draw, repaid, wrong = 3 if quick else 9, random.Random(21), 0, ""
     for number in range(times):
         by = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]
@@ -47,7 +47,7 @@ FAULTS = [
     Fault(
         "kill -9, SIGTERM and Ctrl-C of moot eval run",
         "an evaluation of 24 samples, 4 at once, is stopped at a random moment, and the same command is run again",
-        "it ends with all samples; only the samples that were running are run again",
+        "the second run ends with all samples; only the samples that were running are run again",
         kill_evaluations,
     ),
 ]

@@ -1,7 +1,7 @@
 """A program that calls a graph from Python. Its argument is a JSON object with the parameters of `main`.
 
-It runs all debates at once with the ledger's ``mode``. It writes the list of documents to the file ``out``, or only the
-document if there is one claim.
+The program runs a debate for each claim, all at once, with the ledger's ``mode``. It writes the list of documents to
+the file ``out``. If there is only one claim, it writes the document without a list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SIGKILL and SIGTERM at random moments of a debate, which the same command then finishes."""
+"""Kill debates with SIGKILL or SIGTERM, resume them, and compare them with undisturbed debates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,21 @@ from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Sandbox, sandbox, settings_of, words_of
 
 Start = Callable[[str, Sandbox], "subprocess.Popen[str]"]
-"""A function that starts a debate of a system in a `Sandbox`."""
+"""A function that starts or resumes a debate of a system in a `Sandbox`."""
 LATENCY_MS = 60
-"""The duration of a call: so long that calls are in flight when a debate is killed."""
+"""The duration of a call, in milliseconds. It is so long that calls are in flight when a debate is killed."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a debate is killed: after a share of its requests (unit "calls") or of its duration (unit "time")."""
+    """When and how a debate is killed.
+
+    Args:
+        system: the debate's system.
+        signal: the signal that kills it.
+        share: the share of an undisturbed debate after which the kill comes, from 0 to 1.
+        unit: what the share counts: requests ("calls") or seconds ("time").
+    """
 
     system: str
     signal: signal.Signals
@@ -39,26 +46,26 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """Numbers of chat calls and of embedded texts, sent to an endpoint or stored in a ledger.
+class Counts:
+    """The numbers of chat calls and of embedded texts. They were sent to an endpoint or are stored in a ledger.
 
-    Texts are counted instead of requests, because runs group texts into requests differently.
+    Texts are counted, not requests for embeddings, because each run groups texts into requests differently.
     """
 
     chats: int
     texts: int
 
-    def __sub__(self, other: Sent) -> Sent:
-        return Sent(self.chats - other.chats, self.texts - other.texts)
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(self.chats - other.chats, self.texts - other.texts)
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A debate without a kill: its verdict, the numbers of requests, calls and texts, and the duration."""
+    """A debate without a kill: its verdict, its number of requests, its calls and texts, and its duration."""
 
     verdict: Any
     requests: int
-    sent: Sent
+    sent: Counts
     seconds: float
 
 
@@ -67,10 +74,10 @@ class Killed:
     """The result of a debate that was killed and resumed.
 
     Args:
-        moment: when it was killed.
-        before: requests until then.
-        unanswered: calls and texts without a usable reply at the kill.
-        repaid: calls and texts that were sent again.
+        moment: when the debate was killed.
+        before: the number of requests before the kill.
+        unanswered: the number of calls and texts without a usable reply at the kill; 0 if the debate was done.
+        repaid: the number of calls and texts beyond those of the undisturbed debate.
         wrong: the first error; empty if there is none.
     """
 
@@ -82,7 +89,7 @@ class Killed:
 
 
 def moments(number: int, seed: int) -> Iterator[Moment]:
-    """Random moments, over all systems and both signals."""
+    """Draw random moments. The systems take turns, and the signal changes when all systems have had a turn."""
     draw = random.Random(seed)
     for index in range(number):
         system = [*SYSTEMS][index % len(SYSTEMS)]
@@ -92,18 +99,18 @@ def moments(number: int, seed: int) -> Iterator[Moment]:
 
 @cache
 def undisturbed(system: str, folder: Path) -> Undisturbed:
-    """Run a debate without a kill; return its figures. Each system is run once."""
+    """Run a debate without a kill; return its figures. They are cached, so each system runs once per folder."""
     with sandbox(folder / f"undisturbed-{system}", latency_ms=LATENCY_MS) as here:
         started = time.monotonic()
         ended = here.verify(system)
         if ended.code:
             raise AssertionError(f"{system}: {ended.errors[-2000:]}")
         seconds = time.monotonic() - started
-        return Undisturbed(ended.verdict, here.served(), sent_by(here.stub.calls()), seconds)
+        return Undisturbed(ended.verdict, here.served(), count_sent(here.stub.calls()), seconds)
 
 
 def start_by_command(system: str, here: Sandbox) -> subprocess.Popen[str]:
-    """Start a debate with ``moot verify``."""
+    """Start or resume a debate with ``moot verify``."""
     return here.start(*words_of(system), "--out", str(here.out))
 
 
@@ -113,20 +120,23 @@ def start_by_resume(system: str, here: Sandbox) -> subprocess.Popen[str]:
 
 
 def start_in_python(system: str, here: Sandbox) -> subprocess.Popen[str]:
-    """Start the same debate in a Python process that records it."""
+    """Start or resume a debate in a Python process that records it."""
     chosen = {"model": "openai:stub", **settings_of(system)}
     given = {"graph": system, "settings": chosen, "claims": [CLAIM], "mode": "record", "out": str(here.out)}
     return here.start(json.dumps(given), program=IN_PYTHON)
 
 
 def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: Start | None = None) -> Killed:
-    """Kill a debate and resume it.
+    """Kill a debate, resume it if it was not done, and compare it with the undisturbed debate.
 
     Args:
-        moment: when to kill it.
+        moment: when to kill the debate.
         folder: the folder of all killed debates.
         start: starts the debate.
         again: resumes the debate; by default ``start``.
+
+    Raises:
+        AssertionError: the undisturbed debate failed.
     """
     reference = undisturbed(moment.system, folder)
     name = f"{moment.system}-{moment.signal.name}-{moment.unit}-{moment.share:.6f}"
@@ -138,11 +148,11 @@ def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: S
         ended = here.end(process)
         sent, stored = calls_of(here.stub), here.stored()
         wrong = exit_error(ended, moment) or unstored_reply_error(sent, stored)
-        lost = Sent(0, 0)
+        lost = Counts(0, 0)
         if ended.code and (ended.document or {}).get("status") != "done":  # killed before it wrote its document
-            lost = sent_by(sent) - stored_by(stored)
+            lost = count_sent(sent) - count_stored(stored)
             ended = here.end((again or start)(moment.system, here))
-        repaid = sent_by(calls_of(here.stub)) - reference.sent
+        repaid = count_sent(calls_of(here.stub)) - reference.sent
         if not wrong and ended.verdict != reference.verdict:
             wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"
         if not wrong and repaid != lost:
@@ -157,19 +167,19 @@ def calls_of(stub: StubEndpoint) -> list[dict[str, Any]]:
     return stub.calls()
 
 
-def sent_by(calls: Sequence[dict[str, Any]]) -> Sent:
+def count_sent(calls: Sequence[dict[str, Any]]) -> Counts:
     """Count the chat calls and embedded texts of an endpoint's log."""
-    return Sent(sum(call["kind"] == "chat" for call in calls), sum(call.get("inputs", 0) for call in calls))
+    return Counts(sum(call["kind"] == "chat" for call in calls), sum(call.get("inputs", 0) for call in calls))
 
 
-def stored_by(stored: Sequence[Entry]) -> Sent:
+def count_stored(stored: Sequence[Entry]) -> Counts:
     """Count the replies and vectors in a ledger, without its entries for calls that failed or have no reply."""
     kinds = Counter(entry.key.kind for entry in stored if not entry.about.get(FAILED))
-    return Sent(kinds["chat"], kinds["embedding"])
+    return Counts(kinds["chat"], kinds["embedding"])
 
 
 def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
-    """The error if the ledger lacks a reply that a later prompt quotes; else empty."""
+    """An error message if the ledger lacks a reply that a later prompt quotes; else an empty string."""
     stored_replies = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
     used = replies & {ref for call in sent for ref in call.get("deps", ())}
@@ -178,7 +188,7 @@ def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]
 
 
 def wait_for(moment: Moment, reference: Undisturbed, here: Sandbox, process: Any) -> None:
-    """Wait for the moment of the kill, or for the end of the debate."""
+    """Wait for the moment of the kill. Return earlier if the debate ends before it."""
     if moment.unit == "time":
         with suppress(subprocess.TimeoutExpired):
             process.wait(moment.share * reference.seconds)
@@ -189,12 +199,12 @@ def wait_for(moment: Moment, reference: Undisturbed, here: Sandbox, process: Any
 
 
 def in_flight(stub: StubEndpoint) -> int:
-    """Requests that the endpoint has not answered yet."""
+    """The number of requests that the endpoint has not answered yet."""
     return int(stub.stats()["in_flight"])
 
 
 def exit_error(ended: Ended, moment: Moment) -> str:
-    """Empty if the signal ended the process, or the process had finished before the signal; else the error."""
+    """An error message if the exit code is neither 0 nor that of the signal; else an empty string."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

@@ -1,4 +1,4 @@
-"""The classes of faults, and their results."""
+"""A class of faults, and the result of causing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Result:
-    """The results of one class of faults.
+    """The result of one class of faults.
 
     Args:
         times: how often the fault was caused.
@@ -30,7 +30,7 @@ class Fault:
         name: the name of the class.
         description: the fault, in words.
         expected: the expected result, in words.
-        cause: causes the fault in a new folder; the flag asks for fewer repetitions.
+        cause: a function that causes the fault. It gets a new folder, and whether to repeat the fault less often.
     """
 
     name: str
@@ -40,5 +40,5 @@ class Fault:
 
 
 def first_failed(*checks: tuple[bool, str]) -> str:
-    """The message of the first check that fails; empty if all hold."""
+    """The first 500 characters of the message of the first failed check; empty if no check failed."""
     return next((message[:500] for passed, message in checks if not passed), "")

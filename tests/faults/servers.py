@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import ROOT, SHELF, stored_in
-from tests.faults.kills import LATENCY_MS, calls_of, sent_by, stored_by, unstored_reply_error
+from tests.faults.kills import LATENCY_MS, calls_of, count_sent, count_stored, unstored_reply_error
 from tests.faults.record import Fault, Result, first_failed
 from tests.serving import Server, plant, running
 
@@ -45,14 +45,14 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
     yield from running(command, folder, port, stub, MOOT_LANGCHAIN_SOURCES=ALLOWED_SOURCES, PYTHONPATH=str(ROOT))
 
 
-def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
-    """A request for a debate."""
+def debate_request(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
+    """The body of a request for a debate."""
     return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
 
 
 def start_unwatched(server: Server, thread: str, claim: str) -> None:
     """Start a debate as a program does, without reading its stream."""
-    server.json(f"/threads/{thread}/runs", debate(claim))
+    server.json(f"/threads/{thread}/runs", debate_request(claim))
 
 
 def start_watched(server: Server, thread: str, claim: str) -> None:
@@ -60,54 +60,56 @@ def start_watched(server: Server, thread: str, claim: str) -> None:
 
     def read() -> None:
         with suppress(OSError, HTTPException):  # the stream ends with the server
-            server.send(f"/threads/{thread}/runs/stream", debate(claim) | {"stream_mode": ["custom", "updates"]})
+            server.send(
+                f"/threads/{thread}/runs/stream", debate_request(claim) | {"stream_mode": ["custom", "updates"]}
+            )
 
     threading.Thread(target=read, daemon=True).start()
 
 
 def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
-    """Kill the server at random moments of debates. Each new server resumes the debate of the killed server."""
+    """Faults that kill the server at random moments of debates. The next server resumes each interrupted debate."""
 
     def cause(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
-        repaid, unanswered, wrong, left, answer = 0, 0, "", "", None
+        repaid, unanswered, wrong, killed, answer = 0, 0, "", "", None
         before, undisturbed, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
         folder.mkdir(parents=True)
         with running_stub(folder / "stub", RULES, latency_ms=LATENCY_MS) as stub:
             for number in range(times + 1):
                 with serving(folder / "server", stub) as server:
-                    if left:
-                        found, resumed = resumed_document(server, left)
+                    if killed:
+                        found, resumed = resumed_document(server, killed)
                         lost *= resumed  # a debate that ended before the kill repeats no call
                         unanswered += lost
                         needed = sum(not call.get("shared") for call in found["calls"])
-                        more = sent_by(stub.calls()[before:]).chats - needed
+                        more = count_sent(stub.calls()[before:]).chats - needed
                         repaid += more
                         wrong = wrong or first_failed(
-                            (found["status"] == "done", f"{left}: {found['status']}"),
+                            (found["status"] == "done", f"{killed}: {found['status']}"),
                             (found["answer"] == answer, f"another answer: {found['answer']}"),
-                            (more == lost, f"{more} calls repaid, {lost} had no answer that was stored"),
+                            (more == lost, f"{more} calls were repaid, but {lost} had no stored answer"),
                         )
                     else:
-                        answer, undisturbed = server.json("/runs/wait", debate())["answer"], len(stub.calls())
+                        answer, undisturbed = server.json("/runs/wait", debate_request())["answer"], len(stub.calls())
                     if number == times:
                         break
-                    before, left = len(stub.calls()), server.json("/threads", {})["thread_id"]
+                    before, killed = len(stub.calls()), server.json("/threads", {})["thread_id"]
                     claim = f"Claim number {number}."
-                    start(server, left, claim)
+                    start(server, killed, claim)
                     wait_for(stub, before + draw.randrange(1, undisturbed))
                     server.process.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
                     server.process.wait(60)
                     sent, stored = calls_of(stub)[before:], stored_in(home, claim)
                     wrong = wrong or unstored_reply_error(sent, stored)
-                    lost = sent_by(sent).chats - stored_by(stored).chats
+                    lost = count_sent(sent).chats - count_stored(stored).chats
         return Result(times, f"{repaid} calls paid again; {unanswered} had no usable answer", wrong)
 
     return cause
 
 
 def wait_for(stub: StubEndpoint, calls: int) -> None:
-    """Wait until the endpoint has answered this many calls."""
+    """Wait until the endpoint has answered this many calls. After 60 seconds raise a TimeoutError."""
     deadline = time.monotonic() + 60
     while (answered := stub.stats(logged=calls)["logged"]) < calls:
         if time.monotonic() > deadline:
@@ -115,7 +117,7 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
 
 
 def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]:
-    """If the killed server's debate was interrupted, resume it as the page's button does.
+    """Resume the killed server's debate as the page's button does, unless the debate ended before the kill.
 
     Returns:
         The debate's document, and whether it was resumed.
@@ -128,19 +130,19 @@ def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]
 
 
 def send_foreign_requests(folder: Path, quick: bool) -> Result:
-    """Send requests from other websites, with foreign hosts, or with their own addresses, models or sources."""
+    """Send requests from other websites, with foreign hosts, or for foreign addresses, models or sources."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),
         ("/info", None, {"host": "localhost.evil.example"}),
-        ("/runs/wait", debate(), {"origin": "https://evil.example"}),
-        ("/runs/wait", debate(), {"origin": "null", "sec-fetch-site": "cross-site"}),
+        ("/runs/wait", debate_request(), {"origin": "https://evil.example"}),
+        ("/runs/wait", debate_request(), {"origin": "null", "sec-fetch-site": "cross-site"}),
         (DEBATES, None, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}),
-        ("/runs/wait", debate(models={"judge": f"{elsewhere}:stub"}), {}),
-        ("/runs/wait", debate(embedder="somebody/model"), {}),
-        ("/runs/wait", debate(debaters=[{"name": "rag", "retriever": "langchain:os:system"}]), {}),
-        ("/runs/wait", {**debate(), "webhook": elsewhere}, {}),
-        ("/runs/wait", debate(base_url=elsewhere), {}),
+        ("/runs/wait", debate_request(models={"judge": f"{elsewhere}:stub"}), {}),
+        ("/runs/wait", debate_request(embedder="somebody/model"), {}),
+        ("/runs/wait", debate_request(debaters=[{"name": "rag", "retriever": "langchain:os:system"}]), {}),
+        ("/runs/wait", {**debate_request(), "webhook": elsewhere}, {}),
+        ("/runs/wait", debate_request(base_url=elsewhere), {}),
     ]
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", RULES) as stub, serving(folder / "server", stub) as server:
@@ -155,9 +157,9 @@ def send_foreign_requests(folder: Path, quick: bool) -> Result:
                 if not (isinstance(document, dict) and (document.get("error") or document.get("__error__"))):
                     answered.append(f"{path} {json.dumps(body)[-80:]} {headers}")
         called = len(stub.calls())
-        own = server.json("/runs/wait", debate())["status"]
+        allowed = server.json("/runs/wait", debate_request())["status"]
     wrong = first_failed(
-        (own == "done", "an ordinary request is not answered either"),
+        (allowed == "done", f"an allowed request ends with the status {allowed}"),
         (not answered, f"answered: {'; '.join(answered)}"),
         (called == 0, f"{called} calls were made"),
     )
@@ -170,7 +172,7 @@ def send_markup(folder: Path, quick: bool) -> Result:
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", [{"fields": fields}]) as stub, serving(folder / "server", stub) as server:
         thread = server.json("/threads", {})["thread_id"]
-        request = debate(f"{MARKUP} {CLAIM}")
+        request = debate_request(f"{MARKUP} {CLAIM}")
         request["input"]["given"] = [{"text": MARKUP, "title": MARKUP}]
         document = server.json(f"/threads/{thread}/runs/wait", request)
         id = server.json(f"{DEBATES}/{thread}")["id"]
@@ -178,14 +180,14 @@ def send_markup(folder: Path, quick: bool) -> Result:
         page = server.send(f"/moot/debates/{id}").decode()
         listed = urllib.request.urlopen(f"{server.url}{DEBATES}")
         with listed:
-            kind = listed.headers["content-type"]
-    alive = re.findall(r"<(?:script|img|iframe)\b[^>]*(?:alert|evil|onerror)|href=.javascript:", report + page)
+            content_type = listed.headers["content-type"]
+    executable = re.findall(r"<(?:script|img|iframe)\b[^>]*(?:alert|evil|onerror)|href=.javascript:", report + page)
     wrong = first_failed(
         (document["status"] == "done", f"{document['status']}: {document.get('error')}"),
-        (html.escape("<script>alert(1)</script>") in report, "the report does not show it"),
-        ("<script>alert(1)" not in report + page, "a script of a reply is in the page"),
-        (not alive, f"{alive[:3]}"),
-        (kind.startswith("application/json"), kind),
+        (html.escape("<script>alert(1)</script>") in report, "the report does not show the script as text"),
+        ("<script>alert(1)" not in report + page, "a script is in the report or in the page"),
+        (not executable, f"executable markup: {executable[:3]}"),
+        (content_type.startswith("application/json"), content_type),
     )
     return Result(3, wrong=wrong)
 
@@ -197,7 +199,7 @@ def plant_pickles(folder: Path, quick: bool) -> Result:
     home.mkdir(parents=True)
     marks = [plant(folder / "server"), plant(home)]
     with running_stub(folder / "stub", RULES) as stub, serving(folder / "server", stub) as server:
-        document = server.json("/runs/wait", debate())
+        document = server.json("/runs/wait", debate_request())
     read = [str(mark) for mark in marks if mark.exists()]
     wrong = first_failed((document["status"] == "done", str(document.get("error"))), (not read, f"read: {read}"))
     return Result(6, wrong=wrong)
@@ -212,7 +214,7 @@ FAULTS = [
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same, but the debates are watched over the page's routes and resumed over its button's route",
+        "the same, but the debates are watched over the page's routes",
         "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
         kill_server(start_watched),
     ),

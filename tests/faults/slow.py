@@ -18,7 +18,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10
 
 @contextmanager
 def dripping_endpoint() -> Iterator[str]:
-    """Run an endpoint that sends a byte every 0.1 s, without end; yield its address."""
+    """Run an endpoint that sends a byte every 0.1 s until the context ends; yield its address."""
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -44,7 +44,7 @@ def dripping_endpoint() -> Iterator[str]:
 
 
 def run_with_drip(folder: Path, quick: bool) -> Result:
-    """Run a debate with the dripping endpoint."""
+    """Run a debate with the dripping endpoint and a `timeout` of two seconds."""
     folder.mkdir(parents=True)
     with dripping_endpoint() as url:
         ended = Sandbox(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE_ATTEMPT)

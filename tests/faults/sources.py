@@ -1,4 +1,4 @@
-"""Sources without an index: the first finds two of four texts, the second fails, the third never answers."""
+"""Sources without an index: `shelf` finds two of four texts, `down` fails, and `silent` never answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Down(Shelf):
 
 
 class Silent(Shelf):
-    """A source that never answers."""
+    """A source that never answers an asynchronous search."""
 
     async def _aget_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         await asyncio.Event().wait()

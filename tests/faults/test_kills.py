@@ -11,7 +11,7 @@ from moot.nodes._models.speaker import repeat_request
 
 from tests.faults.ceilings import Kills, debate_error, evaluation_error
 from tests.faults.debates import SYSTEMS, Sandbox, sandbox, words_of
-from tests.faults.kills import Moment, kill, moments, sent_by, start_by_resume, stored_by
+from tests.faults.kills import Moment, count_sent, count_stored, kill, moments, start_by_resume
 from tests.forked import start
 
 REPEAT_REQUEST = repeat_request("").splitlines()[0]
@@ -30,29 +30,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("moment", [*moments(6, seed=1)], ids=lambda moment: f"{moment.system}-{moment.signal.name}")
 def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path) -> None:
+    """The verdict is that of an undisturbed debate, and only calls without a usable reply are repeated."""
     assert kill(moment, folder).wrong == ""
 
 
-def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> None:
+def test_a_debate_killed_after_its_gate_does_not_repeat_the_gate(folder: Path) -> None:
     killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=start_by_resume)
     assert killed.wrong == ""
     assert killed.before > len(SYSTEMS["gated"]["agents"])  # more calls than there are before the gate
 
 
-def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
-    """The first replies of three agents are unusable. One repeated request is never answered, so the debate waits."""
+def test_every_answered_call_is_stored_before_a_kill(tmp_path: Path) -> None:
+    """The first replies of three agents are unusable. One repeated request is not answered before the kill."""
     rules = [{"match": REPEAT_REQUEST, "delay_ms": 600_000, "times": 1}, {"reply": "No JSON.", "times": 3}]
     with sandbox(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
         # Six requests: a first and a repeated request of each agent. One repeated request is not answered.
-        while here.served(6) < 6 or stored_by(here.stored()).chats < 5:
+        while here.served(6) < 6 or count_stored(here.stored()).chats < 5:
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
         here.end(process)
         assert here.end(here.start(*words)).code == 0
-        assert sent_by(here.stub.calls()) == stored_by(here.stored())  # the endpoint logs answered calls only
+        assert count_sent(here.stub.calls()) == count_stored(here.stored())  # the endpoint logs answered calls only
         assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4  # the unanswered request is sent again
 
 
@@ -73,11 +74,11 @@ def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
     assert document["usage"]["ceilings"]["max_calls"] == {"ceiling": 14, "spent": 14}
 
 
-def test_a_budget_holds_over_a_kill(tmp_path: Path) -> None:
+def test_a_killed_debate_stays_within_its_budget(tmp_path: Path) -> None:
     kills = Kills("budget", 4000, after=[3], signals=[signal.SIGKILL])
     assert debate_error("madke", kills, tmp_path / "here") == ""
 
 
-def test_the_cost_of_a_killed_evaluation_stays_within_its_ceiling(tmp_path: Path) -> None:
+def test_a_killed_evaluation_stays_within_its_ceiling_of_costs(tmp_path: Path) -> None:
     kills = Kills("max_cost", 0.008, after=[3], signals=[signal.SIGKILL])
     assert evaluation_error(kills, tmp_path / "here") == ""

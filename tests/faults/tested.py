@@ -1,4 +1,4 @@
-"""Classes of faults that existing tests and `tests.import_race` cover; ``make faults`` runs these."""
+"""Classes of faults that existing tests and `tests.import_race` cover; ``make faults`` runs these tests and races."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.import_race import races
 
 
 def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
-    """A class of faults that tests cause.
+    """A function that runs tests; the tests cause the faults of a class.
 
     Args:
         places: the files with the tests.
-        only: an expression of ``pytest -k``.
+        only: an expression for ``pytest -k``; without it all tests of the files run.
     """
 
     def cause(folder: Path, quick: bool) -> Result:
@@ -35,7 +35,7 @@ def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
 
 
 def import_in_threads(folder: Path, quick: bool) -> Result:
-    """Import chromadb in one thread while another serialises."""
+    """Import chromadb in one thread while another thread serialises an object."""
     broken = [fault for fault in races(20 if quick else 200) if fault]
     return Result(20 if quick else 200, wrong=broken[0] if broken else "")
 

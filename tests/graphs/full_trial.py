@@ -27,11 +27,11 @@ from tests.graphs.scripted_trial import (
     in_round,
     latest_first,
     names,
-    premises,
+    premise_rule,
     reflects,
     role_for,
     searches,
-    stances,
+    stance_rule,
     trial,
     weighs,
 )
@@ -154,8 +154,8 @@ def full_trial() -> list[Rule]:
         *weighs(0.4, 0.2, "B6"),
     ]
     return [
-        premises("It was defined so. #A #F #G #H", "It is not any more. #H"),
-        stances("for #I #A9", "against #J #B6"),
+        premise_rule("It was defined so. #A #F #G #H", "It is not any more. #H"),
+        stance_rule("for #I #A9", "against #J #B6"),
         *challenges,
         *weights,
         *searches("plaintiff", "first #K #A8 #B", "second #M #N #K", "third #R"),
@@ -262,7 +262,7 @@ def statements_in(prompt: str) -> str:
     return " ".join(marks)
 
 
-def exhibits(prompt: str) -> str:
+def exhibit_names(prompt: str) -> str:
     """The names of the exhibits in a prompt, in order, whether their text is shown or only their title."""
     return " ".join(exhibits_in(prompt))
 

@@ -36,7 +36,7 @@ def rule(role: str, match: str = "", times: int | None = None, **reply: Any) -> 
     return {"model": f"stub-{role}$", "match": match} | ({"times": times} if times else {}) | reply
 
 
-def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
+def answer_rule(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
     """A rule: a role's answer. The reasons contain ``mark``, which identifies the answer in later prompts."""
     fields_of_answer = {
         "answer": ANSWERS.get(answer, answer),
@@ -74,7 +74,7 @@ def script(
                 rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also when asked again
             else:
                 h = sure[number][place] if sure else 0.5
-                rule_of_answer = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
+                rule_of_answer = answer_rule(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
                 rules.append(rule_of_answer | {"match": asked})
     return rules
 

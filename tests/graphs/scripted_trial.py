@@ -165,12 +165,12 @@ def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
     )
 
 
-def premises(*given: str) -> Rule:
+def premise_rule(*given: str) -> Rule:
     """A rule: the miner's premises of the claim."""
     return rule("miner", fields={"premises": list(given)})
 
 
-def stances(supporting: str, challenging: str) -> Rule:
+def stance_rule(supporting: str, challenging: str) -> Rule:
     """A rule: the negotiator's query for each side, before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
@@ -183,7 +183,7 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
     ]
 
 
-def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
+def judge_rules(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
     """Rules: the judges' verdicts, the chief judge's first, with strength, validity and reliability (by default 6)."""
     rules = []
     for number, verdict in enumerate(verdicts, 1):
@@ -194,7 +194,7 @@ def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]
     return rules
 
 
-def analyses(overall: float) -> Rule:
+def analysis_rule(overall: float) -> Rule:
     """A rule: the analyser's score of consistency, for each counsel and overall."""
     fields = {"plaintiff_counsel": overall, "defense_counsel": overall, "overall": overall, "contradictions": []}
     return rule("analyser", fields=fields)
@@ -223,11 +223,18 @@ def default_rules() -> list[Rule]:
         rule("(plaintiff|defense)", STEPS["request_expert"], fields={"needed": False, "expertise": "", "reason": ""}),
         rule("court", STEPS["close"], fields={"close": False, "reason": "Go on."}),
         rule("critic", fields={"debate_resolved": False}),
-        *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"),
-        analyses(6),
+        *judge_rules("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"),
+        analysis_rule(6),
         {"fields": {"citations": []}},
     ]
-    return [premises("It holds. #F"), stances("for #G", "against #H"), *weighs(0.9, 0.8), *arguments, *swings, *silence]
+    return [
+        premise_rule("It holds. #F"),
+        stance_rule("for #G", "against #H"),
+        *weighs(0.9, 0.8),
+        *arguments,
+        *swings,
+        *silence,
+    ]
 
 
 # --- the results ------------------------------------------------------------------------------------------------------
@@ -290,9 +297,9 @@ SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
 3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic.
 """
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
-LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
-OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""In these queries and in `LOW`, two of three results are redundant, which is too few to end the search.
+LOW_NOVELTY = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
+MORE_LOW_NOVELTY = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
+"""In these queries and in `LOW_NOVELTY`, two of three results are redundant, which is too few to end the search.
 
 The mean novelty of a query's results is 0.0667.
 """
@@ -334,7 +341,7 @@ def stop_of(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, i
     return entry["stop_reason"], entry["rounds"]
 
 
-def received_requests(stub: StubEndpoint) -> int:
+def received_chat_calls(stub: StubEndpoint) -> int:
     """The number of chat calls that the endpoint received."""
     return sum(call["kind"] == "chat" for call in stub.calls())
 

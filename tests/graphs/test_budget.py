@@ -15,7 +15,7 @@ from moot.nodes._models.prices import Price
 from moot.nodes._runtime.settings import checked_settings
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.graphs.scripted_agents import CLAIM, answers, debate
+from tests.graphs.scripted_agents import CLAIM, answer_rule, debate
 
 PLAIN: dict[str, Any] = {"debaters": [{"name": "rag"}, {"name": "search"}]}
 GRAPHS: dict[str, dict[str, Any]] = {
@@ -35,8 +35,8 @@ GRAPHS: dict[str, dict[str, Any]] = {
 """Systems that run in rounds, with their settings here; the tests add PROClaim and ReAct with their defaults."""
 FIRST = "agent-1|rag|debater-1|affirmative"
 DISAGREEING = [
-    answers(f"({FIRST})", "S", confidence=0.5),
-    answers(".*", "R", confidence=0.5),
+    answer_rule(f"({FIRST})", "S", confidence=0.5),
+    answer_rule(".*", "R", confidence=0.5),
     {"fields": {"citations": [], "agree": False, "preferred": None}},
 ]
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}

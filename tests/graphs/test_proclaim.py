@@ -19,12 +19,12 @@ from tests.graphs.scripted_agents import final_votes
 from tests.graphs.scripted_trial import (
     NAMES,
     SIDES,
-    analyses,
+    analysis_rule,
     closes,
     debate_entry,
     default_rules,
     id_of,
-    judges,
+    judge_rules,
     kinds,
     outcome,
     reflects,
@@ -41,8 +41,8 @@ from tests.retrievers.conftest import Serve, serve  # noqa: F401
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The document of a full trial (`full_trial`)."""
-    found = judges("SUPPORTED", "SUPPORTED", "INCONCLUSIVE", scores=[(7, 6, 9), (8, 6, 8), (6, 6, 7)])
-    with shared_trial(tmp_path_factory.mktemp("full"), [*found, analyses(4), *full_trial()]) as (document, _):
+    found = judge_rules("SUPPORTED", "SUPPORTED", "INCONCLUSIVE", scores=[(7, 6, 9), (8, 6, 8), (6, 6, 7)])
+    with shared_trial(tmp_path_factory.mktemp("full"), [*found, analysis_rule(4), *full_trial()]) as (document, _):
         yield document
 
 
@@ -222,13 +222,13 @@ def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
 
 
 async def test_the_papers_transcript_gives_the_papers_confidence(start_stub: StartStub) -> None:
-    found = judges("NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED", scores=[(7, 8, 8), (7, 6, 8), (8, 7, 9)])
+    found = judge_rules("NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED", scores=[(7, 8, 8), (7, 6, 8), (8, 7, 9)])
     reflections = [
         *reflects("defense", 0.9, (0.6, 0.5, 0.6)),  # 0.24 + 0.15 + 0.18 = 0.57 in the last round
         *reflects("plaintiff", 0.9, phase="switched"),
         *reflects("defense", 0.1, 0.1, phase="switched"),
     ]
-    start_stub([*found, analyses(8.5), *reflections, *default_rules()])
+    start_stub([*found, analysis_rule(8.5), *reflections, *default_rules()])
     document = await trial("Vitamin C cures the common cold.")
     assert outcome(document)[:3] == ("done", "REFUTES", "NOT SUPPORTED")
     assert final_votes(document) == {"judge-1": "REFUTES", "judge-2": "SUPPORTS", "judge-3": "REFUTES"}

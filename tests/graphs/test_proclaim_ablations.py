@@ -14,7 +14,7 @@ from tests.conftest import StartStub
 from tests.graphs.scripted_agents import Rule, rule
 from tests.graphs.scripted_trial import (
     LIBRARY,
-    LOW,
+    LOW_NOVELTY,
     SEARCHING,
     SIDES,
     YES,
@@ -34,7 +34,7 @@ from tests.graphs.scripted_trial import (
     kinds,
     outcome,
     prompts,
-    received_requests,
+    received_chat_calls,
     reflects,
     roles,
     roles_sharing_model,
@@ -135,7 +135,7 @@ async def test_given_texts_are_challenged_by_both_sides_and_ruled_on(start_stub:
 WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
     "nothing": (both_reflect([0.5] * 4, [0.5] * 4), "max_rounds", 4),
     "critic": (criticises(*YES), "critic_resolved", 2),
-    "novelty": (searches("plaintiff", *LOW), "novelty_exhausted", 2),
+    "novelty": (searches("plaintiff", *LOW_NOVELTY), "novelty_exhausted", 2),
     "court": (closes(*YES), "judicial_signal", 2),
 }
 
@@ -184,7 +184,7 @@ async def test_ablations_run_with_one_model_for_all_roles(
     assert document["answer"] in document["task"]["labels"]
     assert document["raw_verdict"] in (S, N, I)
     assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"][: 1 + switched]
-    assert received_requests(stub) == len(document["calls"])
+    assert received_chat_calls(stub) == len(document["calls"])
     asked = roles(document)
     names = ["judge-1"] if switched else [f"judge-{n}" for n in range(1, 6)]
     assert {role for role in asked if role.startswith("judge")} == set(names)

@@ -12,7 +12,7 @@ from tests.conftest import StartStub
 from tests.graphs.full_trial import (
     ALL_ROUNDS,
     FinishedTrial,
-    exhibits,
+    exhibit_names,
     expected_round,
     expert_testimony,
     experts,
@@ -36,15 +36,15 @@ from tests.graphs.scripted_trial import (
     debate_entry,
     default_argument,
     default_rules,
-    judges,
+    judge_rules,
     kinds,
     names,
     outcome,
-    premises,
+    premise_rule,
     prompts,
     role_for,
     searches,
-    stances,
+    stance_rule,
     trial,
     trial_settings,
     turns,
@@ -166,7 +166,7 @@ def unassisted(
         for phase in ("primary", "switched")
     ]
     wanted = [r for r in experts(*ALL_ROUNDS) if "expert" not in r["model"]]
-    rules = [*failing, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
+    rules = [*failing, *wanted, *judge_rules("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
     with shared_trial(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as finished:
         yield fault, finished
 
@@ -211,8 +211,8 @@ def test_an_exhibit_without_a_weight_is_shown_only_to_judges(unassisted: tuple[s
     [weighed] = [t for t in find_turns(document, step="weigh") if t["evidence_ids"] == ids("A")]
     assert [weighed[key] for key in ("relevance", "credibility", "scores", "outcome")] == [None, None, {}, fault]
     for side in ("plaintiff", "defense"):
-        assert {exhibits(p) for p in prompts(stub, side, "argue")} == {"B C D E"}
-    assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
+        assert {exhibit_names(p) for p in prompts(stub, side, "argue")} == {"B C D E"}
+    assert exhibit_names(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
 def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
@@ -333,7 +333,7 @@ async def test_a_trial_fails_if_the_first_search_fails_without_a_fallback(
 
 
 async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -> None:
-    down = [premises("First. #down", "Second. #F"), stances("#down", "against #H")]
+    down = [premise_rule("First. #down", "Second. #F"), stance_rule("#down", "against #H")]
     start_stub([*down, *searches("plaintiff", "#down", "again #K"), *default_rules()])
     document = await trial()
     assert outcome(document)[:2] == ("done", "SUPPORTS")

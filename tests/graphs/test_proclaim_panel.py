@@ -19,7 +19,7 @@ from tests.graphs.scripted_trial import (
     N,
     S,
     default_rules,
-    judges,
+    judge_rules,
     kinds,
     outcome,
     prompts,
@@ -66,7 +66,7 @@ def panel(verdicts: Sequence[str | None]) -> list[Rule]:
         rule(f"judge-{n}", reply="I would rather not say.") for n, verdict in enumerate(verdicts, 1) if verdict is None
     ]
     scores = [(n, n + 1, n + 2) for n, _ in enumerate(verdicts, 1)]
-    return [*silent, *judges(*(verdict or S for verdict in verdicts), scores=scores)]
+    return [*silent, *judge_rules(*(verdict or S for verdict in verdicts), scores=scores)]
 
 
 async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) -> None:
@@ -91,7 +91,7 @@ async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) 
 
 
 async def test_a_judge_that_cannot_be_reached_has_no_vote(start_stub: StartStub) -> None:
-    start_stub([rule("judge-1", status=500), *judges(S, N, N), *default_rules()])
+    start_stub([rule("judge-1", status=500), *judge_rules(S, N, N), *default_rules()])
     document = await trial(**ONE_ROUND)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
     assert final_votes(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
@@ -264,7 +264,7 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
 
 
 async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> None:
-    start_stub([*judges(I, N, S), *default_rules()])
+    start_stub([*judge_rules(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **ONE_ROUND)
         assert outcome(document)[:3] == ("done", inconclusive, I), given  # all differ, so the chief judge's wins
@@ -275,7 +275,7 @@ async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> Non
 
 
 async def test_there_is_no_warning_if_the_burden_of_proof_does_not_decide(start_stub: StartStub) -> None:
-    start_stub([*judges(I, S, S), *default_rules()])
+    start_stub([*judge_rules(I, S, S), *default_rules()])
     document = await trial("It holds.", {"task": "faviq"}, **ONE_ROUND)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)
     assert kinds(document) == []

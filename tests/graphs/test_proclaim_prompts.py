@@ -18,7 +18,7 @@ from tests.graphs.full_trial import (
     RECORD,
     FinishedTrial,
     advice_text,
-    exhibits,
+    exhibit_names,
     find_turns,
     full_trial,
     names_of,
@@ -31,7 +31,7 @@ from tests.graphs.scripted_agents import CLAIM, rule
 from tests.graphs.scripted_trial import (
     SIDES,
     TEXTS,
-    analyses,
+    analysis_rule,
     debate_entry,
     id_of,
     prompts,
@@ -114,24 +114,24 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Finished
     _, stub = three_rounds
     # A role in court sees the exhibits on record at that time, but no disputed, discarded or rejected ones.
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
-    shown = {role: [exhibits(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
+    shown = {role: [exhibit_names(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
     assert not {"B", "C", "J", "B6", "K9", "L9"} & {
         name for lists in shown.values() for names in lists for name in names.split()
     }
     quoted_first = [ADMITTED, *(f"A D {text.removeprefix('A ').replace(' D', '', 1)}" for text in ON_RECORD[:2])]
     for side in SIDES:
-        assert [exhibits(p) for p in prompts(stub, side, "gap", side)] == quoted_first
-        assert [exhibits(p) for p in prompts(stub, side, "argue", side)] == ON_RECORD
+        assert [exhibit_names(p) for p in prompts(stub, side, "gap", side)] == quoted_first
+        assert [exhibit_names(p) for p in prompts(stub, side, "argue", side)] == ON_RECORD
     # Critics, experts and reflecting counsel see only cited exhibits: A and D, which only the primary debate cites.
     quoted = ["A D"] * 3 + [""] * 2
     assert sorted(shown["critic"]) == sorted(quoted)
     assert sorted(shown["expert"]) == sorted(quoted * 2)
-    assert [exhibits(p) for p in prompts(stub, "plaintiff", "reflect", "plaintiff")] == ["A D"] * 3
+    assert [exhibit_names(p) for p in prompts(stub, "plaintiff", "reflect", "plaintiff")] == ["A D"] * 3
 
     # The arbiter sees one exhibit per call, and the challenges to it.
-    assert sorted(exhibits(p) for p in prompts(stub, "arbiter")) == sorted(f"{ADMITTED} B C J B6".split())
+    assert sorted(exhibit_names(p) for p in prompts(stub, "arbiter")) == sorted(f"{ADMITTED} B C J B6".split())
     for name, reason in (("J", "J is idle."), ("A9", "A9 repeats.")):
-        assert [(role, exhibits(p)) for role, p in requests_with(stub, reason)] == [("arbiter", name)]
+        assert [(role, exhibit_names(p)) for role, p in requests_with(stub, reason)] == [("arbiter", name)]
 
 
 def test_prompts_start_with_their_common_parts(three_rounds: FinishedTrial) -> None:
@@ -145,7 +145,7 @@ def test_prompts_start_with_their_common_parts(three_rounds: FinishedTrial) -> N
         (("plaintiff", "plaintiff", 0), ("plaintiff", "defense", 0), f"{ADMITTED} K"),
     ):
         early, late = (prompts(stub, role, "argue", side)[number] for role, side, number in (one, other))
-        assert exhibits(early[: length_in_common(early, late)]) == same
+        assert exhibit_names(early[: length_in_common(early, late)]) == same
 
 
 @pytest.mark.parametrize(("phase", "number"), ALL_ROUNDS)
@@ -186,7 +186,7 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
             assert f"and argue that the claim is {'false' if side == 'defense' else 'true'}." in data
             assert f"the claim is {other}" not in data
             assert all(mark.endswith("*") for mark in statements_in(data).split())
-            assert not {"A8", "L", "M", "N", "A7", "O"} & set(exhibits(data).split())
+            assert not {"A8", "L", "M", "N", "A7", "O"} & set(exhibit_names(data).split())
             assert "primary" not in data
         assert {turn["agent"] for turn in find_turns(document, phase="switched", side=side)} >= {counsel_}
     for side in SIDES:  # the primary debate shows nothing of the switched one
@@ -198,7 +198,7 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
 
 
 async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
-    faults = {**analyses(8.5)["fields"], "plaintiff_counsel": 9.25, "contradictions": ["Blue, and then green."]}
+    faults = {**analysis_rule(8.5)["fields"], "plaintiff_counsel": 9.25, "contradictions": ["Blue, and then green."]}
     stub = start_stub([rule("analyser", fields=faults), *full_trial()])
     document = await trial()
     record, *others = (prompts(stub, f"judge-{number}") for number in (1, 2, 3))
@@ -208,8 +208,10 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
     everything = "p1 d1 xp1 xd1 p2 d2 xp2 xd2"
     assert statements_in(prompt) == f"{everything} {'* '.join(everything.split())}*"
     discovered = "K A8 L M N A7 O P M8 Q"
-    assert exhibits(prompt) == RECORD == f"A A9 E F G H I D {discovered} B J"
-    about = {name: re.findall(f'<evidence id="{id_of(name)}"([^>]*)>', prompt) for name in exhibits(prompt).split()}
+    assert exhibit_names(prompt) == RECORD == f"A A9 E F G H I D {discovered} B J"
+    about = {
+        name: re.findall(f'<evidence id="{id_of(name)}"([^>]*)>', prompt) for name in exhibit_names(prompt).split()
+    }
     weights = {"A": "0.90", "A9": "0.85", "D": "0.56", "B": "0.50", "J": "0.18"}
     for name, [attributes] in about.items():
         weight = weights.get(name, "0.72")
@@ -245,7 +247,7 @@ async def test_a_record_that_is_too_long_loses_its_last_uncited_exhibits(
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=room)
     (prompt,) = prompts(stub, "judge-1")
-    shown = exhibits(prompt).split()
+    shown = exhibit_names(prompt).split()
     everything = RECORD.split()
     uncited = [name for name in everything if name not in ("A", "D")]
     dropped = uncited[len(shown) - 2 :]
@@ -263,7 +265,7 @@ async def test_every_turn_records_the_exhibits_in_its_prompt(start_stub: StartSt
     document = await trial(panel_tokens=2600, exhibits="whole")
     asked = [(side, step) for side in SIDES for step in ("challenge", "argue", "request_expert", "reflect")]
     asked += [("arbiter", "weigh"), ("expert", "testify"), ("critic", "critique"), ("judge-1", "judge")]
-    shown = {at: sorted(exhibits(prompt) for prompt in prompts(stub, *at)) for at in asked}
+    shown = {at: sorted(exhibit_names(prompt) for prompt in prompts(stub, *at)) for at in asked}
     assert shown == {
         (role, step): sorted(names_of(document, t["evidence_ids"]) for t in find_turns(document, role=role, step=step))
         for role, step in asked

@@ -19,12 +19,12 @@ from tests.conftest import StartStub
 from tests.graphs.scripted_agents import Rule
 from tests.graphs.scripted_trial import (
     ARGUING,
-    LOW,
+    LOW_NOVELTY,
+    MORE_LOW_NOVELTY,
     NAME_OF,
     NAMES,
     NO,
     ONE_SEARCHES,
-    OTHERS,
     SEARCHING,
     SIDES,
     TEXTS,
@@ -40,7 +40,7 @@ from tests.graphs.scripted_trial import (
     outcome,
     piece,
     prompts,
-    received_requests,
+    received_chat_calls,
     searches,
     side_by_side,
     stop_of,
@@ -72,13 +72,21 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
     "court in round 1": (closes(True, *NO[1:]), "max_rounds", 5),
     "court in rounds 1 and 2": (closes(True, True, *NO[2:]), "judicial_signal", 2),
     "court in round 4": (closes(*NO[:3], True, False), "judicial_signal", 4),
-    "nothing new": (searches("plaintiff", *LOW), "novelty_exhausted", 2),
-    "nothing new for both": ([*searches("plaintiff", *LOW), *searches("defense", *OTHERS)], "novelty_exhausted", 2),
+    "nothing new": (searches("plaintiff", *LOW_NOVELTY), "novelty_exhausted", 2),
+    "nothing new for both": (
+        [*searches("plaintiff", *LOW_NOVELTY), *searches("defense", *MORE_LOW_NOVELTY)],
+        "novelty_exhausted",
+        2,
+    ),
     "novelty 0.10 exactly": (searches("plaintiff", "#A #B #C7", "#A #B #D7", "#A #B #E7"), "max_rounds", 5),
-    "something new between": (searches("plaintiff", LOW[0], "#I #J", *LOW[1:3]), "novelty_exhausted", 4),
-    "a round without finds": (searches("plaintiff", LOW[0], "#0", *LOW[1:3]), "novelty_exhausted", 4),
+    "something new between": (
+        searches("plaintiff", LOW_NOVELTY[0], "#I #J", *LOW_NOVELTY[1:3]),
+        "novelty_exhausted",
+        4,
+    ),
+    "a round without finds": (searches("plaintiff", LOW_NOVELTY[0], "#0", *LOW_NOVELTY[1:3]), "novelty_exhausted", 4),
     "something new for the other": (
-        [*searches("plaintiff", *LOW), *searches("defense", "#I", "#J")],
+        [*searches("plaintiff", *LOW_NOVELTY), *searches("defense", "#I", "#J")],
         "novelty_exhausted",
         4,
     ),
@@ -92,11 +100,11 @@ In round 1 neither the critic nor the court can stop a debate, because ``min_rou
 async def test_a_debate_stops_in_the_first_round_in_which_a_reason_may_stop_it(start_stub: StartStub) -> None:
     stub = start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in STOPS.values()))
     for number, (name, (_, reason, rounds)) in enumerate(STOPS.items()):
-        before = received_requests(stub)
+        before = received_chat_calls(stub)
         document = await trial_of(number, max_rounds=5, role_switch=False)
         assert outcome(document)[3:] == stop_of(document) == (reason, rounds), name
         assert calls_by_round(document) == [SEARCHING] * rounds, name  # no further round started
-        assert received_requests(stub) - before == len(document["calls"])
+        assert received_chat_calls(stub) - before == len(document["calls"])
         entry = debate_entry(document)
         assert {len(entry[key]) for key in ("reflection_total", "novelty")} == {rounds}
         assert {turn["round"] for turn in document["turns"] if turn["phase"] == "primary"} == set(range(1, rounds + 1))
@@ -120,7 +128,7 @@ async def test_before_min_rounds_only_max_rounds_stops_a_debate(
         *both_reflect([0.5] * 5, [0.5] * 5),
         *criticises(*YES),
         *closes(*YES),
-        *searches("plaintiff", *LOW),
+        *searches("plaintiff", *LOW_NOVELTY),
         *default_rules(),
     ]
     start_stub(rules)
@@ -133,7 +141,7 @@ async def test_if_several_stop_reasons_hold_the_first_in_their_fixed_order_is_gi
     holding = {
         "reflection_plateau": both_reflect([0.5] * 3, [0.5] * 3),
         "critic_resolved": criticises(*YES),
-        "novelty_exhausted": [*searches("plaintiff", *LOW), *searches("defense", *OTHERS)],
+        "novelty_exhausted": [*searches("plaintiff", *LOW_NOVELTY), *searches("defense", *MORE_LOW_NOVELTY)],
         "judicial_signal": closes(*YES),
         "max_rounds": [],
     }
@@ -156,7 +164,7 @@ PRIMARY_AND_SWITCHED: dict[str, tuple[list[Rule], tuple[str, int], tuple[str, in
         ("reflection_plateau", 3),
     ),
     "the switched one alone": (
-        searches("defense", *LOW, phase="switched"),
+        searches("defense", *LOW_NOVELTY, phase="switched"),
         ("max_rounds", 4),
         ("novelty_exhausted", 2),
     ),
@@ -311,7 +319,7 @@ async def test_after_both_searches_have_ended_rounds_continue_without_novelty(st
 
 
 async def test_one_side_can_exhaust_novelty_after_the_others_search_has_ended(start_stub: StartStub) -> None:
-    start_stub([*searches("plaintiff", *LOW), *searches("defense", "#A #B #C"), *default_rules()])
+    start_stub([*searches("plaintiff", *LOW_NOVELTY), *searches("defense", "#A #B #C"), *default_rules()])
     document = await trial(max_rounds=5, role_switch=False)
     assert stop_of(document) == ("novelty_exhausted", 2)
     assert debate_entry(document)["novelty"] == [pytest.approx(0.2 / 6), pytest.approx(0.2 / 3)]

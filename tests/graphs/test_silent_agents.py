@@ -12,7 +12,7 @@ from moot.nodes._speakers.turns import speaker_declaration
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (
     N_AGENT_GRAPHS,
-    answers,
+    answer_rule,
     claims,
     debate,
     final_votes,
@@ -35,7 +35,7 @@ def answer_turns(document: dict[str, Any], agent: str) -> list[Any]:
 
 async def test_an_agent_whose_replies_are_never_parsable_is_recorded_without_a_vote(start_stub: StartStub) -> None:
     mute = [rule(f"agent-{i}", "your `answer`", reply="I would rather not say.") for i in (1, 2)]
-    stub = start_stub([*mute, answers("agent-3", "R", "a3r1"), answers("agent-4", "R", "a4r1")])
+    stub = start_stub([*mute, answer_rule("agent-3", "R", "a3r1"), answer_rule("agent-4", "R", "a4r1")])
     for claim, name in claims(N_AGENT_GRAPHS).items():
         document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
         times = 1 if name == "multi_agent_voting" else 3

@@ -7,7 +7,7 @@ from typing import Any
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (
     Rule,
-    answers,
+    answer_rule,
     claims,
     debate,
     final_votes,
@@ -21,7 +21,7 @@ from tests.graphs.scripted_agents import (
 
 SIDES = ("affirmative", "negative")
 UNDECIDED = rule("moderator", fields={"preferred": None, "reason": "Neither has made it."})
-JUDGE = answers("judge", "N")
+JUDGE = answer_rule("judge", "N")
 
 
 def talk(claim: str = "") -> list[Rule]:
@@ -67,7 +67,7 @@ async def test_a_preferred_answer_ends_the_debate(start_stub: StartStub) -> None
 
 
 async def test_equal_answers_of_both_sides_do_not_end_the_debate(start_stub: StartStub) -> None:
-    start_stub([*script("SS", "SS", roles=SIDES), UNDECIDED, answers("judge", "S")])
+    start_stub([*script("SS", "SS", roles=SIDES), UNDECIDED, answer_rule("judge", "S")])
     assert outline(await debate("tit_for_tat", max_rounds=2))[:4] == ("done", "SUPPORTS", "max_rounds", 2)
 
 
@@ -101,7 +101,7 @@ async def test_an_unusable_judge_leaves_no_verdict(start_stub: StartStub) -> Non
 
 
 async def test_a_debate_continues_if_one_side_gives_no_valid_answer(start_stub: StartStub) -> None:
-    stub = start_stub([*script("-R", "-R", "-R", roles=SIDES), UNDECIDED, answers("judge", "R")])
+    stub = start_stub([*script("-R", "-R", "-R", roles=SIDES), UNDECIDED, answer_rule("judge", "R")])
     document = await debate("tit_for_tat")
     assert outline(document)[:4] == ("done", "REFUTES", "max_rounds", 3)
     assert marks_by_prompt(stub, "negative") == ["", "a2r1", "a2r2"]
@@ -145,6 +145,6 @@ async def test_without_answers_no_answer_can_be_preferred(start_stub: StartStub)
 
 
 async def test_an_answer_called_none_can_be_preferred(start_stub: StartStub) -> None:
-    start_stub([*script(["none", "some"], roles=SIDES), prefers("none", 1), answers("judge", "some")])
+    start_stub([*script(["none", "some"], roles=SIDES), prefers("none", 1), answer_rule("judge", "some")])
     document = await debate("tit_for_tat", {"claim": "Which of them?", "labels": ["none", "some"]}, max_rounds=1)
     assert (document["answer"], document["stop_reason"]) == ("none", "judge_preference")

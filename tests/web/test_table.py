@@ -23,7 +23,7 @@ from starlette.requests import Request
 
 from tests.conftest import CLAIM, MODELS, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import stored_in
-from tests.faults.kills import calls_of, sent_by, stored_by
+from tests.faults.kills import calls_of, count_sent, count_stored
 from tests.serving import Planted, Server, running
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def debate_under_way(stub: StubEndpoint) -> Scenario:
     wait_for_result(lambda: len(calls_by("late", stub)) >= before + 3)
     yield
     calls_of(stub)  # waits for the calls in flight
-    sent = sent_by(calls_by("late", stub)[before:]).chats
-    lost = sent - stored_by(stored_in(server.folder / "home", claim)).chats
+    sent = count_sent(calls_by("late", stub)[before:]).chats
+    lost = sent - count_stored(stored_in(server.folder / "home", claim)).chats
     if server.process.returncode != -signal.SIGKILL:
         [stopped] = documents(server, claim)
         assert stopped["status"] == "interrupted"
@@ -153,7 +153,7 @@ def debate_under_way(stub: StubEndpoint) -> Scenario:
     assert place["thread_id"] == run["thread_id"]
     assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # the debate continues already
     server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
-    paid = sent_by(calls_by("late", stub)[before:]).chats
+    paid = count_sent(calls_by("late", stub)[before:]).chats
     assert listed_debates(server, "interrupted", claim) == []
     found = server.json(f"{ROUTE}/{place['thread_id']}")
     needed = sum(not call.get("shared") for call in found["document"]["calls"])
