@@ -18,7 +18,12 @@ CHROMA = Path(sys.executable).with_name("chroma")
 
 @contextmanager
 def running_chroma(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run a Chroma server on a free port; yield its address and process."""
+    """Run a Chroma server on a free port; yield its address and process.
+
+    Raises:
+        AssertionError: the server ended before it answered.
+        RetryError: the server did not answer.
+    """
     url = f"http://127.0.0.1:{free_port()}"
     command = [str(CHROMA), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:

@@ -1,7 +1,8 @@
-"""Prompt tokens per agent and round in debates whose agents hear all others, two neighbours, or agents they trust.
+"""Prints the prompt tokens per agent and round of three graphs, which differ in what an agent hears.
 
-Five agents who never agree debate for five rounds on the scripted endpoint. Before that, the program times the chat
-model's client alone, with 1, 5 and 20 calls at once: no debate can be faster. `latency.py` times the debates.
+An agent hears all other agents, two neighbours, or the agents that it trusts. Five agents who never agree debate for
+five rounds on the scripted endpoint. Before the debates, the program times the client of the chat model alone, with 1,
+5 and 20 calls at once. These times are a lower bound for debates. `latency.py` times the debates.
 
     python -m tests.benchmarks.agents [--latency-ms 50]
 """
@@ -34,8 +35,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def model(number: int) -> str:
-    """An agent's own model name, so that rules can tell agents apart."""
+def model_of_agent(number: int) -> str:
+    """The name of an agent's model. Every agent has another model, so that rules can tell agents apart."""
     return f"openai:stub-agent-{number}"
 
 
@@ -46,9 +47,10 @@ RULES: list[dict[str, Any]] = [
 
 
 async def debate(name: str, number: int, embedder: str = "openai:stub-embedding") -> dict[str, Any]:
+    """Run a debate of a graph on the claim with this number; return its document."""
     system, chosen = load_graph(name), dict(SETTINGS[name])
     if "agents" in chosen:
-        chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
+        chosen["agents"] = [{"model": model_of_agent(i)} for i in range(1, 6)]
     # peer_review makes 20 calls at once.
     defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}
     settings = system.settings.model_validate({**defaults, **chosen})
@@ -58,11 +60,16 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
     return document
 
 
-async def client_alone(at_once: int, latency: float) -> None:
-    """Print the mean time of a round of calls by the chat model's client alone, relative to the latency."""
+async def time_client(at_once: int, latency: float) -> None:
+    """Print the time of simultaneous calls by the chat model's client alone, relative to the latency.
+
+    Args:
+        at_once: the number of simultaneous calls. The time is the mean of five repetitions.
+        latency: the duration of a call in seconds.
+    """
     chat = (await open_chat_model("openai:stub-alone")).chat
     prompt = "a word " * 300  # about as long as a prompt of a debate
-    for _ in range(2):  # the first time loads modules and caches
+    for _ in range(2):  # the first pass loads modules and fills caches
         started = time.perf_counter()
         for number in range(5):
             await asyncio.gather(*(chat.ainvoke(f"{number} {call} {prompt}") for call in range(at_once)))
@@ -72,12 +79,12 @@ async def client_alone(at_once: int, latency: float) -> None:
 
 async def main(options: argparse.Namespace) -> None:
     for at_once in (1, 5, 20):
-        await client_alone(at_once, options.latency_ms / 1000)
+        await time_client(at_once, options.latency_ms / 1000)
     names = ("society_of_minds", "neighbor_debate", "cortex_debate")
-    read = {name: average(list(context_tokens(await debate(name, 0)).values())) or 0.0 for name in names}
+    means = {name: average(list(context_tokens(await debate(name, 0)).values())) or 0.0 for name in names}
     print("\nprompt tokens per agent and round, five agents, five rounds:")
-    for name, tokens in read.items():
-        print(f"{name:20s} {tokens:6.0f}  {100 * (tokens / read[names[0]] - 1):+.1f}%")
+    for name, tokens in means.items():
+        print(f"{name:20s} {tokens:6.0f}  {100 * (tokens / means[names[0]] - 1):+.1f}%")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""How soon the page is painted, and how long it keeps the browser busy: ``python -m tests.benchmarks.browser``.
+"""Measures how soon the web pages are painted, and how long a debate keeps the browser's main thread busy.
 
-It prints the time to the first paint of each page (ten loads on loopback). Then it watches a debate of 50 agents over
-10 rounds. It prints the numbers of streamed events and of redraws, the main thread's time per event and per redraw, and
-the main thread's longest task.
+The program prints the time to the first paint of each page (ten loads on loopback). Then it watches a debate of 50
+agents over 10 rounds. It prints the numbers of streamed events and of redraws, the main thread's time per event and per
+redraw, the number of the main thread's long tasks, and the duration of the longest.
+
+    python -m tests.benchmarks.browser
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ LOADS = 10
 WATCH = """window.long = [];
 new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
     .observe({type: 'longtask', buffered: true});"""
-"""Records the duration in ms of tasks of 50 ms and more; browsers report no shorter tasks."""
+"""A script that records the durations (ms) of tasks of 50 ms and more; browsers report no shorter tasks."""
 PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"""
+"""A function that returns the time (ms) of the page's first contentful paint, or null before it."""
 MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", "max_concurrency": 50}
 
 
@@ -50,7 +53,10 @@ async def time_paint(browser: Browser, url: str) -> None:
 
 
 async def time_debate(browser: Browser, url: str) -> None:
-    """Watch a large debate to its end; print the numbers of events and redraws, and the main thread's time."""
+    """Watch a large debate; print the numbers of events and redraws, and the main thread's time.
+
+    The debate has ended when the page requests its document.
+    """
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(180_000)
     await page.add_init_script(WATCH)
@@ -58,24 +64,24 @@ async def time_debate(browser: Browser, url: str) -> None:
     finished = asyncio.Event()
     await page.route(
         "**/moot/api/debates/*", lambda _: finished.set()
-    )  # not answered, so that the report is not measured
+    )  # no response, so that drawing the report is not measured
     page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
     await start(page, CLAIM, MANY, url, "society_of_minds")
     await page.wait_for_url("**/moot?thread=*")
     await page.locator(".acts button", has_text="Stop").wait_for()
-    before, drawn, long = (
+    before, drawn, earlier = (
         await main_thread_seconds(session),
         len(draws),
         list(map(float, await page.evaluate("window.long"))),
     )
     await finished.wait()
     spent, drawn = 1000 * (await main_thread_seconds(session) - before), len(draws) - drawn
-    tasks = list(map(float, await page.evaluate("window.long")))[len(long) :]
+    tasks = list(map(float, await page.evaluate("window.long")))[len(earlier) :]
     events = await asyncio.to_thread(count_events, page, url)
-    print(f"50 agents, 10 rounds: {events} events were streamed, the page was drawn {drawn} times")
-    print(f"the main thread took {spent:.0f} ms: {spent / events:.2f} ms an event, {spent / drawn:.1f} ms a drawing")
+    print(f"50 agents, 10 rounds: {events} events were streamed, the page was redrawn {drawn} times")
+    print(f"the main thread took {spent:.0f} ms: {spent / events:.2f} ms an event, {spent / drawn:.1f} ms a redraw")
     print(f"tasks of 50 ms and more: {len(tasks)}, the longest {max(tasks, default=0):.0f} ms")
 
 
@@ -89,7 +95,7 @@ def count_events(page: Page, url: str) -> int:
 
 
 async def main_thread_seconds(session: Any) -> float:
-    """Seconds of processor time of the main thread's tasks so far."""
+    """The processor time (s) that the main thread's tasks have taken so far."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 

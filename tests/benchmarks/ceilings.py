@@ -1,9 +1,10 @@
-"""How far debates overshoot their ceilings, with few and many debaters and given texts; one line per debate.
+"""Prints what share of a ceiling each debate spends. Some debates have eight debaters, or given texts.
 
     python -m tests.benchmarks.ceilings [SYSTEM ...]
 
-The scripted endpoint counts a token for every 4 bytes, then for every 2.5 bytes. Until moot has seen token counts, it
-reserves a token for every 3 bytes, so its first estimates are too high or too low.
+In a first pass over the debates, the scripted endpoint counts a token for every 4 bytes; in a second, for every 2.5
+bytes. Until moot has seen token counts, it estimates a token for every 3 bytes. So its first estimates are too high in
+the first pass, and too low in the second.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LEAST = {"proclaim": 5_500}
 
 
 def eight_debaters(name: str) -> dict[str, Any]:
-    """Settings with 8 debaters; empty if the system has a fixed number."""
+    """Settings with 8 debaters; empty if the system has no setting for their number."""
     fields = load_graph(name).settings.model_fields
     if name == "tit_for_tat" or not {"agents", "debaters"} & set(fields):
         return {}
@@ -45,7 +46,7 @@ def eight_debaters(name: str) -> dict[str, Any]:
 
 
 def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]], dict[str, Any]]]:
-    """The cases of a system: for each, its name, settings, given texts, and ceiling."""
+    """The cases of a system: for each, its name (may be empty), settings, given texts, and ceiling."""
     least = LEAST.get(name, 1_700)
     for tokens in (least, 4 * least, 16 * least):
         yield "", {}, [], {"budget": tokens}
@@ -57,7 +58,7 @@ def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]]
     yield "", {}, [], {"max_calls": 5}
 
 
-async def spend(name: str, given: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
+async def run_debate(name: str, given: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
     """Run a debate on the scripted endpoint; return its document."""
     forget_contexts()
     system = load_graph(name)
@@ -67,9 +68,9 @@ async def spend(name: str, given: list[dict[str, str]], **settings: Any) -> dict
     return document
 
 
-def scripted(folder: Path, per: float) -> AbstractContextManager[StubEndpoint]:
-    """An endpoint with this many bytes per token, whose replies have fewer than 512 tokens."""
-    return running_stub(folder, bytes_per_token=per, reply_chars=200)
+def scripted(folder: Path, bytes_per_token: float) -> AbstractContextManager[StubEndpoint]:
+    """A scripted endpoint that counts a token for every ``bytes_per_token`` bytes, and sends short replies."""
+    return running_stub(folder, bytes_per_token=bytes_per_token, reply_chars=200)
 
 
 async def main(names: list[str]) -> None:
@@ -81,7 +82,7 @@ async def main(names: list[str]) -> None:
             os.environ["OPENAI_BASE_URL"] = stub.url
             for name in names:
                 for what, settings, given, ceiling in cases(name):
-                    document = await spend(name, given, **settings, **ceiling)
+                    document = await run_debate(name, given, **settings, **ceiling)
                     ((setting, most),) = ceiling.items()
                     used = document["usage"]
                     spent = (

@@ -1,4 +1,4 @@
-"""The cost of retrieval by the size of a corpus: building, the first query, later queries, 64 at once, and memory.
+"""Measures how time and memory of retrieval grow with the size of a corpus.
 
     python tests/benchmarks/corpora.py [FILE.jsonl ...] [--passages 1000 26000 100000] [--json FILE]
 
@@ -6,16 +6,17 @@ Passages come from the files (id, title, text), by default from the demo corpora
 drawn from them again, with every eighth word replaced by a word of another passage. Vectors are hashed bags of words
 with the encoder's 384 dimensions: encoding takes almost no time, and similar texts are near each other. `retrieval.py`
 measures the encoder. Each row is measured in new processes. They first index or search a corpus of ten passages, so
-that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
+that imports do not count. Queries are beginnings of passages. The program prints the rows as a Markdown table.
+``--json`` writes the same rows to a file. Their columns:
 
     passages, source      the number of passages; chroma, bm25 or hybrid
     build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no separate build)
     build_cpu_s           processor time of `index_passages`
     first_query_ms        time to open the source and answer its first query
-    first_cpu_ms          processor time of the same
+    first_cpu_ms          processor time for opening the source and its first query
     later_query_ms        median time of 50 queries, one after the other
     queries_at_once_ms    time to answer 64 queries that are sent at once
-    later_cpu_ms          mean processor time of these 114 queries
+    later_cpu_ms          mean processor time of a query, over the 50 and the 64 queries
     open_mib              growth of memory from before the opening to after all queries
 """
 
@@ -57,7 +58,7 @@ WORDS = np.random.default_rng(1).standard_normal((4096, 384))
 
 
 class HashedWords:
-    """An encoder that adds up one random vector per word."""
+    """An encoder whose vector of a text is the normalised sum of a random vector for each word."""
 
     name = DEFAULT_ENCODER
 
@@ -68,16 +69,19 @@ class HashedWords:
         return vectors
 
     def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
-        """Do nothing: vectors are computed quickly."""
+        """Do nothing, because vectors are computed quickly."""
 
 
 async def open_hashed(*_: Any) -> HashedWords:
-    """The replacement for `open_encoder`."""
+    """Replaces `open_encoder`; the arguments are ignored."""
     return HashedWords()
 
 
-def passages_from(files: list[Path]) -> Iterator[Passage]:
-    """Passages without end: first the passages of the files in a fixed random order, then changed copies."""
+def endless_passages(files: list[Path]) -> Iterator[Passage]:
+    """Yield passages forever: first those of the files in a fixed random order, then changed copies of them.
+
+    If the files have no passages, the passages of the demo corpora are used.
+    """
     known = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     chance = random.Random(1)
     chance.shuffle(known)
@@ -90,7 +94,7 @@ def passages_from(files: list[Path]) -> Iterator[Passage]:
         yield Passage(id=str(number), title=passage.title, text=" ".join(words), source="benchmark")
 
 
-def mib() -> float:
+def memory_mib() -> float:
     """The current memory of this process in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
@@ -99,7 +103,7 @@ async def build(file: Path, count: int) -> dict[str, float]:
     """Index the first ``count`` passages of a file; return the columns ``build_*``."""
     with file.open(encoding="utf-8") as lines:
         await index_passages(SMALL, [Passage.model_validate_json(next(lines)) for _ in range(10)])
-    before, wall, cpu = mib(), time.perf_counter(), time.process_time()
+    before, wall, cpu = memory_mib(), time.perf_counter(), time.process_time()
     with file.open(encoding="utf-8") as lines:
         await index_passages("many", map(Passage.model_validate_json, itertools.islice(lines, count)))
     return {
@@ -110,12 +114,12 @@ async def build(file: Path, count: int) -> dict[str, float]:
 
 
 async def query(file: Path, source: str, count: int) -> dict[str, float]:
-    """Time queries in the indexed corpus; return the columns of queries and ``open_mib``."""
+    """Time queries in the corpus that `build` has indexed; return the columns of queries and ``open_mib``."""
     with file.open(encoding="utf-8") as lines:
         some = itertools.islice(lines, 0, count, max(1, count // (1 + ONE_BY_ONE + AT_ONCE)))
         queries = [" ".join(Passage.model_validate_json(line).text.split()[:12]) for line in some]
     await (await open_retriever(f"{source}:{SMALL}")).search("few words", 3)
-    before, start = mib(), time.perf_counter()
+    before, start = memory_mib(), time.perf_counter()
 
     async def search(words: str) -> None:
         assert await (await open_retriever(f"{source}:many")).search(words, 6)
@@ -135,38 +139,38 @@ async def query(file: Path, source: str, count: int) -> dict[str, float]:
         "later_query_ms": statistics.median(later) * 1000,
         "queries_at_once_ms": (time.perf_counter() - start) * 1000,
         "later_cpu_ms": (time.process_time() - cpu) * 1000 / (ONE_BY_ONE + AT_ONCE),
-        "open_mib": mib() - before,
+        "open_mib": memory_mib() - before,
     }
 
 
-def run_again(*words: str) -> dict[str, Any]:
-    """Run this program again with these arguments; return its output."""
+def run_child(*words: str) -> dict[str, Any]:
+    """Run this program in a new process with ``--child`` and these words; return the JSON object that it prints."""
     done = subprocess.run([sys.executable, __file__, "--child", *words], stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
-    """One row for each number of passages and source."""
+    """Yield a row for each number of passages and each source."""
     for count in counts:
         with tempfile.TemporaryDirectory() as home:
             os.environ["MOOT_HOME"] = home
             file = Path(home) / "passages.jsonl"
             with file.open("w", encoding="utf-8") as out:
-                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(passages_from(files), count))
-            built = run_again("build", str(file), str(count))
+                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(endless_passages(files), count))
+            built = run_child("build", str(file), str(count))
             for source in SOURCES:
                 stored = {} if source == "bm25" else built
-                yield {"passages": count, "source": source, **stored, **run_again(source, str(file), str(count))}
+                yield {"passages": count, "source": source, **stored, **run_child(source, str(file), str(count))}
 
 
 def format_cell(value: Any) -> str:
-    """A cell of the table."""
+    """A value as a cell of the table; empty for None."""
     return "" if value is None else value if isinstance(value, str) else f"{value:,.{1 if value < 10 else 0}f}"
 
 
 def main() -> None:
-    """Print the table. With ``--child`` (see `run_again`), measure once and print JSON."""
+    """Print the table. With ``--child`` (see `run_child`), measure once and print JSON."""
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", type=Path)
     given.add_argument("--passages", nargs="*", type=int, default=[1000, 26000, 100000])

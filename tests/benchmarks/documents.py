@@ -1,8 +1,9 @@
-"""Indexing speed relative to the encoder's: the time to encode the texts alone, divided by the time of `moot index`.
+"""Measures the speed of `moot index` relative to the encoder: the time to encode texts, divided by the time to index.
 
-    python tests/benchmarks/documents.py [--documents 200] [--pages 10] [--turns 3]
+    python -m tests.benchmarks.documents [--documents 200] [--pages 10] [--turns 3]
 
-Encoding and indexing alternate. Each is measured in wall time and in processor time, including child processes.
+The texts are pages of random words in PDF files. Encoding and indexing alternate. Both are measured in wall time and in
+processor time, including that of finished child processes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ WORDS = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--pages", type=int, default=10)
     parser.add_argument("--turns", type=int, default=3)
@@ -80,7 +81,7 @@ async def encode(texts: list[str]) -> None:
 
 
 def clock() -> tuple[float, float]:
-    """Wall time, and processor time of this process and its finished children, in seconds."""
+    """The wall time (s), and the processor time (s) of this process and its finished children."""
     return time.perf_counter(), sum(os.times()[:4])
 
 

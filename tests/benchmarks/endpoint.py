@@ -1,4 +1,4 @@
-"""The scripted endpoint for a benchmark: every call takes the same time, so the rest of the time is moot's own."""
+"""The scripted endpoint for a benchmark. Every chat call takes the same time, and embeddings take none."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from typing import Any
 @contextmanager
 def scripted_endpoint(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
     """Run the endpoint with these rules, set OPENAI_BASE_URL to it, and give moot a new home folder.
+
+    The variables OPENAI_BASE_URL and MOOT_HOME keep their values after the context ends.
 
     Args:
         rules: the scripted replies.

@@ -1,10 +1,13 @@
-"""The overhead of Inspect's orchestration, compared with debates called directly, and memory growth with samples.
+"""Measures the time and memory that Inspect's orchestration adds to debates.
 
-It runs the samples on the scripted endpoint in two ways: with asyncio alone, and as `moot eval run` does. Each run has
-its own process, and the order of the ways alternates. Both ways collect garbage as often as the command line does. The
-system is Tool-MAD with three disputed rounds (31 calls a debate), or a system with a single call. For each way it
-prints the wall time, the processor time, and the process's peak memory after a quarter of the samples and after all.
-Then it prints the median ratio of wall times, and the additional processor time per sample.
+The program runs the samples on the scripted endpoint in two ways: with asyncio alone, and as `moot eval run` does. Each
+way runs in a new process. If there are several runs, the order of the two ways alternates. Both ways collect garbage as
+often as moot's commands do. The system is Tool-MAD with three disputed rounds (31 calls a debate), or a system with a
+single call.
+
+For each way, the program prints the wall time, the processor time per sample, and the process's peak memory after a
+quarter of the samples and after all. Then it prints medians over the runs: Inspect's wall time relative to asyncio
+alone, and the additional processor time per sample.
 
     python -m tests.benchmarks.evaluation [--graph tool_mad] [--samples 1000] [--at-once 64] [--latency-ms 50]
         [--runs 1]
@@ -46,7 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def claims(folder: Path, count: int) -> Path:
+def write_claims(folder: Path, count: int) -> Path:
     """Write a file of claims in FEVER's format; return its path."""
     path = folder / "fever.jsonl"
     lines = [
@@ -60,21 +63,24 @@ def claims(folder: Path, count: int) -> Path:
 
 
 class Memory:
-    """The process's peak memory in MiB by the number of finished samples."""
+    """Records the process's peak memory (MiB) by the number of finished samples."""
 
     def __init__(self) -> None:
         self.ended = 0
         self.marks: dict[int, float] = {}
 
     def note(self, _: Any = None) -> None:
-        """Record that a sample has ended."""
+        """Count a finished sample, and record the peak memory."""
         self.ended += 1
         self.marks[self.ended] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 @contextmanager
 def print_figures(samples: int) -> Iterator[Memory]:
-    """Print the figures of the samples that run within this context."""
+    """Context manager that measures the samples that run in it, and prints the figures as JSON.
+
+    For each sample, `Memory.note` must be called.
+    """
     memory, started, cpu = Memory(), time.perf_counter(), time.process_time()
     yield memory
     wall, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -82,7 +88,7 @@ def print_figures(samples: int) -> Iterator[Memory]:
     print(json.dumps({"wall": wall, "cpu": cpu, "memory": marks}))
 
 
-async def directly(graph: str, samples: int, at_once: int) -> None:
+async def run_directly(graph: str, samples: int, at_once: int) -> None:
     """Run the debates with asyncio alone."""
     from moot.evals._runs.solver import run_debate
     from moot.graphs import load_graph
@@ -97,12 +103,12 @@ async def directly(graph: str, samples: int, at_once: int) -> None:
             assert document["status"] == "done", document["error"]
             memory.note()
 
-    await run_debate(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
+    await run_debate(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and fills caches
     with print_figures(samples) as memory:
         await asyncio.gather(*(debate(i) for i in range(samples)))
 
 
-def by_inspect(graph: str, samples: int, at_once: int) -> None:
+def run_by_inspect(graph: str, samples: int, at_once: int) -> None:
     """Run the debates as `moot eval run` does."""
     from moot.evals._runs.plan import make_plan
     from moot.evals._runs.run import Limits, run_plan
@@ -110,12 +116,12 @@ def by_inspect(graph: str, samples: int, at_once: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
 
         def run(count: int, logs: str, memory: Memory) -> None:
-            tasks = {"fever": str(claims(Path(folder), count))}
+            tasks = {"fever": str(write_claims(Path(folder), count))}
             plan = make_plan({"graphs": [{"graph": graph, "settings": SETTINGS[graph]}], "tasks": tasks})
             (log,) = run_plan(plan, Path(folder) / logs, Limits(at_once), lambda total, held: memory.note)
             assert log.status == "success", log
 
-        run(1, "first", Memory())  # loads modules and caches
+        run(1, "first", Memory())  # loads modules and fills caches
         with print_figures(samples) as memory:
             run(samples, "logs", memory)
 
@@ -131,7 +137,7 @@ def measure(way: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(options: argparse.Namespace) -> None:
-    ratios, more = [], []
+    ratios, added = [], []
     for run in range(options.runs):
         found = {}
         for way in ("directly", "by_inspect")[:: -1 if run % 2 else 1]:
@@ -143,10 +149,10 @@ def main(options: argparse.Namespace) -> None:
                 f"peak memory {quarter:.0f} MiB after a quarter, {full:.0f} after all"
             )
         ratios.append(found["by_inspect"]["wall"] / found["directly"]["wall"])
-        more.append(1000 * (found["by_inspect"]["cpu"] - found["directly"]["cpu"]) / options.samples)
+        added.append(1000 * (found["by_inspect"]["cpu"] - found["directly"]["cpu"]) / options.samples)
     print(
         f"{options.graph}: ratio of wall times {statistics.median(ratios):.2f}, "
-        f"CPU {statistics.median(more):.1f} ms more a sample (median of {options.runs})"
+        f"CPU {statistics.median(added):.1f} ms more a sample (median of {options.runs})"
     )
 
 
@@ -161,8 +167,8 @@ if __name__ == "__main__":
     given = parser.parse_args()
     gc.set_threshold(ALLOCATIONS)
     if given.way == "directly":
-        asyncio.run(directly(given.graph, given.samples, given.at_once))
+        asyncio.run(run_directly(given.graph, given.samples, given.at_once))
     elif given.way:
-        by_inspect(given.graph, given.samples, given.at_once)
+        run_by_inspect(given.graph, given.samples, given.at_once)
     else:
         main(given)

@@ -1,7 +1,8 @@
-"""The floor (lower bound) of the time of many debates: Tool-MAD's requests in three rounds, sent with aiohttp alone.
+"""Sends the requests of Tool-MAD debates with aiohttp alone. The time they take is a lower bound (floor) for moot.
 
-A debate sends 31 chat calls (9 in the longest chain) and 9 embedding requests. Each request is as long as in Tool-MAD,
-and waits for the responses to the same earlier requests. test_floor.py compares these requests with Tool-MAD's.
+A debate has three rounds. It makes 31 chat calls (9 in the longest chain) and 9 embedding requests. A request is as
+long as the mean of such requests in Tool-MAD, and waits for the responses to the same earlier requests. test_floor.py
+compares these requests with Tool-MAD's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CALLS = {
     "questions": (1932, 839),
     "judge": (19706, 1734),
 }
-"""For each step: bytes of a request and characters of its reply, as means of 40 debates of Tool-MAD."""
+"""The bytes of a request and the characters of its reply, by step. They are means of 40 debates of Tool-MAD."""
 EMBEDDED = {1: 330, 4: 904}
 """Bytes of an embedding request, by its number of texts."""
 RULES = [{"model": f"^floor-{step}$", "reply": "x" * length} for step, (_, length) in CALLS.items()]
@@ -34,13 +35,13 @@ PAD = "..."
 
 
 def pad_body(body: dict[str, Any], length: int) -> bytes:
-    """The body as JSON with this length in bytes: padding replaces the ``...`` in it."""
+    """The body as JSON with this length in bytes. Letters replace the ``...`` in the body to reach the length."""
     text = json.dumps(body)
     return text.replace(PAD, "w" * (length - len(text) + len(PAD))).encode()
 
 
 async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
-    """Send the requests of a debate; return the number of chat calls."""
+    """Send the requests of the debate with number ``i``; return the number of chat calls."""
 
     async def call(step: str) -> int:
         messages = [{"role": "system", "content": "You are a debater."}, {"role": "user", "content": f"Claim {i}{PAD}"}]
@@ -54,9 +55,9 @@ async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
         async with session.post(f"{url}/embeddings", data=body, headers=HEADERS) as reply:
             await reply.json()
 
-    async def turn(number: int, embeds: bool) -> int:
+    async def turn(number: int, by_vectors: bool) -> int:
         made = await call(f"query-{number}")
-        if embeds:
+        if by_vectors:
             await embed(1)
         return made + await call(f"answer-{number}")
 

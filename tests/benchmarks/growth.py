@@ -1,8 +1,8 @@
-"""How the cost of a debate grows with the number in flight: wall and processor time, memory.
+"""Measures how wall time, processor time and memory grow with the number of debates in flight.
 
-The debates are Tool-MAD's, with three disputed rounds and a `max_concurrency` too high to matter. For 64 at once, the
-default `max_concurrency` is measured, too. For comparison, Du et al.'s debate is written directly on AsyncOpenAI. Each
-row is measured in a new process, on the scripted endpoint.
+The debates are Tool-MAD's, with three disputed rounds and a `max_concurrency` too high to matter. With 64 debates in
+flight, the program also measures the default `max_concurrency`. For comparison, it measures Du et al.'s debate, written
+directly on AsyncOpenAI. Each run of each row has a new process. All runs use one scripted endpoint.
 
     python -m tests.benchmarks.growth [--latency-ms 50] [--runs 1] [--json FILE]
 """
@@ -19,7 +19,7 @@ from tests.benchmarks.tables import finish, markdown, parser_of, spread
 from tests.benchmarks.ways import ENDPOINT_RULES, run
 
 DEBATES = {1: 8, 16: 64, 64: 128, 256: 512}
-"""The number of Tool-MAD debates, by the number in flight."""
+"""Maps the number of debates in flight to the number of Tool-MAD debates in a run."""
 UNLIMITED = {"max_concurrency": 1000}
 MOOT, DEFAULT, PLAIN = "Tool-MAD, moot", "Tool-MAD, moot, default settings", "Du et al., plainly on AsyncOpenAI"
 
@@ -29,7 +29,7 @@ def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
     rows = []
     with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():
-            societies = debates * CALLS // SOCIETY_CALLS // 4  # a quarter of the calls
+            societies = debates * CALLS // SOCIETY_CALLS // 4  # a quarter of the calls of the Tool-MAD debates
             cases = [(MOOT, "moot", debates, UNLIMITED), (PLAIN, "plain_society", societies, {})]
             cases += [(DEFAULT, "moot", debates, {})] if at_once == 64 else []
             for name, way, work, settings in cases:
@@ -39,7 +39,7 @@ def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
 
 
 def ms_per_call(row: dict[str, Any], time: str) -> list[float]:
-    """Milliseconds of ``wall`` or ``cpu`` for each chat call, run by run."""
+    """Milliseconds of ``wall`` or ``cpu`` time per chat call, one value for each run."""
     return [1000 * one[time] / one["calls"] for one in row["runs"]]
 
 

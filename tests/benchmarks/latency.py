@@ -1,11 +1,15 @@
-"""How much time one debate takes beyond its chain of dependent model calls.
+"""Measures how much time one debate takes beyond its chain of dependent model calls.
 
-Every call takes the same time on the scripted endpoint, so time beyond depth x latency is moot's own work that does not
-overlap with calls. Tool-MAD's debaters disagree in every round. Three rounds of query and answer, the scores (two
-calls) and the judge make a chain of nine calls. Embeddings come from the endpoint, or from the real encoder. The agents
-of the many-agent graphs never agree, and debate for five rounds if their graph has rounds. The trial has two rounds in
-each debate, and the court grants every expert. Each group of cases runs in a new process. Each case is measured twice:
-with Python's default garbage collection, and within `collected_seldom`, as in moot's commands, workers and servers.
+The depth of a debate is the number of calls in this chain. Every chat call takes the same time (the latency) on the
+scripted endpoint. Time beyond depth x latency is moot's own work that does not overlap with calls.
+
+Tool-MAD's debaters disagree in every round. Three rounds of query and answer, the scores (two calls) and the judge make
+a chain of nine calls. Embeddings come from the endpoint, or from the real encoder. Debates of the many-agent graphs
+never end early; they take five rounds if the graph has rounds. The trial has two rounds in each debate, and the court
+grants every expert.
+
+Each group of cases runs in a new process. Each case is measured twice: with Python's default garbage collection, and
+within `collected_seldom`, as in moot's commands, workers and servers. The limits of ``--check`` apply to the first.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
@@ -53,7 +57,10 @@ CORTEX = "cortex_debate"
 
 @dataclass(frozen=True)
 class Case:
-    """A graph, its encoder, the maximum of wall time / (depth x latency), and a function that runs its n-th debate."""
+    """A graph, its encoder, the maximum of wall time / (depth x latency), and a function that runs a debate by number.
+
+    The maximum is None if there is no limit.
+    """
 
     graph: str
     embedder: str
@@ -62,10 +69,11 @@ class Case:
 
 
 async def tool_mad(embedder: str, number: int) -> dict[str, Any]:
+    """Run a Tool-MAD debate on the claim with this number; return its document."""
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
     settings = ToolMadSettings.model_validate({**SETTINGS, "embedder": embedder})
-    # another claim in each run, so that no reply is cached
+    # a new claim in each run, so that no reply comes from a cache
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]
@@ -74,7 +82,7 @@ async def tool_mad(embedder: str, number: int) -> dict[str, Any]:
 
 
 def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
-    """The endpoint's rules for a group of cases, and the cases."""
+    """The endpoint's rules for a group of cases, and the cases of the group."""
     if group == "many agents":
         from tests.benchmarks import agents
 
@@ -93,10 +101,10 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     """Measure a case; return its row of the table."""
     from moot.graphs import collected_seldom
 
-    await case.debate(0)  # loads modules and caches
-    documents, cpu = await debates(case, range(1, runs + 1))
+    await case.debate(0)  # loads modules and fills caches
+    documents, cpu = await run_debates(case, range(1, runs + 1))
     with collected_seldom():
-        seldom, _ = await debates(case, range(runs + 1, 2 * runs + 1))
+        seldom, _ = await run_debates(case, range(runs + 1, 2 * runs + 1))
     last = documents[-1]
     walls, seldom_walls = ([document["seconds"] for document in results] for results in (documents, seldom))
     alone = last["depth"] * latency_ms / 1000
@@ -113,8 +121,8 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     }
 
 
-async def debates(case: Case, numbers: range) -> tuple[list[dict[str, Any]], float]:
-    """Run these debates one after the other; return their documents and their total processor time."""
+async def run_debates(case: Case, numbers: range) -> tuple[list[dict[str, Any]], float]:
+    """Run debates with these numbers one after the other; return their documents and total processor time (s)."""
     cpu = time.process_time()
     documents = [await case.debate(number) for number in numbers]
     return documents, time.process_time() - cpu

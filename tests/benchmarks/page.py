@@ -1,6 +1,9 @@
 """Writes the tables and the picture of docs/howto/speed.md from the files of the benchmarks.
 
-python -m tests.benchmarks.page FOLDER     with scale.json, latency.json, growth.json and corpora.json (`make speed`)
+    python -m tests.benchmarks.page FOLDER
+
+`make speed` writes the files to the folder and runs this program. The files are scale.json, latency.json, growth.json
+and corpora.json.
 """
 
 from __future__ import annotations
@@ -45,12 +48,12 @@ def corpora_table(rows: Rows) -> str:
 
 
 def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
-    """Draw time and memory by the number of debates in flight, and by the number of passages.
+    """Draw time and memory by the number of debates in flight, and the time of retrieval by the number of passages.
 
     Args:
         in_flight: rows of growth.py.
         corpora: rows of corpora.py.
-        path: an SVG.
+        path: the SVG file that is written.
     """
     import matplotlib as mpl
     import matplotlib.pyplot as plt
@@ -97,7 +100,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
 
 
 def draw_time(axes: Any, rows: Rows) -> None:
-    """Draw the time per call, by the number of debates in flight."""
+    """Draw the wall and processor time per call by the number of debates in flight, for moot and Du et al."""
     for color, name, short in (("C0", growth.MOOT, "moot"), ("C3", growth.PLAIN, "Du et al. on AsyncOpenAI")):
         of_name = [row for row in rows if row["name"] == name]
         at_once = [row["at_once"] for row in of_name]
@@ -108,13 +111,17 @@ def draw_time(axes: Any, rows: Rows) -> None:
     axes.legend(fontsize=8, frameon=False, handlelength=3.5)
 
 
-def measured_on() -> str:
-    """A sentence that describes the machine."""
+def machine_sentence() -> str:
+    """A sentence that describes this machine: its cores, its processor and its Python."""
     return f"Measured on {os.cpu_count()} cores ({processor()}), Python {platform.python_version()}."
 
 
 def with_parts(text: str, parts: dict[str, str]) -> str:
-    """The page with each measured part replaced.
+    """Replace measured parts of a page.
+
+    Args:
+        text: the page in Markdown.
+        parts: the new text of each part, by its name in the page's comments.
 
     Raises:
         ValueError: the page has no place for a part.
@@ -134,7 +141,7 @@ def main(folder: Path) -> None:
         name: json.loads((folder / f"{name}.json").read_text()) for name in ("scale", "latency", "growth", "corpora")
     }
     parts = {
-        "machine": measured_on(),
+        "machine": machine_sentence(),
         "scale": scale.table(found["scale"]),
         "latency": latency.table(found["latency"]),
         "picture": "![Time and memory by debates in flight; building and querying corpora by passages](speed.svg)",

@@ -1,4 +1,4 @@
-"""The cost of retrieval as ratios: encoding to plain PyTorch, indexing to encoding, and a query to its parts.
+"""Compares the time of encoding with plain PyTorch, of indexing with encoding, and of a query with its two parts.
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
@@ -27,7 +27,7 @@ QUERIES = 100
 
 
 def passages_of(files: list[Path], count: int) -> list[Passage]:
-    """``count`` passages, in a fixed random order."""
+    """``count`` passages of the files in a fixed random order; without files, passages of the demo corpora."""
     found = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     random.Random(1).shuffle(found)
     while len(found) < count:
@@ -46,7 +46,10 @@ def seconds_since(start: float) -> float:
 
 
 async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
-    """Print the speed relative to plain PyTorch in three pairs of runs, and the share of nearest texts in common."""
+    """Print the encoder's speed relative to plain PyTorch in three pairs of runs, and its recall.
+
+    The recall is the share of a text's ten nearest texts that is the same as with vectors of full precision.
+    """
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
@@ -67,7 +70,10 @@ async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
 
 
 async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
-    """Print the time of encoding alone relative to the time of indexing, in three pairs of runs."""
+    """Print the time of encoding alone relative to the time of indexing, in three pairs of runs.
+
+    The runs write the corpora ``bench-0`` to ``bench-2``.
+    """
     shares = []
     for i in range(3):
         start = time.perf_counter()
@@ -81,7 +87,7 @@ async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> No
 
 
 async def time_queries(encoder: SentenceEncoder, queries: list[str]) -> None:
-    """Print the median time of a dense search, relative to the median time of the encoder and Chroma alone."""
+    """Print the median time of a dense search in ``bench-0``, relative to that of the encoder and Chroma alone."""
     corpus = await open_corpus("bench-0", encoder.name)
     dense = await open_retriever("chroma:bench-0")
     await dense.search("warm", 10)
@@ -99,7 +105,7 @@ async def time_queries(encoder: SentenceEncoder, queries: list[str]) -> None:
 
 
 async def main() -> None:
-    """Print the figures."""
+    """Measure encoding, indexing and queries, and print the figures."""
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", type=Path)
     given.add_argument("--texts", type=int, default=2000)

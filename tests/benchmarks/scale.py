@@ -1,10 +1,15 @@
-"""The cost of many simultaneous debates, compared with the same calls made directly.
+"""Measures the cost of many simultaneous debates, compared with the same calls made directly.
 
 The calls are those of 120 Tool-MAD debates with three disputed rounds, 64 debates at once, on the scripted endpoint.
-They are made by bare aiohttp (floor.py) and by moot. For comparison, the same number of calls is made in four other
-ways: by Du et al.'s multi-agent debate (three agents, two rounds), written plainly on AsyncOpenAI; by moot's
-`society_of_minds`; as single calls of AsyncOpenAI; and as single calls of ChatOpenAI. Each way runs in a new process.
-The ways alternate several times.
+They are made by bare aiohttp (floor.py), by moot, and by moot within `collected_seldom`. For comparison, four other
+ways make the same number of calls:
+
+- Du et al.'s multi-agent debate (three agents, two rounds), written directly on AsyncOpenAI
+- the same debate in moot (`society_of_minds`)
+- single calls of AsyncOpenAI
+- single calls of ChatOpenAI
+
+Each run of a way has a new process. The program runs all ways in turn, and repeats this several times.
 
     python -m tests.benchmarks.scale [--latency-ms 50] [--runs 3] [--json FILE] [--check]
 """
@@ -20,9 +25,9 @@ from tests.benchmarks.ways import ENDPOINT_RULES, run
 
 DEBATES, AT_ONCE = 120, 64
 CALLS, DEPTH, SOCIETY_CALLS = 31, 9, 6
-"""The calls of a Tool-MAD debate, the length of its longest chain of calls, the calls of Du et al.'s debate."""
+"""The calls of a Tool-MAD debate, the calls in its longest chain, and the calls of Du et al.'s debate."""
 CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
-"""The mean number of calls in flight if `AT_ONCE` debates had no other work."""
+"""The mean number of calls in flight if `AT_ONCE` Tool-MAD debates did nothing but wait for calls."""
 WAYS = {
     "bare_aiohttp": ("Tool-MAD's requests, bare aiohttp", DEBATES, AT_ONCE),
     "moot": ("Tool-MAD, moot", DEBATES, AT_ONCE),
@@ -42,7 +47,7 @@ Runs = dict[str, list[dict[str, float]]]
 
 
 def measure(runs: int, latency_ms: float) -> Runs:
-    """For each way, the figures of each run."""
+    """Run all ways ``runs`` times; return the figures of each run, by way."""
     found: Runs = {way: [] for way in WAYS}
     with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for _ in range(runs):
@@ -52,12 +57,12 @@ def measure(runs: int, latency_ms: float) -> Runs:
 
 
 def times_the_floor(found: Runs, way: str) -> list[float]:
-    """Wall time relative to bare aiohttp, run by run."""
+    """The wall time relative to bare aiohttp, one value for each run."""
     return [one["wall"] / floor["wall"] for one, floor in zip(found[way], found["bare_aiohttp"], strict=True)]
 
 
 def ms_per_call(found: Runs, way: str) -> list[float]:
-    """Milliseconds of processor time for each chat call, run by run."""
+    """Milliseconds of processor time per chat call, one value for each run."""
     return [1000 * one["cpu"] / one["calls"] for one in found[way]]
 
 
@@ -81,13 +86,13 @@ def table(found: Runs) -> str:
 
 
 def endpoint_share(runs: list[dict[str, float]]) -> str:
-    """The load of the endpoint, and whether it limited the speed."""
+    """The share of a core that the endpoint used (median), and a note if the endpoint limited the speed."""
     share = statistics.median(one["endpoint_share"] for one in runs)
     return f"{share:.0%}" + (", the limit" if share > BUSY else "")
 
 
 def over_limits(found: Runs) -> list[str]:
-    """The limits that were exceeded."""
+    """A message for each limit that Tool-MAD in moot exceeded (medians of the runs)."""
     times, ms = (statistics.median(of(found, "moot")) for of in (times_the_floor, ms_per_call))
     broken = [f"Tool-MAD {times:.2f} x bare aiohttp > {MOST_TIMES}"] if times > MOST_TIMES else []
     return broken + ([f"Tool-MAD {ms:.2f} ms of CPU a call > {MOST_MS}"] if ms > MOST_MS else [])

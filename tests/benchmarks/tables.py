@@ -1,4 +1,4 @@
-"""Shared code of the benchmarks: options, Markdown tables, and the end of a run."""
+"""Options, Markdown tables and output that several benchmarks share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
-    """A parser with the options that all timing benchmarks share."""
+    """A parser with the options of scale.py, growth.py and latency.py; ``runs`` is the default of ``--runs``."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50, help="the duration of a chat call")
     parser.add_argument("--runs", type=int, default=runs)
@@ -21,7 +21,7 @@ def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """The median, with the minimum and the maximum if there are several values."""
+    """The median as text; if there are several values, also the minimum and the maximum."""
     low, middle, high = (f"{value:,.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
     return f"{middle} ({low} to {high})" if len(values) > 1 else middle
 
@@ -34,10 +34,10 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def finish(options: argparse.Namespace, figures: Any, exceeded: Sequence[str]) -> None:
-    """Write the figures, and name the exceeded limits.
+    """Write the figures to the file of ``--json``, if there is one, and print the exceeded limits.
 
     Raises:
-        SystemExit: a limit is exceeded, and limits are checked.
+        SystemExit: a limit is exceeded, and ``--check`` is given.
     """
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""The prompt tokens that a trial (PROClaim) sends, by role and step.
+"""Prints the prompt tokens of a trial (PROClaim), by role and step.
 
-The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, the
-court grants every expert, and each debate has two rounds (replies in trial_rules.json). The program prints the prompt
-tokens (characters / 4, over all messages of all calls). It also prints the tokens that a provider's prefix cache cannot
-serve: the tokens after the longest prefix that a prompt shares with an earlier prompt.
+The trial reads full abstracts of the corpus check_covid, and all roles use one model. The replies are in
+trial_rules.json: 20 exhibits are admitted, the court grants every expert, and each debate has two rounds. The program
+counts a token for every 4 characters of all messages of all calls. It also prints the tokens that a provider's prefix
+cache cannot serve. These are the tokens after the longest prefix that a prompt shares with an earlier prompt.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
@@ -35,7 +35,7 @@ PREMISES = [
     "That definition is no longer in force.",
     "Another definition has taken its place.",
 ]
-SEARCHED = ["Planck constant", "metre and second", "platinum", "vote of nations on units"]
+SEARCHED = ["Planck constant", "metre and second", "platinum"]
 """Queries that find new evidence, so that no side's search ends early."""
 RULES: list[dict[str, Any]] = [
     {"model": "stub-miner", "fields": {"premises": PREMISES}},
@@ -52,7 +52,10 @@ RULES: list[dict[str, Any]] = [
 
 
 async def trial(_: int) -> dict[str, Any]:
-    """Run a trial with two rounds in each debate, in which the court grants every expert. latency.py times it."""
+    """Run the trial that latency.py times; return its document.
+
+    Each debate has two rounds, and the court grants every expert. The argument is ignored.
+    """
     roles = ProclaimSettings().roles()
     settings = ProclaimSettings.model_validate(
         {
@@ -93,7 +96,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
         corpus: the passages of check_covid, JSON lines.
 
     Raises:
-        AssertionError: the trial differs from the trial whose tokens docs/figures.md states.
+        AssertionError: the trial failed, or differs from the trial whose tokens docs/figures.md states.
     """
     await index_passages("check_covid", read_passages(corpus), encoder="openai:stub-embedding")
     settings = ProclaimSettings.model_validate(
@@ -119,7 +122,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
     print(f"\nproclaim, 2 + 2 rounds, full abstracts: {len(document['calls'])} calls, exhibits {dict(standing)}")
 
 
-def length_in_common(one: str, other: str) -> int:
+def common_prefix_length(one: str, other: str) -> int:
     """The length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -129,14 +132,18 @@ def length_in_common(one: str, other: str) -> int:
 
 
 def step_of(prompt: str) -> Step[Any]:
-    """The step whose fixed words a prompt contains in order; if several match, the step with the most fixed text."""
+    """The step whose fixed words a prompt contains in order; if several match, the step with the most fixed text.
+
+    Raises:
+        ValueError: no step matches.
+    """
     return max(
         (step for step in WORDS if contains_in_order(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step]))
     )
 
 
 def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
-    """Whether a text contains these words in order."""
+    """Whether a prompt contains these parts in order, without overlaps."""
     at = 0
     for part in words:
         if (found := prompt.find(part, at)) < 0:
@@ -146,15 +153,15 @@ def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
 
 
 def print_report(prompts: Sequence[str]) -> None:
-    """Print the number of prompt tokens, and of tokens after the longest prefix shared with an earlier prompt.
+    """Print, by role and step, the prompt tokens and those after the longest prefix shared with an earlier prompt.
 
     Args:
-        prompts: all prompts of one model, in order.
+        prompts: all prompts of one model, in order; at least one.
     """
     tokens: dict[tuple[str, str], list[float]] = {}
     for i, prompt in enumerate(prompts):
         step = step_of(prompt)
-        known = max((length_in_common(prompt, before) for before in prompts[:i]), default=0)
+        known = max((common_prefix_length(prompt, before) for before in prompts[:i]), default=0)
         row = tokens.setdefault((step.role or "counsel", step.prompt.partition("/")[2]), [0, 0, 0])
         row[:] = row[0] + 1, row[1] + len(prompt) / 4, row[2] + (len(prompt) - known) / 4
     print(f"{'role':12s} {'step':16s} {'calls':>5s} {'prompt tokens':>13s} {'outside of a prefix':>19s}")
@@ -163,7 +170,7 @@ def print_report(prompts: Sequence[str]) -> None:
         print(f"{role:12s} {step_name:16s} {calls:5d} {sent:13,.0f} {outside:19,.0f}")
 
 
-def messages_of(request: Mapping[str, Any]) -> str:
+def prompt_of(request: Mapping[str, Any]) -> str:
     """The joined text of all messages of a request."""
     return "\n".join(message["content"] for message in request["messages"])
 
@@ -180,4 +187,4 @@ if __name__ == "__main__":
         log = Path(folder) / "prompts.jsonl"
         with scripted_endpoint(json.loads(ABSTRACT_RULES.read_text()), 0, log):
             asyncio.run(trial_on_abstracts(options.corpus))
-        print_report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])
+        print_report([prompt_of(json.loads(line)) for line in log.read_text().splitlines()])

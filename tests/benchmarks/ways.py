@@ -1,7 +1,8 @@
-"""Run debates or single calls in one of several ways, with a fixed number of them at the same time.
+"""Runs debates or single calls in one of several ways, with a fixed number of them at the same time.
 
-scale.py and growth.py start the endpoint of OPENAI_BASE_URL, and this program in a new process for each measurement.
-The program uses Python's default settings and a plain `asyncio.run`. It prints the figures as one line of JSON.
+scale.py and growth.py start a scripted endpoint, set OPENAI_BASE_URL to it, and run this program in a new process for
+each measurement. The program uses a plain `asyncio.run`. Only the way ``moot_collected_seldom`` changes Python's
+garbage collection. The program prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -26,7 +27,7 @@ from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
 RunOne = Callable[[int], Awaitable[int]]
-"""A function that runs the debate, or makes the call, with a number. It returns how many chat calls were made."""
+"""A function that takes a number, and runs the debate or makes the call with it. It returns how many calls it made."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
@@ -44,8 +45,8 @@ async def bare_aiohttp(_: Settings) -> AsyncIterator[RunOne]:
         yield lambda i: floor.debate(session, os.environ["OPENAI_BASE_URL"], i)
 
 
-async def by_moot(graph: str, settings: Settings) -> RunOne:
-    """A function that runs debates of a graph in moot."""
+async def moot_runner(graph: str, settings: Settings) -> RunOne:
+    """Make a function that runs debates of a graph in moot."""
     from moot.graphs import load_graph
 
     system = load_graph(graph)
@@ -62,7 +63,7 @@ async def by_moot(graph: str, settings: Settings) -> RunOne:
 @asynccontextmanager
 async def moot(settings: Settings) -> AsyncIterator[RunOne]:
     """Tool-MAD with three disputed rounds."""
-    yield await by_moot("tool_mad", {**SETTINGS, "embedder": "openai:stub-embedding", **settings})
+    yield await moot_runner("tool_mad", {**SETTINGS, "embedder": "openai:stub-embedding", **settings})
 
 
 @asynccontextmanager
@@ -77,8 +78,8 @@ async def moot_collected_seldom(settings: Settings) -> AsyncIterator[RunOne]:
 
 @asynccontextmanager
 async def moot_society(settings: Settings) -> AsyncIterator[RunOne]:
-    """Du et al.'s debate: three agents, two rounds."""
-    yield await by_moot("society_of_minds", {"model": "openai:stub-agent", **settings})
+    """Du et al.'s debate in moot, with three agents and two rounds."""
+    yield await moot_runner("society_of_minds", {"model": "openai:stub-agent", **settings})
 
 
 @asynccontextmanager
@@ -148,18 +149,18 @@ def endpoint_cpu() -> float:
 
 
 async def time_work(options: argparse.Namespace) -> dict[str, float]:
-    """Time the work, after one run that loads modules and caches."""
+    """Run one debate or call to load modules and fill caches, then time the work; return the figures of `run`."""
     gate = asyncio.Semaphore(options.at_once)
     settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
     async with WAYS[options.way](settings) as run_one:
 
-        async def in_turn(i: int) -> int:
+        async def run_gated(i: int) -> int:
             async with gate:
                 return await run_one(i)
 
-        await in_turn(-1)
+        await run_gated(-1)
         endpoint_before, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
-        calls = sum(await asyncio.gather(*(in_turn(i) for i in range(options.work))))
+        calls = sum(await asyncio.gather(*(run_gated(i) for i in range(options.work))))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         share = (endpoint_cpu() - endpoint_before) / wall
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -176,8 +177,8 @@ def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
         settings: the graph's settings.
 
     Returns:
-        Seconds of wall and processor time, chat calls, the peak memory in MiB, the endpoint's processor time per
-        second.
+        ``wall`` and ``cpu``: seconds of wall and processor time; ``calls``: the number of chat calls; ``memory``: the
+        peak memory in MiB; ``endpoint_share``: the endpoint's processor time per second of wall time.
     """
     command = [sys.executable, "-m", "tests.benchmarks.ways", way, "--work", str(work), "--at-once", str(at_once)]
     command += [f"--set={name}={json.dumps(value)}" for name, value in settings.items()]

@@ -1,4 +1,4 @@
-"""The command ``moot claims``: its model, the error without a model, its output, its entry in the history."""
+"""The command ``moot claims``: its model, its output, its errors, and the entry of a failed run in the history."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "line.txt"
 
 
-def test_a_setting_without_effect_is_ignored_in_the_environment_and_refused_as_an_option(
+def test_corpus_is_ignored_in_the_environment_but_refused_as_an_option(
     article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model comes from the environment, too."""
+    """`corpus` has no effect on finding claims. The model comes from MOOT_MODEL."""
     stub = start_stub(rules())
     monkeypatch.setenv("MOOT_MODEL", "openai:set")
     monkeypatch.setenv("MOOT_CORPUS", "of-debates")
@@ -38,12 +38,16 @@ def test_a_setting_without_effect_is_ignored_in_the_environment_and_refused_as_a
     assert (refused.returncode, "leave out corpus" in refused.stderr) == (2, True)
 
 
-def test_without_a_model_the_error_says_what_to_do_and_sentences_can_be_listed(article: Path) -> None:
+def test_the_error_without_a_model_names_the_option(article: Path) -> None:
     done = moot("claims", article)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--model provider:name" in done.stderr
+
+
+def test_sentences_are_listed_without_a_model(article: Path) -> None:
     listed = moot("claims", article, "--sentences", "--date", "2025-05-14")
-    assert (listed.returncode, "4 claims" in listed.stderr) == (0, True)  # one of 5 sentences is too short
+    # The heading and one of 5 sentences are too short.
+    assert (listed.returncode, "4 claims" in listed.stderr) == (0, True)
     rows = list(csv.DictReader(io.StringIO(listed.stdout.removeprefix("\ufeff"))))
     assert rows[0]["claim"] == "Norwick opened its tram line in May 2024."
     assert all(row["claim"] in f"{TEXT}" for row in rows)
@@ -51,7 +55,7 @@ def test_without_a_model_the_error_says_what_to_do_and_sentences_can_be_listed(a
 
 
 def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    """``moot claims`` names the missing date and counts dropped claims; ``moot batch`` says what to do about errors."""
+    """``moot claims`` asks for the date and counts dropped items. ``moot batch`` suggests another source than `web`."""
     dropped = [{"quote": f"Invented, number {n}.", "speaker": ""} for n in range(5)]
     written = [{"number": 1, "claim": "Last year the tram line in Norwick cost 412 million pounds."}]
     start_stub(rules(found=[{"quote": "It cost 412 million pounds", "speaker": ""}, *dropped], written=written))
@@ -64,10 +68,13 @@ def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: Start
     assert "or name another source in place of `web`, e.g." in tried.stdout
 
 
-def test_the_history_shows_a_failed_run_by_file_name_or_first_line(article: Path, start_stub: StartStub) -> None:
+def test_the_history_shows_a_failed_run_by_its_file_name(article: Path, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     done = moot("claims", article, "--model", "openai:stub")
     assert (done.returncode, "refused the key" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
     [row] = json.loads(moot("list", "--json").stdout)
     assert (row["claim"], row["graph"], row["status"]) == ("line.txt", "find_claims", "failed")
+
+
+def test_a_text_without_title_and_source_is_shown_by_its_first_line() -> None:
     assert claim_in({"text": "\n  First line \nmore"}) == "First line"

@@ -1,4 +1,4 @@
-"""Positions of claims in a text, words of a claim that its text lacks, and scores of check-worthiness."""
+"""Places of quotes in a text, words that a claim adds to its quote, parts of a text, and check-worthiness."""
 
 from __future__ import annotations
 
@@ -22,56 +22,59 @@ def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int
     assert score_of({"checkable": checkable, "specific": specific, "public_interest": interest}) == score
 
 
-def filled_parts(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
-    """The words that a claim adds to its quote, each with whether it was computed; and the words that `TEXT` lacks."""
+def added_words(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
+    """The words that a claim adds to its quote, and those of them that `TEXT` does not support.
+
+    Each span of added words is paired with True if it counts as computed from the date.
+    """
     found, unknown = words_filled_in(claim, quote, vocabulary([TEXT]), date)
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 
 
-def test_filled_in_words_are_marked() -> None:
+def test_words_that_a_claim_adds_to_its_quote_are_found() -> None:
+    """The text supports an inflected word, and a number without its thousands separator."""
     quote = "It rejected none of the bids"
-    assert filled_parts("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
-    assert filled_parts("It rejected none of the bids", quote) == ([], [])
-    assert (
-        filled_parts("Ann Lee rejects none of the bids of 12000.", quote)[1] == []
-    )  # inflected; no thousands separator
+    assert added_words("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
+    assert added_words("It rejected none of the bids", quote) == ([], [])
+    assert added_words("Ann Lee rejects none of the bids of 12000.", quote)[1] == []
 
 
 @pytest.mark.parametrize(
-    "claim",
+    ("claim", "word"),
     [
-        "The Norwick council of Bruges rejected none of the bids.",
-        "The council rejected none of the 13 bids.",
-        "The corrupt council rejected none of the bids.",
-        "The council rejected none of the bids in 2024.",
+        ("The Norwick council of Bruges rejected none of the bids.", "Bruges"),
+        ("The council rejected none of the 13 bids.", "13"),
+        ("The corrupt council rejected none of the bids.", "corrupt"),
+        ("The council rejected none of the bids in 2024.", "2024"),
     ],
 )
-def test_words_that_are_not_in_the_text_are_found(claim: str) -> None:
-    [word] = filled_parts(claim, "It rejected none of the bids")[1]
-    assert word in ("Bruges", "13", "corrupt", "2024")
+def test_a_word_that_the_text_does_not_contain_is_unsupported(claim: str, word: str) -> None:
+    assert added_words(claim, "It rejected none of the bids")[1] == [word]
 
 
-def test_a_time_may_be_computed_from_the_texts_date() -> None:
+def test_a_date_near_the_texts_date_counts_as_computed() -> None:
+    """Neither a distant year nor a number above 31 counts as computed."""
     claim = "It rejected none of the bids on 3 October 2024."
-    assert filled_parts(claim, "It rejected none of the bids", "2025-05-14") == (
+    assert added_words(claim, "It rejected none of the bids", "2025-05-14") == (
         [("3 October 2024", True)],
         [],
     )
-    assert filled_parts(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
-    assert filled_parts("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
+    assert added_words(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
+    assert added_words("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
 
 
 @pytest.mark.parametrize(
-    ("days", "near"),
+    ("days", "computed"),
     [("10 and 11 May 2025", True), ("vom 3. bis 4. März 2025", True), ("10 flats in May 2025", False)],
 )
-def test_the_days_of_a_range_are_computed_but_no_other_number(days: str, near: bool) -> None:
+def test_a_small_number_counts_as_computed_only_as_a_day_of_a_month(days: str, computed: bool) -> None:
     claim = f"It rejected none of the bids {days}."
-    unknown = filled_parts(claim, "It rejected none of the bids vom", "2025-05-14")[1]
-    assert unknown == ([] if near else ["10"])
+    unknown = added_words(claim, "It rejected none of the bids vom", "2025-05-14")[1]
+    assert unknown == ([] if computed else ["10"])
 
 
-def test_a_word_of_the_text_may_get_a_longer_ending_than_a_name() -> None:
+def test_a_word_may_have_a_longer_ending_than_a_name() -> None:
+    """The word "let" supports "letting", but neither the name "Letting" nor "lettering"."""
     known = vocabulary(["She let the flat."])
     assert words_filled_in("She was letting the flat.", "the flat", known, None)[1] == []
     assert words_filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
@@ -80,7 +83,7 @@ def test_a_word_of_the_text_may_get_a_longer_ending_than_a_name() -> None:
 
 @given(WORDS, st.integers(1, 30))
 @settings(max_examples=200, deadline=None)
-def test_every_word_is_in_one_part(text: str, most: int) -> None:
+def test_every_word_is_in_exactly_one_part(text: str, most: int) -> None:
     parts = parts_of(text, most)
     between = [0, *(at for part in parts for at in (part["start"], part["end"])), len(text)]
     assert between == sorted(between)
@@ -90,7 +93,8 @@ def test_every_word_is_in_one_part(text: str, most: int) -> None:
 
 @given(WORDS, st.data())
 @settings(max_examples=200, deadline=None)
-def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) -> None:
+def test_a_place_lies_in_its_part_and_contains_the_quote(text: str, data: st.DataObject) -> None:
+    """A quote that is not in the text has no place."""
     for part in parts_of(text, 10):
         start = data.draw(st.integers(part["start"], part["end"]))
         quote = text[start : data.draw(st.integers(start, part["end"]))]
@@ -102,10 +106,10 @@ def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) 
     assert place_in(text, {"start": 0, "end": len(text)}, "zz" + text, []) is None
 
 
-def test_a_position_has_its_page_and_heading() -> None:
-    pages: list[Section] = [{"start": 0, "page": 1, "heading": ""}, {"start": 57, "page": 2, "heading": "Bids"}]
+def test_a_place_has_the_page_and_heading_of_its_section() -> None:
+    sections: list[Section] = [{"start": 0, "page": 1, "heading": ""}, {"start": 57, "page": 2, "heading": "Bids"}]
     span = {"start": 0, "end": len(TEXT)}
-    first, second = (place_in(TEXT, span, quote, pages) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]
+    first, second = (place_in(TEXT, span, quote, sections) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]
     assert first is not None
     assert second is not None
     assert [(one["page"], one["heading"]) for one in (first, second)] == [(1, ""), (2, "Bids")]
@@ -117,4 +121,7 @@ def test_a_long_text_is_split_into_parts_within_the_limit() -> None:
     assert count_words(text) > 20_000
     assert 13 < len(parts) < 18
     assert all(count_words(text[part["start"] : part["end"]]) <= 1500 for part in parts)
-    assert count_words("字字 and 字") == 4  # each Chinese character is a word
+
+
+def test_each_chinese_character_counts_as_a_word() -> None:
+    assert count_words("字字 and 字") == 4

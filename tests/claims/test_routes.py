@@ -1,4 +1,4 @@
-"""Routes of the page that finds claims: documents as texts, edited claims as a table, and a table's rows."""
+"""Routes of the page that finds claims. They read documents, write edited claims as a table, and read tables."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def client() -> TestClient:
 
 
 def test_an_uploaded_file_becomes_the_graphs_input(client: TestClient) -> None:
+    """The source is the file's name without its folders."""
     page = "<html><head><title>A line</title></head><body><p>It opened in May.</p></body></html>"
     found = client.post("/moot/api/claims/text?name=line.html", content=page).json()
     assert found["source"] == "line.html"
@@ -33,7 +34,7 @@ def test_unsupported_files_and_addresses_are_refused(client: TestClient, asked: 
     assert answer.json()["detail"]
 
 
-def test_pages_and_headings_have_positions() -> None:
+def test_a_section_starts_at_a_new_page_and_heading() -> None:
     parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
     parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "note": "", "parts": []}
@@ -54,9 +55,15 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
         ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
         ("c2", "My own.", None, None, "line.html"),
     ]
-    assert found["ignored"] == []  # and there is no warning about columns that moot itself wrote
+    assert found["ignored"] == []  # columns that moot itself wrote
+
+
+def test_unread_columns_of_a_foreign_table_are_reported_as_ignored(client: TestClient) -> None:
     other = client.post("/moot/api/claims/rows?name=a.csv", content="claim,quote,colour\nA.,B.,red\n").json()
     assert other["ignored"] == ["quote", "colour"]
+
+
+def test_a_row_with_an_invalid_date_has_a_problem(client: TestClient) -> None:
     bad = client.post("/moot/api/claims/rows?name=a.csv", content="claim,date\nA.,May\n").json()["rows"]
     assert "problem" in bad[0]
 

@@ -1,4 +1,4 @@
-"""Sources that block for ten minutes: one blocks a thread, the other the event loop. Each first prints to stderr."""
+"""Two sources that block for ten minutes: a thread, or the event loop. Before that, they print `ASKED` to stderr."""
 
 from __future__ import annotations
 

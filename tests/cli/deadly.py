@@ -1,4 +1,4 @@
-"""A source that kills its process if the query contains `Deadly`, and never answers if it contains `Endless`."""
+"""A source that kills its process if a query contains "Deadly", and never answers a query that contains "Endless"."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ IDS = {title: evidence_id("Shelf", text) for title, text in TEXTS.items()}
 
 
 class Shelf(BaseRetriever):
-    """A source that finds the texts that a query names (``#Balance``), or else three texts. It fails for ``#Down``."""
+    """A source that finds the texts whose titles a query names, as in ``#Balance``. It fails for ``#Down``.
+
+    A query without such names finds three texts.
+    """
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         named = re.findall(r"#(\w+)", query) or ["Definition", "Custody", "Football"]
@@ -49,7 +52,14 @@ def printed_piece(title: str) -> str:
 
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: a role's reply to matching prompts; without fields, an unusable reply."""
+    """A rule: the reply of a role to prompts that match. Without fields, the reply is unusable.
+
+    Args:
+        role: a regular expression for the role's name.
+        match: a regular expression for the prompt.
+        times: the rule applies to this many calls only; None for all.
+        fields: the fields of the reply.
+    """
     content = {"fields": fields} if fields else {"reply": "I would rather not say."}
     return {"model": f"stub-({role})$", "match": match, **content} | ({"times": times} if times else {})
 
@@ -59,23 +69,23 @@ def counsel(role: str, side: str, field: str, times: int | None = None, **fields
     return rule(role, f"counsel for the {side}.*`{field}`", times, **fields)
 
 
-def argues(role: str, side: str, text: str, *citations: tuple[str, str]) -> dict[str, Any]:
-    """A rule: a counsel's argument, with citations as pairs of id and quote."""
+def argument(role: str, side: str, text: str, *citations: tuple[str, str]) -> dict[str, Any]:
+    """A rule for one call: a counsel's argument, with citations as pairs of id and quote."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in citations]
     return counsel(role, side, "argument", 1, argument=text, citations=cited)
 
 
-def reflects(role: str, side: str, *flaws: str, **three: float) -> dict[str, Any]:
+def reflection(role: str, side: str, *flaws: str, **scores: float) -> dict[str, Any]:
     """A rule: the flaws that a counsel finds in its own argument, and three scores of it."""
-    return counsel(role, side, "flaws", None, flaws=list(flaws), **three, discovery_need="", refined_stance="")
+    return counsel(role, side, "flaws", None, flaws=list(flaws), **scores, discovery_need="", refined_stance="")
 
 
-def weighs(title: str, relevance: float, credibility: float) -> dict[str, Any]:
+def rating(title: str, relevance: float, credibility: float) -> dict[str, Any]:
     """A rule: the arbiter's ratings of an exhibit."""
     return rule("arbiter", f"\n{title} \\(", relevance=relevance, credibility=credibility, reason="As it reads.")
 
 
-def judges(number: int, verdict: str, *scores: float) -> dict[str, Any]:
+def judgement(number: int, verdict: str, *scores: float) -> dict[str, Any]:
     """A rule: a judge's verdict and three scores."""
     names = ("evidence_strength", "argument_validity", "scientific_reliability")
     given = dict(zip(names, scores, strict=True))
@@ -102,10 +112,10 @@ SCRIPT = [
             {"evidence_id": IDS["Football"], "reason": "Nobody showed it."},
         ],
     ),
-    weighs("Definition", 0.9, 0.9),
-    weighs("Custody", 0.5, 0.6),
-    weighs("Football", 0.1, 0.5),
-    weighs("Balance", 1.0, 0.9),
+    rating("Definition", 0.9, 0.9),
+    rating("Custody", 0.5, 0.6),
+    rating("Football", 0.1, 0.5),
+    rating("Balance", 1.0, 0.9),
     rule("arbiter", "\nAmperes \\("),
     # searches
     counsel("plaintiff", "plaintiff", "gap", 1, gap="Who decided it."),
@@ -118,20 +128,20 @@ SCRIPT = [
     rule("court", "<query>\nwho decided it", query="who decided it #Bureau #Football"),
     rule("court", "<query>"),
     # the arguments
-    argues("plaintiff", "plaintiff", "A constant defines it.", (IDS["Definition"], "one constant of nature")),
-    argues("defense", "defense", "It is in the vault.", ("ev-none", "made up"), (IDS["Definition"], "made up")),
-    argues("plaintiff", "plaintiff", "The defense granted it."),
+    argument("plaintiff", "plaintiff", "A constant defines it.", (IDS["Definition"], "one constant of nature")),
+    argument("defense", "defense", "It is in the vault.", ("ev-none", "made up"), (IDS["Definition"], "made up")),
+    argument("plaintiff", "plaintiff", "The defense granted it."),
     counsel("defense", "defense", "argument"),
-    argues("defense", "plaintiff", "No object defines it."),
-    argues("plaintiff", "defense", "The object is there."),
+    argument("defense", "plaintiff", "No object defines it."),
+    argument("plaintiff", "defense", "The object is there."),
     counsel("plaintiff", "plaintiff", "needed", 1, needed=True, expertise="metrology", reason="To be clear."),
     counsel("defense", "defense", "needed", 1, needed=True, expertise="law", reason="To be sure."),
     rule("plaintiff|defense", "`needed`", needed=False, expertise="", reason=""),
     rule("court", "By the plaintiff.*`granted`", granted=True, reason="It helps."),
     rule("court", "`granted`", granted=False, reason="It does not."),
     rule("expert", testimony="The vault holds a secondary standard.", citations=[]),
-    reflects("plaintiff", "plaintiff", "One source alone.", "No date.", logic=0.8, novelty=0.6, rebuttal=0.4),
-    reflects("defense", "defense", logic=0.57, novelty=0.57, rebuttal=0.57),
+    reflection("plaintiff", "plaintiff", "One source alone.", "No date.", logic=0.8, novelty=0.6, rebuttal=0.4),
+    reflection("defense", "defense", logic=0.57, novelty=0.57, rebuttal=0.57),
     rule("plaintiff|defense", "`flaws`"),
     rule("critic", "The defense granted it", **CRITIQUE | {"debate_resolved": True, "unresolved_premises": []}),
     rule("critic", "No object defines it"),
@@ -139,15 +149,18 @@ SCRIPT = [
     rule("court", "`close`", close=True, reason="All is said."),
     # the panel
     rule("analyser", plaintiff_counsel=8, defense_counsel=9, overall=8.5, contradictions=["Once it was, once not."]),
-    judges(1, "NOT SUPPORTED", 7, 8, 8),
-    judges(2, "SUPPORTED", 7, 6, 8),
-    judges(3, "NOT SUPPORTED", 8, 7, 9),
+    judgement(1, "NOT SUPPORTED", 7, 8, 8),
+    judgement(2, "SUPPORTED", 7, 6, 8),
+    judgement(3, "NOT SUPPORTED", 8, 7, 9),
     {"fields": {"citations": [], "challenges": []}},
 ]
 
 
 def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
-    """Run a scripted trial on the screen. Every role has its own model."""
+    """Run a scripted trial and print it; ``more`` has settings. Every role has its own model.
+
+    The document is written to ``out``, if that is given.
+    """
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
@@ -165,7 +178,7 @@ def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None,
 
 
 def part(lines: list[str], heading: str) -> list[str]:
-    """The lines under a heading."""
+    """The indented lines that follow a heading."""
     begin = lines.index(heading) + 1
     ends = (i for i, line in enumerate(lines) if i >= begin and not line.startswith("  "))
     return lines[begin : next(ends, None)]

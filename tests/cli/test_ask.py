@@ -11,6 +11,7 @@ RAG = [*VERIFY, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"
 
 
 def test_lines_of_the_standard_input_are_replies() -> None:
+    """They strike a piece of evidence and add a text. An invalid line repeats the question."""
     typed = "7\n\n1\nMonotremes lay leathery eggs.\n@missing.txt\n\n"
     done = moot_process(*RAG, "--json", typed=typed)
     document = json.loads(done.stdout)
@@ -35,7 +36,8 @@ def test_the_end_of_input_leaves_the_debate_interrupted() -> None:
     assert document["evidence"]
 
 
-def test_an_interrupted_debate_keeps_the_work_of_waiting_and_finished_agents() -> None:
+def test_an_interrupted_debate_keeps_the_turns_and_calls_of_its_agents() -> None:
+    """The debater with a source waits for a person. The debater without a source does not."""
     debaters = '[{"name":"news","retriever":"bm25:demo-news"},{"name":"plain"}]'
     command = [*VERIFY, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
     done = moot(*command, "--ask", "evidence", "--json")

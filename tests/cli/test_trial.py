@@ -27,7 +27,19 @@ from moot.transcript.line import Section
 from moot.transcript.words import SEE_VERDICT
 from rich.console import Console
 
-from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, judges, part, printed_piece, rule, run, run_trial
+from tests.cli.scripted import (
+    CLAIM,
+    IDS,
+    PRIMARY,
+    SCRIPT,
+    SWITCHED,
+    judgement,
+    part,
+    printed_piece,
+    rule,
+    run,
+    run_trial,
+)
 from tests.conftest import StartStub, running_stub
 
 SHELF = "langchain:tests.cli.scripted:shelf"
@@ -210,7 +222,7 @@ def test_the_panel_and_its_verdict_are_shown(speech: Speech) -> None:
 def test_a_trial_with_five_judges_and_disabled_stages_is_shown(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    added_judges = [rule("judge-4"), judges(5, "NOT SUPPORTED", 5, 5, 5)]
+    added_judges = [rule("judge-4"), judgement(5, "NOT SUPPORTED", 5, 5, 5)]
     start_stub([*added_judges, *SCRIPT])
     off: dict[str, Any] = {"role_switch": False, "progressive_retrieval": False, "self_reflection": False}
     lines = run(capsys, judges=5, **off)
@@ -229,7 +241,7 @@ def test_a_trial_with_five_judges_and_disabled_stages_is_shown(
 
 
 def test_an_inconclusive_verdict_is_explained(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
-    open_verdicts = [judges(number, "INCONCLUSIVE", 3, 3, 3) for number in (1, 2)]
+    open_verdicts = [judgement(number, "INCONCLUSIVE", 3, 3, 3) for number in (1, 2)]
     start_stub([*open_verdicts, *SCRIPT])
     given = {"labels": ["true", "false"]}
     lines = run(capsys, given, inconclusive="abstain", max_rounds=2, switched_rounds=1)

@@ -237,7 +237,7 @@ async def test_a_file_that_was_removed_is_created_again(ledger: CallLedger) -> N
 
 
 @pytest.mark.parametrize("problem", ["no database", "later version", "other program", "cut off"])
-async def test_a_damaged_file_or_one_of_another_program_or_later_version_is_refused(
+async def test_damaged_files_and_files_of_other_programs_or_later_versions_are_refused(
     ledger: CallLedger, problem: str
 ) -> None:
     if problem == "no database":

@@ -48,9 +48,8 @@ def rows(found: dict[str, Any]) -> list[str]:
     """The rows of the table in Markdown, one for each system and reader."""
     lines = []
     for system in found["systems"]:
-        by_attack = {
-            a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (system["system"], system["model"])
-        }
+        key = system["system"], system["model"]
+        by_attack = {result["attack"]: result for result in found["attacks"] if (result["of"], result["model"]) == key}
         cells = [cell(by_attack[name]) if name in by_attack else "–" for name in ATTACKS]
         reader = system["model"].removeprefix("openai:")
         undisturbed = f"{share_with_interval(system['accuracy'])}; {system['flagged']} flagged"

@@ -2,8 +2,8 @@
 
 The readers know the relevant passages of each demo claim, and the answer that a poisoned passage supports.
 
-- careful: gives the answer that most passages in the prompt support. In a tie, or if no passage supports an answer, it
-  gives NOT ENOUGH INFO. It ignores instructions in evidence.
+- careful: gives the answer that the largest number of passages in the prompt supports. In a tie, or if no passage
+  supports an answer, it gives NOT ENOUGH INFO. It ignores instructions in evidence.
 - obedient: follows the first instruction in evidence. Without an instruction, or if evidence is marked, it gives the
   same answer as the careful reader.
 - stubborn: gives the right answer, whatever the evidence.

@@ -143,7 +143,7 @@ def test_the_calibration_error_with_each_weight_of_votes_by_hand(tmp_path: Path)
     assert search_weight(panels[:4]) is None  # fewer panels than folds
 
 
-def test_if_all_folds_choose_one_weight_the_held_out_error_is_its_error() -> None:
+def test_if_all_folds_choose_one_weight_the_held_out_error_is_that_of_the_weight() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
     found = search_weight(sharp, folds=5)
     assert found is not None

@@ -212,7 +212,7 @@ HOTPOT_ON_HUB = HOTPOT | {
 
 
 @pytest.mark.parametrize("record", [HOTPOT, HOTPOT_ON_HUB])
-def test_hotpotqa_is_read_in_the_published_format_and_in_the_hubs(record: dict[str, Any]) -> None:
+def test_hotpotqa_is_read_from_published_records_and_from_hub_records(record: dict[str, Any]) -> None:
     item = read_one("hotpotqa_distractor", record)
     assert item.given == (("Ennis", "Ennis is a port. It is old."), ("Marlow", "Marlow is a port. It is new."))
     gold = {"sets": [[["Ennis", 0], ["Marlow", 2]]], "pages": ["Ennis", "Marlow"]}
@@ -374,7 +374,7 @@ def test_averitec_claims_have_a_date_and_a_speaker() -> None:
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 
-def test_triviaqa_is_read_in_the_published_format_and_in_the_hubs() -> None:
+def test_triviaqa_is_read_from_published_records_and_from_hub_records() -> None:
     answer = {"Value": "Bram", "Aliases": ["Bram", "Old Bram"], "NormalizedAliases": ["bram"]}
     for record in (
         {"Question": "Who?", "QuestionId": "tc_1", "Answer": answer},

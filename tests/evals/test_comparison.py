@@ -492,7 +492,7 @@ TABLES += [
 @pytest.mark.parametrize(
     "documents", [{"1": failed_document()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}]
 )
-def test_a_study_with_a_single_incomplete_debate_has_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
+def test_tables_are_made_even_if_the_only_debate_is_incomplete(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in TABLES if (table := make(made)) is not None]
     row = records(tables[0])["a"]

@@ -82,7 +82,7 @@ def test_systems_are_ordered_by_plan_position_and_then_by_time(tmp_path: Path) -
     assert compared_pairs(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
-def test_a_control_belongs_to_the_debate_that_of_key_names(tmp_path: Path) -> None:
+def test_a_control_is_assigned_to_its_debate_by_key(tmp_path: Path) -> None:
     """Two debates share a name, because settings changed between their runs.
 
     The control ``variant`` has no ``of_key``. The debates' name is not enough, so it is shown as a separate system.
@@ -144,7 +144,7 @@ def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
     write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **MODEL)
     studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
     assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
-        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # no judge, because it has labels
+        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no judge
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
     assert "Each set and each judge has its own study." in studies[0].notes[0]

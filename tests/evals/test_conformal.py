@@ -76,7 +76,7 @@ def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
 
 
 def test_the_share_of_the_verdict_is_its_confidence() -> None:
-    """Votes divide the rest. Without a verdict or without a confidence, all labels have the same share."""
+    """Votes decide the other labels' shares. Without a verdict or a confidence, all labels have the same share."""
     shares = label_shares(["S", "R", "N"], "S", 0.6, round_log("S", "S", "R", "R"))
     assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # R and N share 0.4 by votes + 1: 3 to 1
     for answer, sure in ((None, 0.9), ("S", None)):
@@ -187,7 +187,8 @@ def test_each_difference_from_the_fitted_configuration_is_named() -> None:
     assert fitted.digest() != bind().digest()
 
 
-def test_of_published_before_only_its_presence_must_be_as_fitted() -> None:
+def test_a_calibration_fitted_with_a_date_limit_is_valid_for_other_date_limits() -> None:
+    """It is not valid for claims without a date limit."""
     kind = load_graph("rag").settings
     one, other, none = (
         bound_to("rag", make_task("fever"), kind.model_validate({"published_before": day}).recorded(), {}, {})

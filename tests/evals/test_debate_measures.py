@@ -88,7 +88,7 @@ def judged_document(*findings: bool | None) -> dict[str, Any]:
         (judged_document(False, True), True),
         (judged_document(True, False), False),
         ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
-        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # other labels
+        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels differ
         (judged_document(False, None), False),  # the judge gave no usable reply
         ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
         ({**judged_document(True), "status": "failed"}, False),

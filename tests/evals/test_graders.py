@@ -122,26 +122,14 @@ def test_the_agreement_of_each_pair_of_graders_is_measured(
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
     assert len(rows) == 6 * 2  # for each pair of graders: all answers, and texts that differ
     people_and_model = rows["people", "openai:b", "all answers"]
-    assert (
-        people_and_model["n"],
-        people_and_model["share"],
-        people_and_model["both"],
-        people_and_model["only_first"],
-        people_and_model["neither"],
-    ) == (
-        4,
-        0.75,
-        2,
-        1,
-        1,
-    )
+    fields = ("n", "share", "both", "only_first", "neither")
+    assert [people_and_model[name] for name in fields] == [4, 0.75, 2, 1, 1]
     assert rows["people", "openai:b", "texts that differ"]["n"] == 3
     judge_and_people = rows["openai:a (in the log)", "people", "all answers"]
     assert (judge_and_people["n"], judge_and_people["missing"], judge_and_people["share"]) == (3, 1, 1.0)
     assert rows["same text", "people", "all answers"]["share"] == 0.5
-    assert (
-        out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
-    )  # answer 2, by text, judge, people, openai:b
+    # the grades of answer 2 by the comparison of texts, the judge in the log, people, and openai:b
+    assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
 
 
 def test_an_unusable_file_of_peoples_judgements_is_refused(logs: Path, tmp_path: Path) -> None:

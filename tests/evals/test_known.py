@@ -71,7 +71,8 @@ def test_the_policy_for_abstentions_decides_the_rank_of_standard_mad() -> None:
     for name, row in S2_TABLE_5.items():
         scores = under_policies(*labels_and_outcomes(row), supported=SUPPORT)
         found[name] = {policy: score.value if score else None for policy, score in scores.items()}
-    standard_mad = found["standard MAD"]  # 32 + (54 - 28) of 120 are right, 30 + 28 are abstentions
+    # of 120 outcomes, 32 + (54 - 28) are right, and 30 + 28 are abstentions
+    standard_mad = found["standard MAD"]
     assert standard_mad == {
         "wrong": 58 / 120,
         "left_out": 58 / 62,

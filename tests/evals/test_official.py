@@ -102,11 +102,8 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         # the claim needs two pages, so the first three pages found count
         (S, [("X", 0), ("A (film)", 2), ("B", 1)], 1.0),
         (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
-        (
-            S,
-            [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)],
-            0.0,
-        ),  # only the first two sentences of each page count
+        # only the first two sentences found on each page count
+        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),
         (S, [("A (film)", 1), ("B", 1), ("A (film)", 0)], 1.0),
         (S, [], 0.0),
     ],
@@ -167,7 +164,10 @@ def test_the_hover_score_uses_the_verdicts_citations() -> None:
 
 
 def citing_rule(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
-    """A rule: requests that match get this answer, which citing_rule these pairs of an evidence id and a quote."""
+    """A rule: requests that match get this answer, with these citations.
+
+    Each of ``quotes`` is the id of a piece of evidence and a quote from it.
+    """
     cited = [{"evidence_id": id, "quote": quote} for id, quote in quotes]
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
 
@@ -230,10 +230,8 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     assert not [note for note in run.notes if "computable" in note]
     without_elements = await run_graph(tmp_path, "fever", file, "rag", corpus="official-pages", **settings)
     assert set(scores_by_id(without_elements, "fever_score").values()) == {None}
-    assert (
-        "fever_score: not computable, as no evidence has an address that ends with an element"
-        in without_elements.notes[-1]
-    )
+    reason = "no evidence has an address that ends with an element"
+    assert f"fever_score: not computable, as {reason}" in without_elements.notes[-1]
 
 
 HOTPOT_RECORD = {
@@ -267,22 +265,17 @@ async def test_supporting_facts_are_the_quoted_sentences(
     quotes: list[tuple[str, str]],
     expected: tuple[float, ...] | None,
 ) -> None:
-    start_stub(
-        [
-            citing_rule(
-                answer, "Nabucco", *((evidence_id(GIVEN, TEXTS_BY_TITLE[title]), quote) for title, quote in quotes)
-            )
-        ]
-    )
+    cited = [(evidence_id(GIVEN, TEXTS_BY_TITLE[title]), quote) for title, quote in quotes]
+    start_stub([citing_rule(answer, "Nabucco", *cited)])
     file = write_lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT_RECORD])
     run = await run_graph(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
     found = tuple(scores_by_id(run, name)["one"] for name in measures)
     assert found == (pytest.approx(expected) if expected else (None,) * 4)
-    assert any("no verdict citing_rule any evidence" in note for note in run.notes) == (expected is None)
+    assert any("no verdict cites any evidence" in note for note in run.notes) == (expected is None)
 
 
-# --- Check-COVID_RECORDS ------------------------------------------------------------------------------------------------------
+# --- Check-COVID ------------------------------------------------------------------------------------------------------
 
 COVID_RECORDS = [
     {"id": "1_0", "claim": "Masks help.", "cord_id": "a1", "label": "SUPPORT", "evidence_set": [{"sent_index": 0}]},
@@ -301,7 +294,7 @@ ABSTRACT = {"cord_id": "a1", "title": "On masks", "abstract": ["Masks helped.", 
 async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: StartStub, tmp_path: Path) -> None:
     """Without corpus.json, two items have the same claim but different right labels."""
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
-    folder = tmp_path / "Check-COVID_RECORDS" / "test"
+    folder = tmp_path / "Check-COVID" / "test"
     folder.mkdir(parents=True)
     file = write_lines(folder / "check_covid.jsonl", COVID_RECORDS)
     reading = read_benchmark("check_covid", file)
@@ -337,7 +330,7 @@ async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: 
 def test_of_three_benchmarks_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert best_possible_accuracy(items, "check_covid") == 0.69
-    items = read_benchmark("fever_symmetric", VISIBLE).items  # a repeated claim comes with another sentence
+    items = read_benchmark("fever_symmetric", VISIBLE).items  # items with equal claims have different sentences
     assert best_possible_accuracy(items, "fever") is None
     assert best_possible_accuracy(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
 

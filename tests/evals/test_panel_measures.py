@@ -1,4 +1,4 @@
-"""Measures of PROClaim's debates and panels, with figures worked out by hand."""
+"""Measures of PROClaim's debates and panels equal figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 
 
 def document(*turns: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A result document with these turns and other fields."""
     return {"status": "done", "turns": list(turns), "debates": [], "metrics": {}, **more}
 
 
@@ -38,7 +39,7 @@ FAILED = document(status="failed")
 
 
 def panel(*verdicts: str | None) -> dict[str, Any]:
-    """A document with these verdicts of a panel."""
+    """A result document with these verdicts by the judges of a panel."""
     judges = enumerate(verdicts, 1)
     return document(
         *({"round": 1, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": v} for n, v in judges)
@@ -46,10 +47,12 @@ def panel(*verdicts: str | None) -> dict[str, Any]:
 
 
 def analysis_document(**scores: Any) -> dict[str, Any]:
+    """A result document with one turn that analyses the role switch, with these fields."""
     return document({"round": 1, "phase": "switched", "agent": "analyser", "step": "analyse", **scores})
 
 
 def argument_turn(round: int, phase: str, counsel: str, argument: str | None) -> dict[str, Any]:
+    """A turn with an argument. In the switched phase, each counsel speaks for the other side."""
     sides = ("plaintiff", "defense") if phase == "primary" else ("defense", "plaintiff")
     side = sides[counsel == "defense"]
     turn = {"round": round, "phase": phase, "agent": counsel, "side": side, "step": "argue"}
@@ -59,41 +62,45 @@ def argument_turn(round: int, phase: str, counsel: str, argument: str | None) ->
 def debate_document(
     totals: list[float | None] | None = None, novelty: list[float | None] | None = None, phase: str = "primary"
 ) -> dict[str, Any]:
-    """A document with one debate, which has these totals of reflection and this novelty by round."""
+    """A result document with one debate, with a total of reflection and a novelty for each round."""
     return document(debates=[{"phase": phase, "reflection_total": totals or [], "novelty": novelty or []}])
 
 
 # --- the panel ------------------------------------------------------------------------------------------------------
 
-TEN = [(S, S)] * 4 + [(N, N)] * 2 + [(I, I)] + [(S, N)] * 2 + [(N, I)]
-"""Agreement 7/10; by chance (6 x 4 + 3 x 4 + 1 x 2) / 100 = 0.38; kappa = 0.32 / 0.62."""
-PANELS = [panel(S, S, S), panel(S, S, N), panel(N, N, N), panel(S, N, I)]
-"""Pairs: agreement 3/4, 1/2, 1/2; by chance 1/2, 5/16, 3/8.
+TEN_CASES = [(S, S)] * 4 + [(N, N)] * 2 + [(I, I)] + [(S, N)] * 2 + [(N, I)]
+"""The verdicts of two judges on ten cases.
 
-All three: agreement by case 1, 1/3, 1, 0; of 12 verdicts 6, 5 and 1, so by chance 62/144.
+The agreement is 7/10. The agreement by chance is (6 x 4 + 3 x 4 + 1 x 2) / 100 = 0.38, so kappa is 0.32 / 0.62.
+"""
+PANELS = [panel(S, S, S), panel(S, S, N), panel(N, N, N), panel(S, N, I)]
+"""The verdicts of three judges on four cases.
+
+The agreement of the pairs of judges is 3/4, 1/2 and 1/2, and the agreement by chance is 1/2, 5/16 and 3/8.
+
+The agreement of all three judges is 1, 1/3, 1 and 0 in the four cases. The 12 verdicts are 6 S, 5 N and 1 I, so the
+agreement by chance is 62/144.
 """
 VERDICTS = st.sampled_from([S, N, I, None])
 
 
 def test_cohen_kappa_by_hand() -> None:
-    first, second = [a for a, _ in TEN], [b for _, b in TEN]
+    first, second = [a for a, _ in TEN_CASES], [b for _, b in TEN_CASES]
     assert cohen_kappa(first, second) == pytest.approx(0.32 / 0.62)
     assert cohen_kappa(first, first) == 1.0
     assert cohen_kappa([S, N], [N, S]) == -1.0
     assert cohen_kappa([S, S], [N, N]) == 0.0  # the judges never agree, and chance agreement is 0
 
 
-def test_cohen_kappa_uses_only_cases_that_both_judged() -> None:
-    first, second = [a for a, _ in TEN], [b for _, b in TEN]
+def test_cohen_kappa_uses_only_cases_with_two_verdicts() -> None:
+    first, second = [a for a, _ in TEN_CASES], [b for _, b in TEN_CASES]
     assert cohen_kappa([*first, S, None, None], [*second, None, N, None]) == pytest.approx(0.32 / 0.62)
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [([], []), ([S, S], [S, S]), ([S, N], [None, N]), ([S, None], [None, S]), ([None], [None])]
 )
-def test_cohen_kappa_of_too_few_or_equal_verdicts_is_undefined(
-    first: list[str | None], second: list[str | None]
-) -> None:
+def test_cohen_kappa_is_undefined_without_different_verdicts(first: list[str | None], second: list[str | None]) -> None:
     assert cohen_kappa(first, second) is None
 
 
@@ -104,14 +111,14 @@ def test_cohen_kappa_of_lists_of_unequal_length_is_refused() -> None:
 
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(st.lists(st.tuples(VERDICTS, VERDICTS), max_size=12))
-def test_cohen_kappa_is_symmetric_and_in_its_range(pairs: list[tuple[str | None, str | None]]) -> None:
+def test_cohen_kappa_is_symmetric_and_between_minus_1_and_1(pairs: list[tuple[str | None, str | None]]) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     kappa = cohen_kappa(first, second)
     assert kappa is None or -1 - 1e-9 <= kappa <= 1 + 1e-9
     assert kappa == pytest.approx(cohen_kappa(second, first))
 
 
-def test_kappas_of_pairs_by_hand() -> None:
+def test_cohen_kappas_of_pairs_of_judges_by_hand() -> None:
     kappas = cohen_kappas([*PANELS, FAILED])
     assert kappas == {
         ("judge-1", "judge-2"): pytest.approx(1 / 2),
@@ -124,22 +131,25 @@ def test_kappas_of_pairs_by_hand() -> None:
 def test_the_mean_kappa_leaves_out_pairs_whose_kappa_is_undefined() -> None:
     documents = [panel(S, S, None), panel(N, N, S), panel(S, N, None)]
     assert cohen_kappas(documents) == {
-        ("judge-1", "judge-2"): pytest.approx(2 / 5),  # 2/3; by chance 4/9
+        ("judge-1", "judge-2"): pytest.approx(2 / 5),  # agreement 2/3, by chance 4/9
         ("judge-1", "judge-3"): 0.0,
         ("judge-2", "judge-3"): 0.0,
     }
-    always_equal = [panel(S, S, S), panel(S, S, N)]
-    assert cohen_kappas(always_equal)["judge-1", "judge-2"] is None
-    assert mean_cohen_kappa(always_equal) == 0.0  # the mean of the two known kappas
+    one_kappa_undefined = [panel(S, S, S), panel(S, S, N)]
+    assert cohen_kappas(one_kappa_undefined)["judge-1", "judge-2"] is None
+    assert mean_cohen_kappa(one_kappa_undefined) == 0.0  # the mean of the two known kappas
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])
-def test_panels_without_shared_cases_or_different_verdicts_have_no_kappa(documents: list[dict[str, Any]]) -> None:
+def test_kappas_of_panels_need_different_verdicts_on_shared_cases(
+    documents: list[dict[str, Any]],
+) -> None:
     assert mean_cohen_kappa(documents) is None
     assert panel_fleiss_kappa(documents) is None
 
 
-def test_judges_are_distinguished_by_name() -> None:
+def test_verdicts_of_panels_are_grouped_by_the_judges_names() -> None:
+    """The judges are in the order of their numbers. A document without a panel has a row without verdicts."""
     documents = [panel(None, S), FAILED, panel(*[N] * 10)]
     judges, rows = panel_verdicts(documents)
     assert judges == [f"judge-{n}" for n in range(1, 11)]
@@ -158,25 +168,25 @@ def test_fleiss_kappa_by_hand() -> None:
     assert fleiss_kappa([[S, S, S], [N, N, N]]) == pytest.approx(1.0)
 
 
-def test_fleiss_kappa_uses_only_cases_that_all_judged() -> None:
+def test_fleiss_kappa_uses_only_cases_with_verdicts_of_all_judges() -> None:
     assert panel_fleiss_kappa([*PANELS, FAILED, panel(S, None, N), panel(S, N)]) == pytest.approx(11 / 41)
 
 
 @pytest.mark.parametrize(
     "verdicts", [[], [[]], [[S], [N]], [[S, S], [S, S]], [[S, S], [N, None]], [[None, None]], [[S, None], [None, N]]]
 )
-def test_fleiss_kappa_of_too_few_or_equal_verdicts_is_undefined(verdicts: list[list[str | None]]) -> None:
+def test_fleiss_kappa_is_undefined_without_two_judges_or_different_verdicts(verdicts: list[list[str | None]]) -> None:
     assert fleiss_kappa(verdicts) is None
 
 
-def test_fleiss_kappa_of_unequal_panels_is_refused() -> None:
+def test_fleiss_kappa_of_panels_of_unequal_size_is_refused() -> None:
     with pytest.raises(ValueError, match="each judge"):
         fleiss_kappa([[S, N], [S, N, N]])
 
 
 @settings(deadline=None)  # the first call imports statsmodels
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(VERDICTS, min_size=n, max_size=n), max_size=8)))
-def test_fleiss_kappa_is_the_same_in_any_order_and_in_its_range(verdicts: list[list[str | None]]) -> None:
+def test_fleiss_kappa_is_in_its_range_and_the_same_in_reverse_order(verdicts: list[list[str | None]]) -> None:
     kappa = fleiss_kappa(verdicts)
     assert kappa is None or -1 / (len(verdicts[0]) - 1) - 1e-9 <= kappa <= 1 + 1e-9
     assert kappa == pytest.approx(fleiss_kappa([row[::-1] for row in verdicts[::-1]]))
@@ -193,7 +203,7 @@ def test_disagreement_is_unknown_without_a_complete_panel_of_several_judges(docu
     assert disagreement(documents) is None
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_package_an_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
@@ -254,19 +264,19 @@ def test_concessions_are_found(text: str, expected: list[str]) -> None:
         "Unless I concede, it stands.",
         "We agree with the study.",
         "It is a strong point of this study, fair enough to build on.",
-        "The defense concedes that the sample is small.",  # says that the other side concedes
+        "The defense concedes that the sample is small.",  # a concession of the other side
         "Granted, it is small. Admittedly so.",
-        "Wii concede, I concededly",  # whole words
+        "Wii concede, I concededly",  # only whole words count
         "You are righteous, and the boiling point is taken as read.",
         "",
     ],
 )
-def test_denials_and_parts_of_words_are_no_concessions(text: str) -> None:
+def test_denials_and_other_similar_phrases_are_no_concessions(text: str) -> None:
     assert concessions(text) == []
 
 
 YIELDING = "I concede that the second trial was small, but its effect held up."
-"""13 words with one concession; together with `GOOD_POINT`, 20 words with two."""
+"""13 words with one concession; together with `GOOD_POINT`, 20 words with two concessions."""
 GOOD_POINT = "You make a good point about dosage."
 
 
@@ -291,7 +301,7 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
         argument_turn(1, "primary", "plaintiff", YIELDING),
         argument_turn(1, "primary", "defense", "It does not hold."),
         argument_turn(2, "primary", "defense", None),
-        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # for the defense, by the plaintiff's counsel
+        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # spoken for the defense
         {
             **argument_turn(1, "primary", "plaintiff", None),
             "agent": "expert",
@@ -306,7 +316,8 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
 
 
 @given(st.lists(st.text() | st.sampled_from([YIELDING, GOOD_POINT, "I", "concede"])))
-def test_a_concession_rate_is_in_its_range_and_the_same_if_texts_are_repeated(texts: list[str]) -> None:
+def test_the_concession_rate_of_repeated_texts_is_the_same(texts: list[str]) -> None:
+    """A rate is between 0 and 1,000."""
     rate = concession_rate(texts)
     assert rate is None or 0 <= rate <= 1000
     assert concession_rate([*texts, *texts]) == pytest.approx(rate)
@@ -316,10 +327,10 @@ def test_a_concession_rate_is_in_its_range_and_the_same_if_texts_are_repeated(te
 
 
 def test_reflection_trajectory_by_hand() -> None:
-    both = debate_document([1.0, None, 1.5])
-    both["debates"] += debate_document([0.5], phase="switched")["debates"]
-    assert reflection_trajectory(both) == [1.0, None, 1.5]
-    assert reflection_trajectory(both, "switched") == [0.5]
+    trial = debate_document([1.0, None, 1.5])
+    trial["debates"] += debate_document([0.5], phase="switched")["debates"]
+    assert reflection_trajectory(trial) == [1.0, None, 1.5]
+    assert reflection_trajectory(trial, "switched") == [0.5]
     assert reflection_trajectory(FAILED) == []
 
 
@@ -330,15 +341,16 @@ def test_changes_are_between_adjacent_rounds() -> None:
 
 
 def test_mean_reflection_change_by_hand() -> None:
-    long, short = debate_document([1.0, 1.5, 1.25, 1.25]), debate_document([0.5, 0.75])  # 0.5, 0.25, 0; 0.25
+    long, short = debate_document([1.0, 1.5, 1.25, 1.25]), debate_document([0.5, 0.75])
+    # the changes are 0.5, 0.25 and 0 in one debate, and 0.25 in the other
     assert mean_reflection_change([long, short, FAILED]) == 0.25
     assert mean_reflection_change([long]) == 0.25
-    assert mean_reflection_change([debate_document([1.0, None, 1.5, 1.75])]) == 0.25  # not from the first to the third
+    assert mean_reflection_change([debate_document([1.0, None, 1.5, 1.75])]) == 0.25  # only the last two rounds count
     assert mean_reflection_change([debate_document([0.5, 1.0], phase="switched"), long], "switched") == 0.5
 
 
 @pytest.mark.parametrize("totals", [[], [1.0], [1.0, None], [1.0, None, 1.5], [None, None]])
-def test_without_two_adjacent_rounds_there_is_no_reflection_change(totals: list[float | None]) -> None:
+def test_the_reflection_change_needs_two_known_rounds_in_a_row(totals: list[float | None]) -> None:
     assert mean_reflection_change([debate_document(totals)]) is None
 
 
@@ -352,7 +364,7 @@ def test_instability_by_hand() -> None:
 
 
 @pytest.mark.parametrize("totals", [[], [1.0], [1.0, 1.5], [1.0, None, 1.5, 1.0], [1.0, 1.5, None, 1.0, 1.5]])
-def test_instability_needs_three_rounds_in_a_row(totals: list[float | None]) -> None:
+def test_instability_needs_three_known_rounds_in_a_row(totals: list[float | None]) -> None:
     assert instability(totals) is None
 
 
@@ -360,12 +372,12 @@ SCORES = st.floats(0, 2)
 
 
 @given(SCORES, st.floats(-0.5, 0.5), st.integers(3, 10))
-def test_a_steady_trend_is_stable(first: float, step: float, rounds: int) -> None:
+def test_a_linear_trend_has_an_instability_of_0(first: float, step: float, rounds: int) -> None:
     assert instability([first + step * n for n in range(rounds)]) == pytest.approx(0, abs=1e-9)
 
 
 @given(st.lists(SCORES, min_size=3, max_size=10), st.floats(-0.5, 0.5))
-def test_instability_ignores_a_linear_trend(totals: list[float], step: float) -> None:
+def test_adding_a_linear_trend_does_not_change_the_instability(totals: list[float], step: float) -> None:
     found = instability(totals)
     assert found is not None
     assert 0 <= found <= 2

@@ -1,4 +1,4 @@
-"""Plans: graphs x tasks x models x seeds, their controls, and errors in a plan."""
+"""Plans: their runs (graphs x tasks x models x seeds), the controls of debates, and errors in a plan."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ TASK = {"name": "fever", "data": "fever.jsonl"}
 
 
 def cells(**fields: Any) -> list[Cell]:
+    """The cells of a plan with these fields. By default, its task is FEVER."""
     return make_cells(make_plan({"tasks": [TASK], **fields}))
 
 
 def test_a_plan_has_a_run_for_each_graph_task_model_and_seed(tmp_path: Path) -> None:
+    """A run has only those settings of the plan that its graph has. Settings of a system override them."""
     (tmp_path / "plan.yaml").write_text(
         """
         graphs:
@@ -31,14 +33,15 @@ def test_a_plan_has_a_run_for_each_graph_task_model_and_seed(tmp_path: Path) -> 
     )
     found = make_cells(read_plan(tmp_path / "plan.yaml", {"seeds": [1, 2]}))
     assert len(found) == len({cell.key for cell in found}) == 2 * 2 * 2 * 2
-    first, switched = (next(c for c in found if c.graph == graph) for graph in ("tool_mad", "proclaim"))
-    assert first.settings == {"k": 5, "questions": 2, "max_rounds": 1, "model": "openai:a", "seed": 1}
-    assert switched.settings == {"k": 5, "role_switch": False, "max_rounds": 2, "model": "openai:a", "seed": 1}
-    assert (switched.system, switched.task.limit) == ("no switch", 100)
-    assert first.task.data == tmp_path / "data" / "fever.jsonl"
+    tool_mad, proclaim = (next(c for c in found if c.graph == graph) for graph in ("tool_mad", "proclaim"))
+    assert tool_mad.settings == {"k": 5, "questions": 2, "max_rounds": 1, "model": "openai:a", "seed": 1}
+    assert proclaim.settings == {"k": 5, "role_switch": False, "max_rounds": 2, "model": "openai:a", "seed": 1}
+    assert (proclaim.system, proclaim.task.limit) == ("no switch", 100)
+    assert tool_mad.task.data == tmp_path / "data" / "fever.jsonl"
 
 
-def test_every_debate_has_controls_and_other_systems_have_none() -> None:
+def test_only_debates_have_controls() -> None:
+    """Controls that read evidence need a debate that retrieves evidence. A plan can name the controls that it wants."""
     found = cells(graphs=["tool_mad", "society_of_minds", "rag"], models=["openai:a"], controls=True, settings={"k": 4})
     assert [cell.system for cell in found] == [
         *("tool_mad", "society_of_minds", "rag"),
@@ -57,28 +60,30 @@ def test_every_debate_has_controls_and_other_systems_have_none() -> None:
         "tool_mad retrieval none",
         "tool_mad single call",
     ]
-    court = cells(graphs=["proclaim"], models=["openai:a"], controls=["retrieval"])
-    assert [cell.system for cell in court][1:] == ["proclaim retrieval once", "proclaim retrieval none"]
-    closed = cells(graphs=["tool_mad"], models=["openai:a"], settings={"retrieval": "none"}, controls=["single_call"])
-    assert len(closed) == 1
+    proclaim = cells(graphs=["proclaim"], models=["openai:a"], controls=["retrieval"])
+    assert [cell.system for cell in proclaim][1:] == ["proclaim retrieval once", "proclaim retrieval none"]
+    no_evidence = {"retrieval": "none"}
+    assert len(cells(graphs=["tool_mad"], models=["openai:a"], settings=no_evidence, controls=["single_call"])) == 1
 
 
-def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_plan_sets_the_budget_unit_of_self_consistency(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A budget in USD needs the price of the model. Other controls have no budget."""
     fields: dict[str, Any] = {"graphs": ["tool_mad"], "models": ["openai:priced"], "controls": True}
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:priced", "input": 1, "output": 4}')
     with pytest.raises(UserError, match="The price of openai:priced is unknown.*equal: tokens"):
         cells(**fields, equal="usd")
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
-    ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]
-    keys = [{cell.key for cell in way} for way in ways]
+    budgets: list[dict[str, str]] = [{}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"}]
+    cells_by_unit = [cells(**fields, **budget) for budget in budgets]
+    keys = [{cell.key for cell in found} for found in cells_by_unit]
     assert keys[0] == keys[1]
-    costs = [[cell.log_metadata().get("equal") for cell in way if cell.control] for way in ways[1:]]
-    assert costs == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
-    assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2  # both kinds of self-consistency
-    assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]
+    units = [[cell.log_metadata().get("equal") for cell in found if cell.control] for found in cells_by_unit[1:]]
+    assert units == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
+    assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2  # self-consistency with and without evidence
+    assert "tool_mad self consistency at equal USD" in [cell.system for cell in cells_by_unit[2]]
 
 
-def test_a_variant_already_in_the_plan_is_not_run_twice() -> None:
+def test_a_retrieval_variant_that_the_plan_contains_is_not_run_twice() -> None:
     once = {"graph": "tool_mad", "label": "once", "settings": {"retrieval": "once"}}
     found = cells(graphs=["tool_mad", once], controls=True)
     assert [cell.system for cell in found if cell.settings.get("retrieval") == "once" and not cell.control] == ["once"]
@@ -131,7 +136,7 @@ def test_errors_in_a_plan_are_named(fields: dict[str, Any], message: str) -> Non
         ("graphs: [rag]", "tasks: this is missing"),
     ],
 )
-def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_missing_or_invalid_plan_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
         read_plan(tmp_path / "plan.yaml", {})
@@ -139,13 +144,14 @@ def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, message
         read_plan(tmp_path / "elsewhere.yaml", {})
 
 
-def test_a_systems_own_model_and_seed_are_recorded() -> None:
+def test_a_systems_settings_override_the_plans_model_and_seed() -> None:
     own = {"graph": "rag", "settings": {"model": "fake:7", "seed": 5}}
     (found,) = cells(graphs=[own], models=["fake:1"], seeds=[1])
     assert (found.model, found.seed) == (found.settings["model"], found.settings["seed"]) == ("fake:7", 5)
 
 
-def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> None:
+def test_given_fields_override_the_fields_of_the_file(tmp_path: Path) -> None:
+    """Of the limits of the plan and of a benchmark, the smaller one holds. Settings are merged."""
     (tmp_path / "plan.yaml").write_text(
         "{graphs: [rag], tasks: [{name: fever, limit: 3}], settings: {k: 2, max_tokens: 77}, limit: 9}"
     )
@@ -153,15 +159,16 @@ def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> 
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
 
 
-def test_a_plans_sources_are_refused_for_a_debate_whose_debaters_are_not_listed() -> None:
-    both: dict[str, Any] = {"graphs": ["rag", "tool_mad"], "settings": {"sources": ["bm25:demo-news"]}}
+def test_a_plans_sources_are_refused_for_systems_whose_speakers_have_retrievers() -> None:
+    """The plan is accepted if it lists the speakers with their retrievers."""
+    fields: dict[str, Any] = {"graphs": ["rag", "tool_mad"], "settings": {"sources": ["bm25:demo-news"]}}
     with pytest.raises(UserError, match="tool_mad does not read the plan's `sources`: each of its debaters"):
-        cells(**both)
-    gated = both | {"graphs": ["rag", "gated"]}
+        cells(**fields)
+    gated = fields | {"graphs": ["rag", "gated"]}
     with pytest.raises(UserError, match="gated does not read the plan's `sources`: each of its agents"):
         cells(**gated)
     debaters = [{"name": "news", "retriever": "bm25:demo-news"}, {"name": "plain", "retriever": None}]
     named = {"graph": "tool_mad", "settings": {"debaters": debaters}}
-    rag, debate = cells(**both | {"graphs": ["rag", named, "society_of_minds"]})[:2]
+    rag, debate = cells(**fields | {"graphs": ["rag", named, "society_of_minds"]})[:2]
     assert rag.settings["sources"] == ["bm25:demo-news"]
     assert debate.settings["debaters"] == debaters

@@ -1,4 +1,4 @@
-"""The plans of the papers' tables and figures: each runs on made-up items, and the page of plans lists it."""
+"""Each plan of a paper's table or figure runs on made-up items, and is listed on the page of plans."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ ENCODER = "openai:stub-embedding"
 each_plan = pytest.mark.parametrize("file", PLANS, ids=lambda file: file.name)
 
 
-class Alike:
+class ConstantCrossEncoder:
     """A cross-encoder that rates all pairs equally."""
 
-    name = "alike"
+    name = "constant"
 
     async def compare(self, text: str, others: Sequence[str]) -> list[float]:
         return [0.5 for _ in others]
 
 
-async def open_alike(name: str) -> Alike:
-    return Alike()
+async def open_constant_encoder(name: str) -> ConstantCrossEncoder:
+    return ConstantCrossEncoder()
 
 
 def with_local_parts(value: Any, models: dict[str, str]) -> Any:
@@ -59,7 +59,7 @@ def with_local_parts(value: Any, models: dict[str, str]) -> Any:
 
 
 ITEMS = 1
-"""The number of items of each benchmark that are debated. All items are read."""
+"""Number of items of each benchmark in a run. The readers read all items."""
 
 
 @cache
@@ -69,13 +69,16 @@ def written_plan(file: Path) -> Any:
 
 
 def has_rounds(system: Any) -> bool:
-    """Whether a system has rounds."""
+    """Whether a system of a plan has the setting `max_rounds`."""
     graph = system if isinstance(system, str) else system["graph"]
     return "max_rounds" in load_graph(graph).settings.model_fields
 
 
 def local_plan(file: Path, folder: Path) -> Plan:
-    """A plan with local models and sources, on data in this folder. It has two rounds if the file sets no number."""
+    """A plan with local models and sources, on `ITEMS` items of each benchmark in this folder.
+
+    Debates have two rounds if the file does not set `max_rounds`. If it sets `switched_rounds`, the value becomes 2.
+    """
     plan = with_local_parts(written_plan(file), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
     plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
@@ -92,11 +95,11 @@ def facets(cell: Cell) -> set[tuple[str, Any]]:
 def covering_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Cells in which every system, benchmark and model occurs at least once."""
     missing = {facet for cell in cells for facet in facets(cell)}
-    chosen: list[Cell] = []
+    covering: list[Cell] = []
     while missing:
-        chosen.append(max(cells, key=lambda cell: len(facets(cell) & missing)))
-        missing -= facets(chosen[-1])
-    return chosen
+        covering.append(max(cells, key=lambda cell: len(facets(cell) & missing)))
+        missing -= facets(covering[-1])
+    return covering
 
 
 def system_of(cell: Cell) -> str:
@@ -106,14 +109,18 @@ def system_of(cell: Cell) -> str:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with made-up items of all benchmarks in the plans."""
     folder = tmp_path_factory.mktemp("plans")
     write_plan_data(folder / "data")
     return folder
 
 
 @pytest.fixture(scope="session")
-def chosen(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that are run: cells whose system is in no earlier plan, or else one cell."""
+def cells_to_run(folder: Path) -> dict[Path, list[Cell]]:
+    """For each plan, the cells that are run: those of its `covering_cells` whose system is in no earlier plan.
+
+    If there is no such cell, one cell is run.
+    """
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
@@ -124,8 +131,11 @@ def chosen(folder: Path) -> dict[Path, list[Cell]]:
 
 
 @pytest.fixture(scope="session")
-def first_opened(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that `preflight` checks: over all plans, each system once on each benchmark."""
+def cells_to_check(folder: Path) -> dict[Path, list[Cell]]:
+    """For each plan, the cells that `preflight` checks.
+
+    Over all plans, each system is checked once on each benchmark.
+    """
     found: dict[Path, list[Cell]] = {}
     known: set[tuple[str, str]] = set()
     for file in PLANS:
@@ -136,39 +146,40 @@ def first_opened(folder: Path) -> dict[Path, list[Cell]]:
 
 
 @each_plan
-def test_a_plan_runs_on_an_item(
+def test_a_plan_runs_on_one_item_of_each_benchmark(
     start_stub: StartStub,
     tmp_path: Path,
     folder: Path,
-    chosen: dict[Path, list[Cell]],
-    first_opened: dict[Path, list[Cell]],
+    cells_to_run: dict[Path, list[Cell]],
+    cells_to_check: dict[Path, list[Cell]],
     monkeypatch: pytest.MonkeyPatch,
     file: Path,
 ) -> None:
+    """All pairs of a system and a benchmark are checked, but only some cells are run."""
     start_stub()
-    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_alike)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_constant_encoder)
     plan = local_plan(file, folder)
     cells = make_cells(plan)
     assert len(make_cells(read_plan(file, {}))) == len(cells)  # every setting is valid
     items = {task: running.make_task(task, plan) for task in dict.fromkeys(cell.task for cell in cells)}
-    asyncio.run(running.preflight(first_opened[file], items, plan.judge))  # every system takes every benchmark
-    monkeypatch.setattr(running, "make_cells", lambda plan: chosen[file])
+    asyncio.run(running.preflight(cells_to_check[file], items, plan.judge))  # every system accepts every benchmark
+    monkeypatch.setattr(running, "make_cells", lambda plan: cells_to_run[file])
     ended: list[EvalSample] = []
     logs = run_plan(plan, tmp_path / "logs", Limits(32), lambda total, held: ended.append)
-    assert [log.status for log in logs] == ["success"] * len(chosen[file]), [sample.error for sample in ended]
+    assert [log.status for log in logs] == ["success"] * len(cells_to_run[file]), [sample.error for sample in ended]
     assert [log.results.total_samples for log in logs if log.results] == [ITEMS] * len(logs)
     documents = [document_in(sample) or {} for sample in ended]
     assert [document.get("status") for document in documents] == ["done"] * ITEMS * len(logs)
 
 
 @each_plan
-def test_a_plan_file_begins_with_its_description_cost_and_command(file: Path) -> None:
+def test_a_plan_file_begins_with_its_paper_keys_cost_and_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
     comments = " ".join(line.removeprefix("# ") for line in before.splitlines())
     assert comments.startswith(file.stem[:2].upper())
     assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", comments)
 
 
-def test_the_page_lists_every_plan_and_no_other() -> None:
+def test_the_page_of_plans_lists_exactly_the_plan_files() -> None:
     listed = re.findall(r"`(s\d-[\w-]+)`", PAGE.read_text(encoding="utf-8"))
     assert set(listed) == {file.stem for file in PLANS}

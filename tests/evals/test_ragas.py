@@ -1,4 +1,4 @@
-"""``moot eval ragas``: RAGAS's scores of the verdicts in real logs, and the reasons for missing scores."""
+"""``moot eval ragas`` scores the verdicts in logs with RAGAS, and gives the reasons for missing scores."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def measure(log: Path, out: Path, *words: object) -> tuple[int, str, str]:
 
 
 @pytest.fixture(autouse=True)
-def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def private_ragas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep RAGAS from sending usage data and from writing to the user's folder."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -53,7 +53,10 @@ def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def logs(start_stub: StartStub, tmp_path: Path) -> Path:
-    """Logs of `moot eval run`: one system reads a corpus and fails on its third item, the other reads no source."""
+    """Write logs of two systems with `moot eval run`; return the folder.
+
+    The system rag reads a corpus, and fails on the third item. The system standard_prompting reads no source.
+    """
     start_stub([{"match": "(?s)Claim 2.*evidence", "status": 400}])
     data = tmp_path / "fever.jsonl"
     items = [{"id": n, "claim": CLAIM.format(n), "label": "SUPPORTS", "evidence": []} for n in range(3)]
@@ -66,12 +69,12 @@ def logs(start_stub: StartStub, tmp_path: Path) -> Path:
 
 
 def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
-    """The scores of a system's samples, and the reasons for missing scores."""
+    """Both scores of each sample of a system, each followed by the reason if the score is missing."""
     names = ("faithfulness", "faithfulness_missing", "answer_relevancy", "answer_relevancy_missing")
     return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
 
 
-def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+def test_ragas_scores_the_verdicts_in_logs(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([question_rule(CLAIM.format(0)), *verdict_rules(True, False, True, True)])
     out = tmp_path / "figures.json"
     code, printed, stderr = measure(logs, out)
@@ -104,9 +107,8 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
     assert sample.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
-def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(
-    logs: Path, start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_a_csv_file_contains_the_first_samples_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+    """The limit is 1 for each log. With --json, the same samples are printed."""
     start_stub([question_rule("Why?"), *verdict_rules(True, False)])
     out = tmp_path / "figures.csv"
     code, printed, stderr = measure(logs, out, "--limit", 1, "--json")
@@ -122,7 +124,7 @@ def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(
     assert sorted(tuple(row[name] for name in names) for row in found) == wanted
 
 
-def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_verdict_in_a_document_of_moot_verify_is_scored(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([question_rule("Why?"), *verdict_rules(True, False)])
     document = tmp_path / "kilogram.json"
     words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
@@ -133,8 +135,11 @@ def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: 
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
 
 
-def log_of(tmp_path: Path, number: int) -> Path:
-    """Write a log with this number of answered items; return its path."""
+def write_answered_log(tmp_path: Path, number: int) -> Path:
+    """Write a log with this number of answered items; return its path.
+
+    Each document has a piece of evidence that was not shown in the turn of the verdict.
+    """
     saffron = "Saffron is a spice."
     piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
     unseen = piece | {"id": "ev-unseen", "text": "Nobody who decided was shown this."}
@@ -146,8 +151,8 @@ def log_of(tmp_path: Path, number: int) -> Path:
 
 @pytest.mark.parametrize(
     ("rule", "reason", "calls", "code"),
-    # `calls` per sample: 2 for unreadable replies, 3 for HTTP 500, 1 if the call is not repeated. Without an error
-    # there are 3, one per question.
+    # `calls` is the number of calls for questions per sample: 3 if all questions are written. A call is made twice if
+    # its reply cannot be read, three times for HTTP 500, and once for other errors.
     [
         ({"reply": "no JSON"}, "the reply is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "the reply was cut off", 1, 3),
@@ -156,11 +161,11 @@ def log_of(tmp_path: Path, number: int) -> Path:
         ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge", 3, 0),
     ],
 )
-def test_a_metric_that_fails_on_a_sample_is_missing(
+def test_a_failed_or_undefined_score_of_a_sample_is_missing(
     start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], reason: str, calls: int, code: int
 ) -> None:
     stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *verdict_rules(True, False)])
-    ended, _, stderr = measure(log_of(tmp_path, 2), tmp_path / "figures.json")
+    ended, _, stderr = measure(write_answered_log(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
         assert (faithful, relevant) == (0.5, None)
@@ -172,9 +177,9 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
     assert not any("Nobody who decided" in prompt for prompt in prompts)
 
 
-def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartStub, tmp_path: Path) -> None:
+def test_faithfulness_without_statements_is_missing_and_not_0(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([question_rule("Why?"), *verdict_rules()])
-    assert measure(log_of(tmp_path, 1), tmp_path / "figures.json")[0] == 0
+    assert measure(write_answered_log(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
     assert row[:2] == (None, "RAGAS found nothing to judge")
 
@@ -188,7 +193,7 @@ def test_a_refused_key_ends_the_run_and_keeps_finished_scores(start_stub: StartS
             {"status": 401},
         ]
     )
-    code, printed, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
+    code, printed, stderr = measure(write_answered_log(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
     assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended first"}
@@ -198,18 +203,18 @@ def test_a_refused_key_ends_the_run_and_keeps_finished_scores(start_stub: StartS
     assert "moot:" not in printed
 
 
-def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: Path) -> None:
+def test_many_failed_metrics_in_a_row_end_the_run(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "ragas", "status": 400}])
-    code, _, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
+    code, _, stderr = measure(write_answered_log(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
     assert (code, "did not accept" in stderr.splitlines()[-1]) == (2, True)
     assert MOST_FAILURES <= len(stub.prompts("ragas")) < 2 * MOST_FAILURES
 
 
-def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:
+def test_as_many_calls_run_in_parallel_as_the_limit_allows(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([question_rule("Why?"), *verdict_rules(True)], latency_ms=30)
-    assert measure(log_of(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
+    assert measure(write_answered_log(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
-    assert len(calls) == 12 * 5  # for each sample three questions, its statements, and their verdicts
+    assert len(calls) == 12 * 5  # for each sample: three questions, the statements, and the verdicts
     most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
     assert most == 4
 
@@ -225,7 +230,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
     ],
 )
 def test_unusable_logs_and_models_are_user_errors(tmp_path: Path, log: str, model: str, message: str) -> None:
-    path = log_of(tmp_path, 1) if log == "some" else tmp_path / log
+    path = write_answered_log(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

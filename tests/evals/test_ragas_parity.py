@@ -1,14 +1,14 @@
-"""Our scores against RAGAS's own: the same scripted replies to both, over HTTP, and the same numbers to 1e-6.
+"""Moot's scores equal RAGAS's own scores to 1e-6, if both get the same scripted replies over HTTP.
 
 Each deliberate difference has its own test, named ``test_ragas_..._and_moot_...``:
 
-no statements       RAGAS gives NaN; ours is null
-no evidence         RAGAS raises an error; ours is null without a call
-no answer           RAGAS raises an error; ours is null without a call
-evasive answers     RAGAS gives 0 if the answer is evasive in every question; ours (as S1) has no such term
-missing verdicts    RAGAS divides by the verdicts that it got (NaN without any); ours asks again, then is null
-form of the claim   RAGAS compares a claim as it stands (``as_given``); ours, by default, as a question
-blank questions     RAGAS leaves them out (0 without any other); ours asks again, then is null
+no statements       RAGAS gives NaN; moot gives null
+no evidence         RAGAS raises an error; moot gives null without a call
+no answer           RAGAS raises an error; moot gives null without a call
+evasive answers     RAGAS gives 0 if its model calls the answer noncommittal each time; moot has no such rule
+missing verdicts    RAGAS divides by the number of verdicts (NaN if it is 0); moot asks again, then gives null
+form of the claim   RAGAS compares the claim as given; moot by default turns the claim into a question
+blank questions     RAGAS leaves them out (0 if all are blank); moot asks again, then gives null
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ pytestmark = pytest.mark.skipif(not find_spec("ragas"), reason="RAGAS is not ins
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
-CONTEXT = "Vienna lies on the Danube."  # only RAGAS's second prompt contains it
+CONTEXT = "Vienna lies on the Danube."  # of RAGAS's prompts, only the second contains this text
 UNICODE = "Wo liegt 東京? «Où» 🗼 — naïve “quotes” and \\ {braces}"
 STUB, MINILM = "openai:stub-embedding", "all-MiniLM-L6-v2"
 EXACT = 1e-6
 
 
 @pytest.fixture(autouse=True)
-def _private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def private_ragas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep RAGAS from sending usage data and from writing to the user's folder."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
 @asynccontextmanager
-async def reference(url: str) -> AsyncIterator[Any]:
+async def ragas_llm(url: str) -> AsyncIterator[Any]:
     """RAGAS's model on the scripted endpoint."""
     import openai
     from ragas.llms import llm_factory
@@ -67,13 +67,16 @@ async def reference(url: str) -> AsyncIterator[Any]:
         yield llm_factory("stub-ragas", client=client)
 
 
-async def scorer() -> Speaker:
-    """Our model on the scripted endpoint."""
+async def moot_scorer() -> Speaker:
+    """Moot's model on the scripted endpoint."""
     return Speaker("scorer", await open_chat_model("openai:stub-moot"))
 
 
 def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
-    """Rules: both RAGAS and moot find these statements and give these verdicts."""
+    """Rules: both RAGAS and moot find these statements and give these verdicts.
+
+    There may be fewer verdicts than statements.
+    """
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
     ]
@@ -86,7 +89,10 @@ def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[
 
 
 def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
-    """Rules: RAGAS and moot write these questions. RAGAS finds the answer evasive as in ``noncommittal``."""
+    """Rules: RAGAS and moot write these questions.
+
+    ``noncommittal``: whether RAGAS calls the answer noncommittal, for each question; by default never.
+    """
     flags = [int(f) for f in noncommittal] or [0] * len(questions)
     one_by_one = [
         {"model": "stub-ragas", "times": 1, "fields": {"question": q, "noncommittal": f}}
@@ -96,6 +102,7 @@ def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) 
 
 
 def evidence_of(text: str = CONTEXT) -> list[Evidence]:
+    """One piece of evidence with this text."""
     return [make_evidence(text=text, title="Vienna", source="test", query="q", score=None, retriever="test")]
 
 
@@ -127,6 +134,7 @@ SHARES = [
     (6, 7),
     (5, 8),
 ]
+"""Pairs of the number of supported statements and the number of statements."""
 FAITHFULNESS = {
     **{f"{k} of {n}": ([f"Statement {i}." for i in range(n)], [i < k for i in range(n)]) for k, n in SHARES},
     "all of 8": ([f"Fact {i}." for i in range(8)], [True] * 8),
@@ -139,9 +147,9 @@ FAITHFULNESS = {
 
 @pytest.mark.parametrize(("statements", "supported"), FAITHFULNESS.values(), ids=FAITHFULNESS)
 async def test_faithfulness_equals_ragas(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
-    async with reference(start_stub(verdict_rules(statements, supported)).url) as llm:
+    async with ragas_llm(start_stub(verdict_rules(statements, supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
-    ours = await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
+    ours = await faithfulness(ANSWER, evidence_of(), await moot_scorer(), claim=CLAIM)
     assert ours.supported == supported
     assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
     assert theirs == pytest.approx(sum(supported) / len(supported), abs=EXACT)
@@ -168,10 +176,10 @@ async def test_answer_relevance_equals_ragas(
     start_stub: StartStub, claim: str, questions: list[str], noncommittal: list[bool], embedder: str
 ) -> None:
     n = len(questions)
-    async with reference(start_stub(question_rules(questions, noncommittal)).url) as llm:
+    async with ragas_llm(start_stub(question_rules(questions, noncommittal)).url) as llm:
         encoder = await open_encoder(embedder)
         theirs = await ragas_answer_relevance(claim, ANSWER, llm, encoder, n)
-        ours = await answer_relevance(claim, ANSWER, await scorer(), encoder, n, claim_form="as_given")
+        ours = await answer_relevance(claim, ANSWER, await moot_scorer(), encoder, n, claim_form="as_given")
     assert ours.questions == questions
     assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
     assert (theirs == pytest.approx(1, abs=EXACT)) == (set(questions) == {claim})
@@ -180,22 +188,22 @@ async def test_answer_relevance_equals_ragas(
 # --- deliberate differences -----------------------------------------------------------------------------------------
 
 
-async def test_ragas_gives_nan_without_statements_and_moot_null(start_stub: StartStub) -> None:
-    async with reference(start_stub(verdict_rules([], [])).url) as llm:
+async def test_ragas_gives_nan_without_statements_and_moot_gives_null(start_stub: StartStub) -> None:
+    async with ragas_llm(start_stub(verdict_rules([], [])).url) as llm:
         assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
-    assert (await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)).score is None
+    assert (await faithfulness(ANSWER, evidence_of(), await moot_scorer(), claim=CLAIM)).score is None
     assert faithfulness_score([]) is None
 
 
 async def test_ragas_raises_without_evidence_and_moot_gives_null(start_stub: StartStub) -> None:
-    async with reference(start_stub(verdict_rules(["It rains."], [True])).url) as llm:
+    async with ragas_llm(start_stub(verdict_rules(["It rains."], [True])).url) as llm:
         with pytest.raises(ValueError, match="retrieved_contexts is missing"):
             await ragas_faithfulness(CLAIM, ANSWER, [], llm)
     assert await node_update(faithfulness_node(), ANSWER, []) == ({"faithfulness": None}, [])
 
 
 async def test_ragas_raises_without_an_answer_and_moot_gives_null(start_stub: StartStub) -> None:
-    async with reference(start_stub().url) as llm:
+    async with ragas_llm(start_stub().url) as llm:
         with pytest.raises(ValueError, match="response is missing"):
             await ragas_faithfulness(CLAIM, "", [CONTEXT], llm)
         with pytest.raises(ValueError, match="response cannot be empty"):
@@ -205,31 +213,31 @@ async def test_ragas_raises_without_an_answer_and_moot_gives_null(start_stub: St
 
 
 async def test_ragas_gives_0_for_evasive_answers_and_moot_does_not(start_stub: StartStub) -> None:
-    async with reference(start_stub(question_rules([CLAIM] * 3, [True] * 3)).url) as llm:
+    async with ragas_llm(start_stub(question_rules([CLAIM] * 3, [True] * 3)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
-        ours = await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
+        ours = await answer_relevance(CLAIM, ANSWER, await moot_scorer(), encoder)
     assert ours.score == pytest.approx(1, abs=EXACT)
 
 
 async def test_ragas_compares_the_claim_as_given_and_moot_as_a_question(start_stub: StartStub) -> None:
     claim = "The Danube flows through Vienna"
-    async with reference(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
+    async with ragas_llm(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(claim, ANSWER, llm, encoder) < 0.9
-        ours = await answer_relevance(claim, ANSWER, await scorer(), encoder)
+        ours = await answer_relevance(claim, ANSWER, await moot_scorer(), encoder)
     assert ours.score == pytest.approx(1, abs=EXACT)
 
 
 @pytest.mark.parametrize(("supported", "share"), [([True], 1.0), ([False, True], 0.5), ([], math.nan)])
-async def test_ragas_ignores_missing_verdicts_and_moot_needs_all(
+async def test_ragas_ignores_missing_verdicts_and_moot_needs_all_verdicts(
     start_stub: StartStub, supported: list[bool], share: float
 ) -> None:
-    async with reference(start_stub(verdict_rules(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
+    async with ragas_llm(start_stub(verdict_rules(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     assert theirs == pytest.approx(share, nan_ok=True)
     with pytest.raises(ReplyError, match="one verdict for each index"):
-        await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
+        await faithfulness(ANSWER, evidence_of(), await moot_scorer(), claim=CLAIM)
     scores, _ = await node_update(faithfulness_node(), ANSWER, evidence_of())
     assert scores == {"faithfulness": None}
 
@@ -238,19 +246,19 @@ async def test_ragas_ignores_missing_verdicts_and_moot_needs_all(
 async def test_ragas_ignores_blank_questions_and_moot_refuses_them(
     start_stub: StartStub, questions: list[str], mean: float
 ) -> None:
-    async with reference(start_stub(question_rules(questions)).url) as llm:
+    async with ragas_llm(start_stub(question_rules(questions)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)
         with pytest.raises(ReplyError, match="is empty"):
-            await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
+            await answer_relevance(CLAIM, ANSWER, await moot_scorer(), encoder)
     scores, _ = await node_update(answer_relevance_node(), ANSWER, evidence_of())
     assert scores == {"answer_relevance": None}
 
 
-# --- the adapter ----------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 
-async def test_without_ragas_the_adapter_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_ragas_an_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
     unused: Any = None
     with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'") as caught:
@@ -260,8 +268,8 @@ async def test_without_ragas_the_adapter_says_how_to_get_it(monkeypatch: pytest.
         await ragas_answer_relevance(CLAIM, ANSWER, unused, unused)
 
 
-async def test_errors_of_ragas_pass_through(start_stub: StartStub) -> None:
-    async with reference(start_stub([{"model": "stub-ragas", "status": 400}]).url) as llm:
+async def test_an_error_of_the_ragas_model_passes_through(start_stub: StartStub) -> None:
+    async with ragas_llm(start_stub([{"model": "stub-ragas", "status": 400}]).url) as llm:
         with pytest.raises(Exception, match="stub fault 400") as caught:
             await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     assert type(caught.value).__module__.startswith(("instructor", "openai"))

@@ -66,8 +66,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_log(folder, "a", DEBATE, GOLD, system="debate", **facts)
     for seed in (1, 2):
         write_log(folder, f"b{seed}", CONTROL, GOLD, system="debate self consistency", seed=seed, **control_facts)
-    ended = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
-    trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in ended}
+    answers = (S, S, S, R, R, S, N, R)
+    outcomes = zip(GOLD, answers, ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
+    trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in outcomes}
     write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
     broken = {"1": failed_document(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
     strata = dict.fromkeys(GOLD, EVIL) | {"1": "plain"}

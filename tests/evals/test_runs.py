@@ -150,7 +150,7 @@ def test_a_control_has_the_budget_rounds_or_evidence_of_its_debate(start_stub: S
 def test_a_control_spends_nearly_as_much_as_its_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """A control spends at most as much as its debate. The gap is below three times its dearest call."""
+    """A control spends at most as much as its debate. The gap is under three times its most expensive call."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))

@@ -1,4 +1,4 @@
-"""Check the turns of every debate in these tests against the schema of turns."""
+"""A fixture that checks the turns of every debate in these tests against their schema."""
 
 from __future__ import annotations
 

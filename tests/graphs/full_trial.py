@@ -1,4 +1,4 @@
-"""The script of a full trial, and the turns and exhibits expected of it, which were worked out by hand."""
+"""The script of a full trial, and its expected turns and exhibits. They were worked out by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FinishedTrial = tuple[dict[str, Any], StubEndpoint]
 
 @contextmanager
 def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[FinishedTrial]:
-    """Run a trial once for several tests."""
+    """Run a trial that several tests share. Its endpoint stays open until the context ends."""
 
     async def run_trial() -> dict[str, Any]:
         try:
@@ -184,17 +184,17 @@ def trace(document: Mapping[str, Any]) -> list[str]:
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:
-    """The turns of a round in which both sides search and get experts, in groups; within a group any order is valid.
+    """The turns of a round in which both sides search and get experts, in groups.
 
-    In the first round the court cannot close the debate, so the court is not asked.
+    Within a group any order is valid. In the first round the court cannot close the debate, so the court is not asked.
     """
     p, d = (f"{phase} {number} {role_for(side, phase)}/{side}" for side in SIDES)
-    for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
+    expert_turns = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
     return [
         [f"{p} discover", f"{d} discover"],
         [f"{p} argue"],
         [f"{d} argue"],
-        [f"{p} request_expert", f"{d} request_expert", *for_both],
+        [f"{p} request_expert", f"{d} request_expert", *expert_turns],
         [f"{p} reflect", f"{d} reflect", f"{phase} {number} critic/- critique"]
         + ([f"{phase} {number} court/- close"] if number > 1 else []),
     ]
@@ -205,13 +205,13 @@ EXPERT_STEPS = [("court", "rule_on_expert"), ("expert", "testify")]
 
 def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
     """Check that the turns are in the order of the procedure."""
-    before = [
+    before_debates = [
         ["miner/- premises", "negotiator/- stance_queries", "retrieval/- retrieve_seed"],
         ["retrieval/- retrieve_premise"] * 2 + [f"{side}/{side} retrieve" for side in SIDES],
         [f"{side}/{side} challenge" for side in SIDES],
         ["arbiter/- weigh"] * 12,
     ]
-    groups = [[f"negotiation 0 {turn}" for turn in group] for group in before]
+    groups = [[f"negotiation 0 {turn}" for turn in group] for group in before_debates]
     groups += [group for phase, number in rounds for group in expected_round(phase, number)]
     groups += [["panel 0 analyser/- analyse"], [f"panel 0 judge-{n}/- judge" for n in (1, 2, 3)]]
     left = trace(document)
@@ -263,7 +263,7 @@ def statements_in(prompt: str) -> str:
 
 
 def exhibit_names(prompt: str) -> str:
-    """The names of the exhibits in a prompt, in order, whether their text is shown or only their title."""
+    """The names of the exhibits in a prompt, in order. The prompt shows their texts or only their titles."""
     return " ".join(exhibits_in(prompt))
 
 

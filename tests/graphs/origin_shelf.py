@@ -1,6 +1,7 @@
-"""Poisoned sources: each returns pages of one website with almost the same words.
+"""Poisoned sources: each returns pages of one website that have almost the same words.
 
-`copies` and `later_copies` return only such pages, and `mixed` returns them before the pages of honest websites.
+`copies` returns five such pages, and `later_copies` returns all but the first of them. `mixed` returns all five, and
+then pages of honest websites.
 """
 
 from __future__ import annotations

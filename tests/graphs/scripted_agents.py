@@ -31,13 +31,13 @@ Rule = dict[str, Any]
 def rule(role: str, match: str = "", times: int | None = None, **reply: Any) -> Rule:
     """A rule for the endpoint (see ``tests/stub_llm.py``) that applies ``times`` times, by default always.
 
-    ``role`` is a pattern for the end of the model's name, and ``match`` a pattern in the prompt.
+    ``role`` is a pattern for the model's name after ``stub-``, and ``match`` a pattern in the prompt.
     """
     return {"model": f"stub-{role}$", "match": match} | ({"times": times} if times else {}) | reply
 
 
 def answer_rule(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
-    """A rule: a role's answer. The reasons contain ``mark``, which identifies the answer in later prompts."""
+    """A rule for a role's answer. Its reasons contain ``mark``, which identifies the answer in later prompts."""
     fields_of_answer = {
         "answer": ANSWERS.get(answer, answer),
         "rationale": f"Because of {mark}.",
@@ -58,7 +58,7 @@ def script(
 
     Args:
         rounds: for each round, each agent's answer: a letter of `ANSWERS`, a text, `UNPARSED` or `DOWN`.
-        sure: the agents' confidences by round.
+        sure: for each round, each agent's confidence; by default 0.5.
         first: the number of the first round.
         roles: the agents' names, by default ``agent-1``, ``agent-2``, ...
         claim: the claim of the debate, if an endpoint serves several debates.
@@ -71,10 +71,10 @@ def script(
             if answer == DOWN:
                 rules.append(rule(agent, asked, 1, status=500))
             elif answer == UNPARSED:
-                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also when asked again
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also to the repeated request
             else:
-                h = sure[number][place] if sure else 0.5
-                rule_of_answer = answer_rule(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
+                confidence = sure[number][place] if sure else 0.5
+                rule_of_answer = answer_rule(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=confidence)
                 rules.append(rule_of_answer | {"match": asked})
     return rules
 
@@ -100,19 +100,19 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, **settings: 
 
 
 def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The prompts of a role that contain these words, for one claim or for all, without repeated requests."""
+    """The prompts of a role that contain ``match`` and ``claim``, without repeated requests."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(m["content"] for m in messages) for messages in sent]
     return [text for text in texts if match in text and claim in text]
 
 
 def marks(prompt: str) -> str:
-    """The words that identify the answers in a prompt, sorted: ``a2r3`` for agent 2's answer in round 3."""
+    """The sorted words that identify the answers in a prompt, such as ``a2r3`` for agent 2's answer in round 3."""
     return " ".join(sorted(MARK.findall(prompt)))
 
 
 def marks_by_prompt(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The `marks` of each prompt of a role that contains these words."""
+    """The `marks` of each of these prompts (see `prompts`)."""
     return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
 
 
@@ -127,5 +127,5 @@ def final_votes(document: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def warning_kinds(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
-    """The kinds of warnings, in order, without the kinds in ``but``."""
+    """The kinds of a debate's warnings, in order, without the kinds in ``but``."""
     return [warning["kind"] for warning in document["warnings"] if warning["kind"] not in but]

@@ -1,7 +1,8 @@
 """Scripted trials: the replies of each role in each round, and exhibits of known similarity.
 
-The exhibits ``A`` to ``Z`` have ten words each, and no word in common. ``A9`` shares nine words with ``A``: their
-cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share their tenth word.)
+The exhibits ``A`` to ``Z`` have ten words each, and no word in common. ``A9`` shares nine words with ``A``. The cosine
+of these two exhibits is 0.9, so if one is known, the novelty of the other is 0.1. ``A9`` and ``B9`` share their tenth
+word.
 
 A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, and ``#down`` fails. A query without names,
 such as the claim, finds the exhibits in `SEED`.
@@ -39,7 +40,7 @@ STEPS = {
     "rule_on_expert": "`granted`",
     "close": "`close`",
 }
-"""A pattern for each step that identifies its prompts among those of counsel and court."""
+"""For each step, a pattern that tells its prompts from the other prompts of counsel or of the court."""
 SCRIPTED_ROUNDS = 10
 """The number of rounds with scripted arguments."""
 
@@ -102,7 +103,7 @@ def role_for(side: str, phase: str = "primary") -> str:
 
 
 def counsel(side: str, step: str, phase: str = "primary", times: int | None = None, **reply: Any) -> Rule:
-    """A rule for a side's counsel in a step of a phase: ``fields={...}``, ``status=500``, ``reply=...``."""
+    """A rule for a side's counsel in a step of a phase. ``reply`` is, for example, ``status=500``."""
     return rule(role_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **reply)
 
 
@@ -124,13 +125,16 @@ def latest_first(rules: Sequence[Rule]) -> list[Rule]:
 def argues(
     side: str, *arguments: str, phase: str = "primary", citations: Sequence[Mapping[str, str]] = ()
 ) -> list[Rule]:
-    """Rules: a side's arguments, one text per round."""
+    """Rules for a side's arguments, one text per round."""
     cited = list(citations)
     return [counsel(side, "argue", phase, 1, fields={"argument": a, "citations": cited}) for a in arguments]
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or one number for all."""
+    """Rules for a side's scores of itself, one entry per round.
+
+    An entry is logic, novelty and rebuttal, or one number for all three.
+    """
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -138,7 +142,10 @@ def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary"
 
 
 def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
-    """Rules: a side's queries, one per round; the gap contains the query, and the court adds the word ``exactly``."""
+    """Rules for a side's queries, one per round.
+
+    The gap contains the query, and the court adds the word ``exactly`` to the query.
+    """
     rules = []
     for query in queries:
         gap = f"Gap: {query}."
@@ -149,14 +156,14 @@ def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
 
 
 def criticises(*resolved: bool, phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: whether the critic finds the debate resolved, one entry per round."""
+    """Rules for the critic. Each round has one entry: whether the critic finds the debate resolved."""
     return latest_first(
         [rule("critic", in_round(r, phase), fields={"debate_resolved": d, **more}) for r, d in enumerate(resolved, 1)]
     )
 
 
 def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
-    """Rules: whether the court closes the debate, one entry per round."""
+    """Rules for the court. Each round has one entry: whether the court closes the debate."""
     return latest_first(
         [
             rule("court", f"{in_round(r, phase)}.*{STEPS['close']}", fields={"close": c, "reason": "As was heard."})
@@ -166,17 +173,20 @@ def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
 
 
 def premise_rule(*given: str) -> Rule:
-    """A rule: the miner's premises of the claim."""
+    """A rule for the miner's premises of the claim."""
     return rule("miner", fields={"premises": list(given)})
 
 
 def stance_rule(supporting: str, challenging: str) -> Rule:
-    """A rule: the negotiator's query for each side, before the debates."""
+    """A rule for the negotiator's query for each side, before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
 
 def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
-    """Rules: the arbiter's ratings of these exhibits; if none is named, of every exhibit that no earlier rule rates."""
+    """Rules for the arbiter's ratings of these exhibits.
+
+    Without names, the result is one rule for all exhibits that no earlier rule rates.
+    """
     fields = {"relevance": relevance, "credibility": credibility, "reason": "As it reads."}
     return [rule("arbiter", f"\n{TEXTS[name]}\n", fields=fields) for name in exhibits] or [
         rule("arbiter", fields=fields)
@@ -184,7 +194,10 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
 
 
 def judge_rules(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
-    """Rules: the judges' verdicts, the chief judge's first, with strength, validity and reliability (by default 6)."""
+    """Rules for the judges' verdicts, the chief judge's first.
+
+    ``scores`` are each judge's strength, validity and reliability, by default 6.
+    """
     rules = []
     for number, verdict in enumerate(verdicts, 1):
         strength, validity, reliability = scores[number - 1] if scores else (6, 6, 6)
@@ -195,18 +208,18 @@ def judge_rules(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[
 
 
 def analysis_rule(overall: float) -> Rule:
-    """A rule: the analyser's score of consistency, for each counsel and overall."""
+    """A rule for the analyser. It gives each counsel and the whole trial this score of consistency."""
     fields = {"plaintiff_counsel": overall, "defense_counsel": overall, "overall": overall, "contradictions": []}
     return rule("analyser", fields=fields)
 
 
 def default_rules() -> list[Rule]:
-    """Rules to append to a test's own rules: a trial in which only the maximum of rounds ends a debate.
+    """Rules that a test appends to its own rules. In their trial only the maximum of rounds ends a debate.
 
     The premise finds ``F``, the supporting query ``G``, the challenging query ``H``. All exhibits are admitted with the
     weight 0.72. In the debates no search finds anything and no side requests an expert. The scores of reflections
     alternate, and neither critic nor court ends a debate. Two of three judges find the claim SUPPORTED. The analyser
-    gives counsel 6 of 10.
+    gives each counsel 6 of 10.
     """
     both = [(side, phase) for phase in ("primary", "switched") for side in SIDES]
     arguments = [
@@ -241,10 +254,7 @@ def default_rules() -> list[Rule]:
 
 
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    """Run a trial of two rounds with the library as its source; every role has its own model.
-
-    No similarity to the request is required, because gaps share no words with exhibits.
-    """
+    """Run a trial with the settings of `trial_settings`. ``given`` is further input."""
     document: dict[str, Any] = await graph.ainvoke(
         {"claim": claim, **(given or {})}, context=trial_settings(**settings)
     )
@@ -252,7 +262,11 @@ async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **se
 
 
 def trial_settings(**settings: Any) -> ProclaimSettings:
-    """The default settings of a scripted trial, updated with these."""
+    """The default settings of a scripted trial, updated with ``settings``.
+
+    By default a debate has two rounds, the library is the source, and every role has its own model. Evidence need not
+    be similar to a request, because gaps share no words with exhibits.
+    """
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
     models = {role: f"openai:stub-{role}" for role in roles} | settings.pop("models", {})
@@ -262,7 +276,7 @@ def trial_settings(**settings: Any) -> ProclaimSettings:
 
 
 def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dict[tuple[str, int], dict[str, Any]]:
-    """The turns of a step in a phase, by side (or agent, if it has no side) and round."""
+    """The last turn of a step in each round of a phase, by side and round. Turns without a side are listed by agent."""
     found = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
     return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in found}
 
@@ -273,7 +287,7 @@ def debate_entry(document: Mapping[str, Any], phase: str = "primary") -> dict[st
 
 
 def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The result of a trial: status, answer, verdict, the primary debate's stop reason, its rounds."""
+    """The result of a trial: status, answer, raw verdict, and the primary debate's stop reason and rounds."""
     return tuple(document[key] for key in ("status", "answer", "raw_verdict", "stop_reason", "rounds"))
 
 
@@ -299,7 +313,7 @@ SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW_NOVELTY = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 MORE_LOW_NOVELTY = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""In these queries and in `LOW_NOVELTY`, two of three results are redundant, which is too few to end the search.
+"""As for `LOW_NOVELTY`, two of a query's three results are redundant, which is too few to end the search.
 
 The mean novelty of a query's results is 0.0667.
 """
@@ -308,7 +322,7 @@ NAME_OF = {id_of(name): name for name in TEXTS}
 
 
 def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
-    """Rules for several trials on one endpoint: the models of each trial end in its number."""
+    """Rules for several trials on one endpoint. The names of each trial's models end in ``@`` and its number."""
     return [
         {**r, "model": f"{r.get('model', '').removesuffix('$')}@{number}$"}
         for number, rules in enumerate(scripts)
@@ -323,7 +337,7 @@ async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
 
 
 def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[int]:
-    """The number of calls in each round of a debate, except those that ask the court whether to close it."""
+    """The number of calls in each round of a debate, without the calls that ask the court whether to close it."""
     count = Counter(call["round"] for call in document["calls"] if call["phase"] == phase)
     count.subtract(number for _, number in turns(document, "close", phase))
     assert sorted(count) == list(range(1, len(count) + 1))
@@ -359,13 +373,13 @@ def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
 
 
 def exhibits_in(prompt: str) -> list[str]:
-    """The names of the exhibits in a prompt, in order, whether their text is shown or only their title."""
+    """The names of the exhibits in a prompt, in order. The prompt shows their texts or only their titles."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
     return [NAME_OF[name or listed] for name, listed in found]
 
 
 def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """Rules: each side's scores of itself, one entry per round."""
+    """Rules for both sides' scores of themselves, one entry per round (see `reflects`)."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

@@ -17,20 +17,20 @@ from tests.conftest import DEMO, MODELS, StartStub, reading_demo, says
 
 GIVEN = [{"text": "The mill in the valley had two bells.", "title": "The mill"}]
 ASKED: Mapping[str, Any] = {"claim": "Who built the mill?", "task": "short_answer", "given": GIVEN}
-VANILLA = [{"name": "rag"}, {"name": "search"}]
+DEBATERS = [{"name": "rag"}, {"name": "search"}]
 ALL_MODELS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 
 
 async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
-    quick = {"scoring": "consensus_only", "debaters": VANILLA, "max_rounds": 1, "models": ALL_MODELS}
+    quick = {"scoring": "consensus_only", "debaters": DEBATERS, "max_rounds": 1, "models": ALL_MODELS}
     known = {**quick, **settings} if name == "tool_mad" else {**reading_demo(system.settings), **settings}
     document: dict[str, Any] = await system.graph.ainvoke(dict(asked), context=system.settings.model_validate(known))
     return document
 
 
 @pytest.mark.parametrize("other", [ABSTENTION, "The evidence does not tell.", "the texts don't say", "not known"])
-async def test_if_all_agents_abstain_they_agree_and_there_is_no_verdict(start_stub: StartStub, other: str) -> None:
+async def test_abstention_of_all_agents_is_a_consensus_without_a_verdict(start_stub: StartStub, other: str) -> None:
     stub = start_stub([says("rag", ABSTENTION), says("search", other)])
     document = await debate()
     assert [vote["answer"] for vote in document["votes"]] == [ABSTENTION, ABSTENTION]
@@ -73,43 +73,42 @@ async def test_voters_may_abstain(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("selected", [[1], []])
-async def test_debaters_over_a_pool_and_their_summariser_may_abstain(
-    start_stub: StartStub, selected: list[int]
-) -> None:
+async def test_debaters_with_shared_evidence_may_abstain(start_stub: StartStub, selected: list[int]) -> None:
+    """Their summariser may then abstain. It does not matter whether the debaters select a text of the evidence."""
     stub = start_stub([{"fields": {"answer": "Unknown", "selected": selected}}])
     document = await debate("madke", model="openai:stub", sources=DEMO)
     assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, ABSTENTION)
     offer = f"neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
-    assert [offer in prompt for prompt in stub.prompts() if "You are one of several debaters" in prompt].count(
-        True
-    ) == 2
+    debater_prompts = [prompt for prompt in stub.prompts() if "You are one of several debaters" in prompt]
+    assert sum(offer in prompt for prompt in debater_prompts) == 2
 
 
-async def test_a_summariser_may_not_abstain_if_no_debater_did(start_stub: StartStub) -> None:
-    pool: dict[str, Any] = {"models": {"debater-1": "openai:stub-d", "debater-2": "openai:stub-d"}, "sources": DEMO}
+async def test_a_summariser_may_not_abstain_if_no_debater_abstains(start_stub: StartStub) -> None:
+    settings: dict[str, Any] = {"models": {"debater-1": "openai:stub-d", "debater-2": "openai:stub-d"}, "sources": DEMO}
     start_stub([says("d", "Ada"), {"fields": {"answer": "Unknown", "selected": []}}])
-    document = await debate("madke", model="openai:stub", **pool)
+    document = await debate("madke", model="openai:stub", **settings)
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_debaters_without_a_pool_may_not_abstain(start_stub: StartStub) -> None:
+async def test_debaters_without_evidence_may_not_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "Unknown"}}])
-    without = {key: value for key, value in ASKED.items() if key != "given"}
-    document = await debate("madke", without, model="openai:stub", sources=[])
+    claim_only = {key: value for key, value in ASKED.items() if key != "given"}
+    document = await debate("madke", claim_only, model="openai:stub", sources=[])
     assert ABSTENTION not in "".join(stub.prompts())
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_an_agent_without_evidence_may_not_abstain(start_stub: StartStub) -> None:
+async def test_a_single_agent_without_evidence_may_not_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "I don't know"}}])
-    without = {key: value for key, value in ASKED.items() if key != "given"}
-    document = await debate("standard_prompting", without, model="openai:stub")
+    claim_only = {key: value for key, value in ASKED.items() if key != "given"}
+    document = await debate("standard_prompting", claim_only, model="openai:stub")
     assert ABSTENTION not in stub.prompts()[0]
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_a_label_worded_like_an_abstention_is_a_label(start_stub: StartStub) -> None:
+async def test_a_label_worded_like_an_abstention_is_an_ordinary_answer(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": ABSTENTION}}])
     asked = {"claim": "The mill is old.", "labels": ["true", ABSTENTION]}
     document = await debate("standard_prompting", asked, model="openai:stub")
     assert document["answer"] == ABSTENTION
+    assert "abstained" not in document["metrics"]

@@ -36,7 +36,8 @@ VOTES = {
 """
 
 
-async def test_voters_do_not_hear_each_other_and_the_majority_or_first_tied_answer_wins(start_stub: StartStub) -> None:
+async def test_independent_voters_elect_the_majority_or_the_first_tied_answer(start_stub: StartStub) -> None:
+    """No prompt contains another voter's answer."""
     cases = claims(VOTES)
     stub = start_stub([r for claim, given in cases.items() for r in script(given, claim=claim)])
     for claim, given in cases.items():
@@ -49,7 +50,7 @@ async def test_voters_do_not_hear_each_other_and_the_majority_or_first_tied_answ
 # --- society of minds -------------------------------------------------------------------------------------------------
 
 
-async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: StartStub) -> None:
+async def test_in_a_society_each_agent_reads_all_answers_of_the_previous_round(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "RNS", "NNS"))
     document = await debate("society_of_minds", max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 9, 3)
@@ -63,7 +64,7 @@ async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: Start
 
 
 def _own_and_others(prompt: str) -> tuple[str, str]:
-    """An agent's own last answer in its prompt (the text), and the others' last answers (their marks)."""
+    """The text of an agent's own last answer in its prompt, and the marks of the other agents' last answers."""
     others, _, own = prompt.partition("What you answered last:")
     return own, marks(others.partition("What the others answered last:")[2])
 
@@ -79,6 +80,7 @@ async def test_a_society_votes_on_the_answers_of_the_last_round_only(start_stub:
 
 
 async def test_the_only_agent_of_a_society_reads_its_own_last_answer(start_stub: StartStub) -> None:
+    """The recorded settings of such a debate can start another debate."""
     stub = start_stub(script("S", "R", "N"))
     document = await debate("society_of_minds", agents=1, max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 3, 3)
@@ -86,10 +88,10 @@ async def test_the_only_agent_of_a_society_reads_its_own_last_answer(start_stub:
     for prompt in prompts(stub, "agent-1")[1:]:
         assert prompt.count("(nobody else is heard)") == prompt.count("What you answered last:") == 1
     again = await debate("society_of_minds", **{k: document["settings"][k] for k in ("agents", "min_agents")})
-    assert len(again["settings"]["agents"]) == 1  # settings with defaults filled in are still valid
+    assert len(again["settings"]["agents"]) == 1
 
 
-async def test_if_the_only_agent_is_unreachable_the_debate_fails(start_stub: StartStub) -> None:
+async def test_if_the_only_agent_gets_a_server_error_the_debate_fails(start_stub: StartStub) -> None:
     start_stub(script("x"))
     document = await debate("society_of_minds", agents=1)
     assert (document["status"], document["error"]["kind"]) == ("failed", "too_few_agents")
@@ -101,7 +103,7 @@ RINGS = {2: ["12", "12"], 3: ["123", "123", "123"], 5: ["125", "123", "234", "34
 """For each number of agents: the agents whose last answers each agent reads, including its own."""
 
 
-async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: StartStub) -> None:
+async def test_each_agent_hears_its_neighbours_in_the_ring(start_stub: StartStub) -> None:
     cases = claims(RINGS)
     stub = start_stub(
         [r for claim, n in cases.items() for r in script("SRNRS"[:n], "SRRSN"[:n], "RRSSR"[:n], claim=claim)]
@@ -114,7 +116,7 @@ async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: Star
             assert marks_by_prompt(stub, f"agent-{i}", claim=claim) == ["", *marks_by_round]
 
 
-async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: StartStub) -> None:
+async def test_the_two_neighbours_of_a_leaving_agent_become_neighbours(start_stub: StartStub) -> None:
     stub = start_stub(script("SRNR", "SRxR", "SRRR"))
     document = await debate("neighbor_debate", agents=4, max_rounds=3)
     assert (document["answer"], warning_kinds(document)) == ("REFUTES", ["agent_left"])
@@ -127,7 +129,7 @@ async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: 
 
 
 def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
-    """Rules: the summaries of groups, such as ``g1r2.`` for the first group in round 2.
+    """Rules for the summaries of groups. The first group's summary in round 2 contains ``g1r2.``.
 
     A rule recognises a group by the answer of its first agent.
     """
@@ -175,7 +177,7 @@ async def test_an_unusable_group_summary_is_left_out(start_stub: StartStub) -> N
 # --- ChatEval ---------------------------------------------------------------------------------------------------------
 
 
-async def test_agents_hear_a_summary_of_the_last_round(start_stub: StartStub) -> None:
+async def test_agents_hear_the_answers_and_a_summary_of_the_previous_round(start_stub: StartStub) -> None:
     summed = [rule("summariser", rf"a1r{r}\.", fields={"summary": f"So far s0r{r}."}) for r in (1, 2, 3)]
     stub = start_stub([*script("SRN", "RNS", "SSN"), *summed])
     document = await debate("chat_eval", max_rounds=3)
@@ -185,7 +187,7 @@ async def test_agents_hear_a_summary_of_the_last_round(start_stub: StartStub) ->
     assert marks_by_prompt(stub, "summariser", "`summary`") == ["a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
 
 
-async def test_if_the_summary_is_unusable_agents_hear_the_answers(start_stub: StartStub) -> None:
+async def test_if_the_summary_is_unusable_agents_hear_only_the_answers(start_stub: StartStub) -> None:
     stub = start_stub([*script("SRN", "RRN"), rule("summariser", finish="content_filter")])
     document = await debate("chat_eval")
     assert outline(document) == ("done", "REFUTES", "max_rounds", 2, 3 + 2 + 3, 4)
@@ -203,12 +205,12 @@ async def test_a_debate_of_one_round_is_only_a_vote(start_stub: StartStub) -> No
     assert not stub.prompts("summariser")
 
 
-# --- answers in words -------------------------------------------------------------------------------------------------
+# --- short answers -------------------------------------------------------------------------------------------------
 
 CITIES = {"claim": "Where is it?", "task": "short_answer"}
 
 
-async def test_answers_with_equal_meaning_are_one_vote(start_stub: StartStub) -> None:
+async def test_votes_with_the_same_meaning_are_counted_together(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", "NYC.*New York City", fields={"same": True, "reason": "short for it"}),
         rule("equivalence", fields={"same": False, "reason": "another city"}),
@@ -227,5 +229,5 @@ async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub:
         *script(["Boston", "Rome", "Bonn", "Oslo"]),
     ])  # fmt: skip
     document = await debate("multi_agent_voting", CITIES, agents=4)
-    # The second answer needs one comparison, the third two, the fourth three. Each answer waits for the one before.
+    # The second answer needs one comparison, the third two, the fourth three. Each answer waits for the previous one.
     assert outline(document) == ("done", "Boston", "single_pass", 1, 4 + 6, 1 + 3)

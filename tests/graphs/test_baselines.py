@@ -30,7 +30,7 @@ async def run(graph: str, given: dict[str, Any] | None = None, **settings: Any) 
 
 
 def says(answer: Any, times: int | None = None, **fields: Any) -> Rule:
-    """A rule: this answer, at most this many times."""
+    """A rule for this answer. It applies at most ``times`` times, by default always."""
     rule = {"fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
@@ -57,20 +57,22 @@ def reasons_text(number: int, round: int) -> str:
     return f"Reasons of debater {number} in round {round}."
 
 
-def talks(number: int, answer: str) -> list[Rule]:
-    """Rules: a debater's answers in three rounds; the reasons name the debater and the round."""
+def debater_rules(number: int, answer: str) -> list[Rule]:
+    """Rules for a debater's answer in three rounds. The answer stays the same; the reasons name debater and round."""
     rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
 
 def reasons_in(prompt: str) -> set[tuple[int, int]]:
-    """The debaters and rounds whose reasons a prompt contains."""
+    """The debater and the round of each of the reasons that a prompt contains."""
     return {(n, r) for n in (1, 2) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 
-async def test_in_standard_mad_debaters_take_turns_for_three_rounds_and_a_judge_decides(start_stub: StartStub) -> None:
-    # Both debaters give the same answer from the first round on, and the debate continues.
-    stub = start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), says("REFUTES") | {"model": "stub-judge"}])
+async def test_the_judge_of_standard_mad_decides_after_three_rounds(start_stub: StartStub) -> None:
+    """The debaters speak in turn. Their agreement from the first round on does not end the debate."""
+    stub = start_stub(
+        [*debater_rules(1, "SUPPORTS"), *debater_rules(2, "SUPPORTS"), says("REFUTES") | {"model": "stub-judge"}]
+    )
     document = await run("standard_mad", models=MAD_MODELS)
     assert outcome(document) == ("done", "REFUTES", "max_rounds", 3)
     assert (len(document["calls"]), document["depth"]) == (7, 7)
@@ -87,12 +89,15 @@ async def test_in_standard_mad_debaters_take_turns_for_three_rounds_and_a_judge_
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * 5
 
 
-async def test_standard_mad_continues_without_one_debaters_answers_but_not_without_any(start_stub: StartStub) -> None:
+async def test_standard_mad_continues_if_one_debater_gives_no_valid_answer(start_stub: StartStub) -> None:
     mute = {"model": "stub-debater-1", "reply": "Well."}
-    stub = start_stub([mute, *talks(2, "SUPPORTS"), says("SUPPORTS") | {"model": "stub-judge"}])
+    stub = start_stub([mute, *debater_rules(2, "SUPPORTS"), says("SUPPORTS") | {"model": "stub-judge"}])
     document = await run("standard_mad", models=MAD_MODELS)
     assert outcome(document) == ("done", "SUPPORTS", "max_rounds", 3)
     assert "(gave no valid answer)" in stub.prompts("stub-judge")[0]
+
+
+async def test_standard_mad_fails_before_the_judge_if_no_debater_gives_a_valid_answer(start_stub: StartStub) -> None:
     stub = start_stub([{"reply": "Well."}])
     document = await run("standard_mad", models=MAD_MODELS, max_rounds=1)
     assert outcome(document) == ("failed", None, None, 1)
@@ -111,9 +116,10 @@ SINGLE = ("standard_prompting", "chain_of_thought")
         ("chain_of_thought", ["rationale", "citations", "answer"]),
     ],
 )
-async def test_one_call_with_the_answer_before_or_after_the_reasoning(
+async def test_only_chain_of_thought_reasons_before_it_answers(
     start_stub: StartStub, graph: str, order: list[str]
 ) -> None:
+    """Both systems make one call, without evidence or examples."""
     stub = start_stub([says("REFUTES")])
     document = await run(graph)
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
@@ -133,12 +139,12 @@ async def test_demonstrations_precede_the_question(start_stub: StartStub, graph:
         ({"claim": "Which metal is lighter?", "options": ["iron", "gold"]}, "Answer: B"),
         ({"claim": "How many moons has Mars?", "task": "number"}, "Answer: 43"),
     ]
-    for given, ends in cases:
+    for given, example_answer in cases:
         document = await run(graph, given, demonstrations=1, **more)
         assert document["status"] == "done", document["error"]
         prompt = stub.prompts()[-1]
         before, _, after = prompt.partition("<example>")
-        assert ends in after.partition("</example>")[0]
+        assert example_answer in after.partition("</example>")[0]
         assert after.count("<example>") == 0
         assert given["claim"] not in before
         assert given["claim"] in after
@@ -149,7 +155,7 @@ async def test_demonstrations_precede_the_question(start_stub: StartStub, graph:
     ("given", "count"),
     [({"claim": "How many?", "task": "number"}, 3), ({"claim": CLAIM, "labels": ["true", "false"]}, 1)],
 )
-async def test_missing_demonstrations_are_an_error_before_any_call(
+async def test_too_few_demonstrations_are_an_error_before_any_call(
     graph: str, given: dict[str, Any], count: int
 ) -> None:
     document = await run(graph, given, demonstrations=count, model="fake:1")
@@ -158,7 +164,7 @@ async def test_missing_demonstrations_are_an_error_before_any_call(
     assert "demonstrations" in document["error"]["detail"]
 
 
-async def test_an_unusable_reply_is_requested_once_more_and_gives_no_answer(start_stub: StartStub) -> None:
+async def test_a_run_fails_after_two_unusable_replies(start_stub: StartStub) -> None:
     rules: dict[str, Rule] = {
         "unparsed": {"reply": "It depends."},
         "unknown": {"fields": {"answer": "PERHAPS"}},
@@ -176,7 +182,7 @@ async def test_an_unusable_reply_is_requested_once_more_and_gives_no_answer(star
         assert document["error"]["detail"]
 
 
-async def test_a_server_error_gives_no_answer(start_stub: StartStub) -> None:
+async def test_if_every_call_gets_a_server_error_there_is_no_answer(start_stub: StartStub) -> None:
     start_stub([{"status": 500, "retry_after": "0"}])
     for graph in GRAPHS:
         document = await run(graph, attempts=1)
@@ -185,7 +191,7 @@ async def test_a_server_error_gives_no_answer(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("graph", SINGLE)
-async def test_a_citation_without_evidence_is_fabricated(start_stub: StartStub, graph: str) -> None:
+async def test_a_citation_without_evidence_is_marked_as_fabricated(start_stub: StartStub, graph: str) -> None:
     start_stub([says("SUPPORTS", citations=[{"evidence_id": "ev-0000000000", "quote": "as everybody knows"}])])
     document = await run(graph)
     assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
@@ -204,7 +210,7 @@ def sample_answers(document: dict[str, Any]) -> list[str | None]:
     return [t["answer"] for t in turns]
 
 
-async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: StartStub) -> None:
+async def test_the_majority_of_five_concurrent_samples_wins(start_stub: StartStub) -> None:
     stub = start_stub([says("SUPPORTS", 2), says("REFUTES", 3)], latency_ms=400)
     document = await run("self_consistency")
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
@@ -217,7 +223,7 @@ async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: S
     assert Counter(vote["answer"] for vote in document["votes"]) == {"SUPPORTS": 2, "REFUTES": 3}
 
 
-async def test_a_tie_goes_to_the_answer_that_came_first(start_stub: StartStub) -> None:
+async def test_a_tie_goes_to_the_answer_of_the_first_tied_sample(start_stub: StartStub) -> None:
     start_stub([says("NOT ENOUGH INFO", 1), says("REFUTES", 1), says("SUPPORTS", 2), says("REFUTES", 1)])
     document = await run("self_consistency")
     given = sample_answers(document)
@@ -225,7 +231,7 @@ async def test_a_tie_goes_to_the_answer_that_came_first(start_stub: StartStub) -
     assert document["answer"] == next(answer for answer in given if answer != "NOT ENOUGH INFO")
 
 
-async def test_unparsable_samples_do_not_vote_and_without_votes_there_is_no_answer(start_stub: StartStub) -> None:
+async def test_unparsable_samples_do_not_vote(start_stub: StartStub) -> None:
     again = {"match": "could not be used", "reply": "As I said."}
     start_stub([again, {"reply": "It depends.", "times": 2}, says("SUPPORTS", 1), says("REFUTES", 2)])
     document = await run("self_consistency")
@@ -233,6 +239,9 @@ async def test_unparsable_samples_do_not_vote_and_without_votes_there_is_no_answ
     assert Counter(sample_answers(document)) == {None: 2, "SUPPORTS": 1, "REFUTES": 2}
     assert len([vote for vote in document["votes"] if vote["group"] is None]) == 2
     assert len(document["calls"]) == 7  # two of the five samples are requested again
+
+
+async def test_if_all_samples_are_unparsable_there_is_no_answer(start_stub: StartStub) -> None:
     start_stub([{"reply": "It depends."}])
     document = await run("self_consistency", samples=3)
     assert outcome(document)[:3] == ("failed", None, None)
@@ -253,7 +262,7 @@ async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> Non
     assert max(call["in_flight"] for call in stub.calls()) > 5
 
 
-async def test_a_budget_below_one_sample_is_refused_before_the_first_call(start_stub: StartStub) -> None:
+async def test_a_budget_too_small_for_one_sample_is_refused_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub([says("SUPPORTS")])
     document = await run("self_consistency", budget=500)
     assert (document["status"], document["error"]["kind"], document["calls"]) == ("failed", "invalid_setting", [])
@@ -271,7 +280,7 @@ async def test_a_budget_includes_repeated_requests(start_stub: StartStub) -> Non
 
 
 @pytest.mark.parametrize("budget", [5_000, None])
-async def test_a_budget_needs_an_endpoint_that_counts_tokens(start_stub: StartStub, budget: int | None) -> None:
+async def test_only_a_budget_needs_an_endpoint_that_counts_tokens(start_stub: StartStub, budget: int | None) -> None:
     text = json.dumps({"rationale": "So.", "citations": [], "answer": "SUPPORTS"})
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}
@@ -290,7 +299,7 @@ async def test_a_budget_needs_an_endpoint_that_counts_tokens(start_stub: StartSt
 # --- RAG --------------------------------------------------------------------------------------------------------------
 
 
-async def test_rag_reads_every_source_once_and_answers_once(start_stub: StartStub) -> None:
+async def test_rag_searches_each_source_once_before_its_only_call(start_stub: StartStub) -> None:
     stub = start_stub([says("SUPPORTS")])
     document = await run("rag", sources=[NEWS, ENCYCLOPAEDIA], k=4)
     assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
@@ -304,7 +313,7 @@ async def test_rag_reads_every_source_once_and_answers_once(start_stub: StartStu
     assert answer["evidence_ids"] == [piece["id"] for piece in document["evidence"]]
 
 
-async def test_a_quote_from_a_passage_that_rag_was_shown_is_verified(start_stub: StartStub) -> None:
+async def test_a_quote_from_the_evidence_of_rag_is_verified(start_stub: StartStub) -> None:
     start_stub([says("SUPPORTS")])
     [piece] = (await run("rag", k=1))["evidence"]
     quote = " ".join(piece["text"].split()[:6])
@@ -314,7 +323,7 @@ async def test_a_quote_from_a_passage_that_rag_was_shown_is_verified(start_stub:
     assert kinds(document) == ["single_origin"]
 
 
-async def test_rag_continues_on_a_fallback_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rag_continues_with_a_fallback_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([says("SUPPORTS")])
     document = await run("rag", sources=["wikipedia"], fallback=[ENCYCLOPAEDIA], attempts=1)
@@ -358,7 +367,7 @@ TASKS: list[tuple[dict[str, Any], Any, str]] = [
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-async def test_each_system_takes_every_task(start_stub: StartStub, graph: str) -> None:
+async def test_each_system_answers_every_kind_of_task(start_stub: StartStub, graph: str) -> None:
     rules = [says(answer, agree=True, selected=[]) | {"match": given["claim"]} for given, answer, _ in TASKS]
     stub = start_stub([rule | {"match": rule["match"].replace("$", ".").replace("?", ".")} for rule in rules])
     asked = 0
@@ -374,7 +383,7 @@ async def test_each_system_takes_every_task(start_stub: StartStub, graph: str) -
             assert all("C - tin" in prompt for prompt in prompts if "your `answer`" in prompt)
 
 
-async def test_samples_with_different_wording_are_compared_by_a_model(start_stub: StartStub) -> None:
+async def test_a_model_compares_samples_with_different_wording(start_stub: StartStub) -> None:
     elsewhere = {"model": "stub-equivalence", "match": "Lisbon", "fields": {"same": False, "reason": "elsewhere"}}
     same = {"model": "stub-equivalence", "fields": {"same": True, "reason": "its name"}}
     start_stub([elsewhere, same, says("NYC", 1), says("New York City", 1), says("Lisbon", 1)])
@@ -402,7 +411,7 @@ async def test_samples_with_different_wording_are_compared_by_a_model(start_stub
         ("rag", {"sources": ("chroma", "web")}),
     ],
 )
-def test_default_settings_and_roles(graph: str, expected: dict[str, Any]) -> None:
+def test_each_system_has_its_own_default_settings_and_roles(graph: str, expected: dict[str, Any]) -> None:
     settings = load_graph(graph).settings()
     assert {name: getattr(settings, name) for name in expected} == expected
     if graph in ("madke", "standard_mad"):
@@ -419,7 +428,7 @@ def test_default_settings_and_roles(graph: str, expected: dict[str, Any]) -> Non
         ("chain_of_thought", {"model": "openai:stub"}, 0.0),
     ],
 )
-async def test_a_models_own_temperature_replaces_the_default_of_its_system(
+async def test_the_temperature_of_a_model_overrides_the_default_of_the_system(
     monkeypatch: pytest.MonkeyPatch, graph: str, choice: Any, temperature: float
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

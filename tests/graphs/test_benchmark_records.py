@@ -1,6 +1,6 @@
 """Records of public benchmarks: their gold answers are parsed, and Tool-MAD debates some of the records.
 
-Skipped if the folder of samples does not exist.
+The tests are skipped if the folder of samples does not exist.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from moot.nodes._texts.task import make_task
 from tests.conftest import SHARED, StartStub, says
 
 VISIBLE = SHARED / "data" / "visible"
-COUNT = 5
+DEBATED_RECORDS = 5
 
 pytestmark = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
 )
 
 
-def lines(name: str) -> list[dict[str, Any]]:
+def read_lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (VISIBLE / f"{name}.jsonl").read_text().splitlines()]
 
 
 def records(name: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """A benchmark's records as inputs of a debate, without gold evidence, each with its gold answer."""
+    """The input of a debate and the gold answer, for each record of a benchmark. The input has no gold evidence."""
     if name == "pubmedqa":
         for record in json.loads((VISIBLE / "pubmedqa.json").read_text()).values():
             yield {"claim": record["QUESTION"], "task": name}, record["final_decision"]
     elif name == "medqa":
-        for record in lines("medqa_4opt"):
+        for record in read_lines("medqa_4opt"):
             options = list(record["options"].values())
             yield {"claim": record["question"], "task": name, "options": options}, record["answer_idx"]
     elif name in ("fever", "averitec"):
-        for record in lines(name):
+        for record in read_lines(name):
             yield {"claim": record["claim"], "task": name}, record["label"]
     else:
-        for record in lines(name):
+        for record in read_lines(name):
             gold = record["answer"][0] if name == "nq_open" else record["answer"]
             yield {"claim": record["question"], "task": name}, gold
 
@@ -50,7 +50,7 @@ BENCHMARKS = ["fever", "averitec", "pubmedqa", "medqa", "gsm8k", "nq_open"]
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_gold_answer_parses_as_itself(name: str) -> None:
+def test_every_gold_answer_is_parsed_without_a_change_of_meaning(name: str) -> None:
     given = list(records(name))
     assert len(given) >= 100
     for record, gold in given:
@@ -62,8 +62,8 @@ def test_every_gold_answer_parses_as_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-async def test_records_are_debated_with_their_task(start_stub: StartStub, name: str) -> None:
-    for record, gold in list(records(name))[:COUNT]:
+async def test_the_gold_answer_of_both_debaters_becomes_the_verdict(start_stub: StartStub, name: str) -> None:
+    for record, gold in list(records(name))[:DEBATED_RECORDS]:
         stub = start_stub([says("debater", gold), {"model": "stub-equivalence", "fields": {"same": True}}])
         settings = ToolMadSettings.model_validate(
             {

@@ -1,4 +1,4 @@
-"""Budgets that cannot be enforced or are out of range, and the budget of a thread's next debate."""
+"""Budgets in tokens and USD: refused budgets, replies without token counts, and several debates on a thread."""
 
 from __future__ import annotations
 
@@ -32,16 +32,18 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "group_debate": {},
     "neighbor_debate": {},
 }
-"""Systems that run in rounds, with their settings here; the tests add PROClaim and ReAct with their defaults."""
-FIRST = "agent-1|rag|debater-1|affirmative"
+"""Systems that run in rounds, with settings for these tests. The tests add PROClaim and ReAct without settings."""
+FIRST_SPEAKER = "agent-1|rag|debater-1|affirmative"
+"""A pattern for the first speaker's role in all systems."""
 DISAGREEING = [
-    answer_rule(f"({FIRST})", "S", confidence=0.5),
+    answer_rule(f"({FIRST_SPEAKER})", "S", confidence=0.5),
     answer_rule(".*", "R", confidence=0.5),
     {"fields": {"citations": [], "agree": False, "preferred": None}},
 ]
-NOT_ASKED = {"source_summariser", "equivalence", "pool"}
-"""Roles that are called only for some sources and tasks."""
-IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
+IDLE_EVERYWHERE = {"source_summariser", "equivalence", "pool"}
+"""Roles that are called only for some sources and tasks, but not in these tests."""
+IDLE_IN = {"tool_mad_consistency": {*IDLE_EVERYWHERE, "scorer"}, "cortex_debate": {*IDLE_EVERYWHERE, "similarity"}}
+"""All roles without calls in these tests, for systems with more such roles than `IDLE_EVERYWHERE`."""
 AMPLE_BUDGET = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 
@@ -50,20 +52,20 @@ CHEAP: Price = {"input": 1.0, "output": 4.0}
 
 
 def write_prices(folder: Path, monkeypatch: pytest.MonkeyPatch, models: set[str]) -> None:
-    """Write a file of prices for these models, and set the environment variable that names it."""
-    own = folder / "prices.jsonl"
-    own.write_text("\n".join(json.dumps({"model": model, **CHEAP}) for model in sorted(models)))
-    monkeypatch.setenv("MOOT_PRICES", str(own))
+    """Write a file with a price for each model, and set ``MOOT_PRICES`` to its path."""
+    file = folder / "prices.jsonl"
+    file.write_text("\n".join(json.dumps({"model": model, **CHEAP}) for model in sorted(models)))
+    monkeypatch.setenv("MOOT_PRICES", str(file))
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "proclaim", "react"])
-async def test_a_model_without_a_price_is_refused_before_any_call(
+async def test_max_cost_refuses_a_model_without_a_price_before_any_call(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     stub = start_stub(DISAGREEING)
     system = load_graph(name)
     write_prices(tmp_path, monkeypatch, {"openai:priced"})
-    for role in system.settings().roles() - IDLE.get(name, NOT_ASKED):
+    for role in system.settings().roles() - IDLE_IN.get(name, IDLE_EVERYWHERE):
         given = {**GRAPHS.get(name, {}), "model": "openai:priced", "models": {role: "openai:unpriced"}}
         settings = checked_settings(system.settings, {**given, "max_cost": 1})
         document = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
@@ -73,9 +75,10 @@ async def test_a_model_without_a_price_is_refused_before_any_call(
     assert stub.requests() == []
 
 
-async def test_the_model_for_the_pools_keywords_needs_a_price(start_stub: StartStub) -> None:
+async def test_max_cost_needs_a_price_for_the_model_of_the_role_pool(start_stub: StartStub) -> None:
     stub = start_stub(DISAGREEING)
     document = await debate("madke", sources=["openalex"], fallback=[], max_cost=1)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")
     assert "openai:stub-pool" in document["error"]["detail"]
     assert stub.requests() == []
 
@@ -91,10 +94,10 @@ async def test_an_invalid_price_file_is_an_error_before_any_call(
     assert "prices.jsonl, line 1: input" in document["error"]["detail"]
 
 
-# --- endpoints that count no tokens -----------------------------------------------------------------------------------
+# --- endpoints without token counts -----------------------------------------------------------------------------------
 
 
-def without_usage(start_stub: StartStub) -> StubEndpoint:
+def start_without_token_counts(start_stub: StartStub) -> StubEndpoint:
     """Start an endpoint whose replies have no token counts."""
     choice = {"index": 0, "message": {"role": "assistant", "content": '{"answer": "S"}'}, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}
@@ -102,8 +105,8 @@ def without_usage(start_stub: StartStub) -> StubEndpoint:
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "proclaim", "react"])
-async def test_with_a_budget_a_reply_without_token_counts_ends_the_debate(start_stub: StartStub, name: str) -> None:
-    stub = without_usage(start_stub)
+async def test_a_reply_without_token_counts_ends_a_debate_with_a_budget(start_stub: StartStub, name: str) -> None:
+    stub = start_without_token_counts(start_stub)
     document = await debate(name, **GRAPHS.get(name, {}), budget=50_000)
     assert (document["status"], document["answer"]) == ("failed", None)
     assert document["error"]["kind"] == "invalid_setting"
@@ -119,7 +122,7 @@ def test_a_budget_outside_its_range_is_refused(value: dict[str, float]) -> None:
         checked_settings(SocietySettings, value)
 
 
-async def test_the_next_debate_on_a_thread_has_its_own_budget(start_stub: StartStub) -> None:
+async def test_each_debate_on_a_thread_has_its_own_budget(start_stub: StartStub) -> None:
     start_stub(DISAGREEING)
     graph = builder.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}

@@ -1,4 +1,4 @@
-"""Hard ceilings of all systems, and the result of a debate that reaches one.
+"""Ceilings of tokens, USD, calls and seconds, and the results of debates that reach a ceiling.
 
 A debate may exceed a ceiling of tokens or USD by at most 5%, because the tokens of prompts are estimated.
 """
@@ -27,8 +27,8 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.system import Debate
 from moot.transcript import lines
 
-from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, eight_debaters, scripted, spend
-from tests.conftest import StubEndpoint
+from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, eight_debaters, run_debate, scripted
+from tests.conftest import StubEndpoint, running_stub
 
 
 @pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
@@ -41,6 +41,7 @@ def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
+    """An endpoint that counts a token for every 4 bytes of a prompt."""
     with scripted(tmp_path / "plain", 4) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         yield running
@@ -51,38 +52,38 @@ def tokens_spent(document: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_no_system_exceeds_a_ceiling_of_tokens_or_calls(stub: StubEndpoint, name: str) -> None:
+async def test_every_system_stays_within_a_ceiling_of_tokens_or_calls(stub: StubEndpoint, name: str) -> None:
     least = LEAST.get(name, 1_700)
     for budget in (least, 3 * least, 10 * least):
-        document = await spend(name, [], budget=budget)
+        document = await run_debate(name, [], budget=budget)
         assert document["error"] is None
         assert document["answer"] is not None or document["metrics"].get("abstained")
         assert tokens_spent(document) <= 1.05 * budget
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": tokens_spent(document)}}
-        cut = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
-        assert not cut or document["stop_reason"] == "budget_exhausted"
-    calls = await spend(name, [], max_calls=4)
-    assert calls["status"] == "done"
-    assert len(calls["calls"]) <= 4
+        warned = any(warning["kind"] == "budget_exhausted" for warning in document["warnings"])
+        assert not warned or document["stop_reason"] == "budget_exhausted"
+    document = await run_debate(name, [], max_calls=4)
+    assert document["status"] == "done"
+    assert len(document["calls"]) <= 4
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_many_given_texts_and_debaters_stay_within_a_ceiling(stub: StubEndpoint, name: str) -> None:
+async def test_debates_with_many_texts_or_debaters_stay_within_a_ceiling(stub: StubEndpoint, name: str) -> None:
     budget = max(2_000, LEAST.get(name, 0))
-    document = await spend(name, GIVEN, budget=budget)
+    document = await run_debate(name, GIVEN, budget=budget)
     assert (document["status"], document["error"]) == ("done", None)
     assert 0 < tokens_spent(document) <= 1.05 * budget
     if more := eight_debaters(name):
-        document = await spend(name, [], **more, budget=20_000)
+        document = await run_debate(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # a system with one answer per debater spends little
+        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # low, because some systems ask each debater once
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_first_call(
+async def test_a_budget_below_the_cost_of_a_decision_is_refused_before_the_first_call(
     plain: StubEndpoint, name: str
 ) -> None:
-    document = await spend(name, [], budget=600)
+    document = await run_debate(name, [], budget=600)
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")
     assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the smallest decision (")
     assert document["error"]["detail"].endswith("Raise `budget`.")
@@ -90,7 +91,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
 
 
 async def test_a_trial_that_reaches_its_ceiling_is_decided_by_all_three_judges(stub: StubEndpoint) -> None:
-    document = await spend("proclaim", [], budget=20_000)
+    document = await run_debate("proclaim", [], budget=20_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert tokens_spent(document) <= 21_000
     assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
@@ -100,78 +101,83 @@ async def test_a_trial_that_reaches_its_ceiling_is_decided_by_all_three_judges(s
     assert "judge" not in warning["detail"]
 
 
-async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -> None:
-    document = await spend("isolate", GIVEN, max_origins=50, budget=20_000)
+async def test_many_readers_of_single_origins_stay_within_one_ceiling(stub: StubEndpoint) -> None:
+    document = await run_debate("isolate", GIVEN, max_origins=50, budget=20_000)
     assert (document["status"], document["error"]) == ("done", None)
     assert 10_000 < tokens_spent(document) <= 21_000
 
 
-async def test_a_call_shared_by_equal_requests_is_counted_once_and_skipped_answers_are_explained(
+async def test_ceilings_count_a_call_that_equal_requests_share_once(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The transcript also explains why answers are missing."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     with ledger_use(LedgerUse("record")):
-        document = await spend("proclaim", [], budget=20_000)
+        document = await run_debate("proclaim", [], budget=20_000)
     assert any(call.get("shared") for call in document["calls"])
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert 0 < tokens_spent(document) <= 20_000
     sent = [call for call in document["calls"] if not call.get("shared")]
     assert spent_by(document["calls"], {}) == Spend(tokens_spent(document), 0, len(sent))
-    shown = "\n".join(line.text for section in lines(document) for line in section.lines)
-    assert "(no answer: the budget was used up)" in shown
-    assert "reply: budget_exhausted" not in shown
+    transcript = "\n".join(line.text for section in lines(document) for line in section.lines)
+    assert "(no answer: the budget was used up)" in transcript
+    assert "reply: budget_exhausted" not in transcript
 
 
-async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) -> None:
-    document = await spend("society_of_minds", [], agents=50, max_rounds=2, budget=30_000)
+async def test_fifty_parallel_agents_stay_within_a_ceiling(stub: StubEndpoint) -> None:
+    document = await run_debate("society_of_minds", [], agents=50, max_rounds=2, budget=30_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert 15_000 < tokens_spent(document) <= 31_500
 
 
-async def test_a_ceiling_of_calls_is_never_exceeded_and_leaves_a_call_for_the_judge(plain: StubEndpoint) -> None:
+async def test_a_ceiling_of_calls_leaves_a_call_for_the_judge(plain: StubEndpoint) -> None:
+    """The debate never exceeds the ceiling."""
     for most in (1, 2, 7, 20):
-        document = await spend("tool_mad", [], max_calls=most, scoring="all_rounds", max_rounds=5)
+        document = await run_debate("tool_mad", [], max_calls=most, scoring="all_rounds", max_rounds=5)
         assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
         assert len(document["calls"]) <= most
         assert document["calls"][-1]["role"] == "judge"
     assert len(document["calls"]) == 20
 
 
-async def test_a_sample_not_drawn_has_no_vote_and_an_agent_not_asked_again_keeps_its_vote(plain: StubEndpoint) -> None:
-    document = await spend("self_consistency", [], max_calls=3)
+async def test_a_sample_that_is_not_drawn_has_a_vote_without_an_answer(plain: StubEndpoint) -> None:
+    document = await run_debate("self_consistency", [], max_calls=3)
     assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
     assert len(document["calls"]) == 3
-    rounds = await spend("society_of_minds", [], max_calls=5)
-    assert all(vote["group"] is not None for vote in rounds["votes"])
 
 
-async def test_a_cost_ceiling_holds(stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_that_is_not_asked_again_keeps_its_vote(plain: StubEndpoint) -> None:
+    document = await run_debate("society_of_minds", [], max_calls=5)
+    assert all(vote["group"] is not None for vote in document["votes"])
+
+
+async def test_debates_stay_within_a_ceiling_of_usd(
+    stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 4}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     for name in ("tool_mad", "society_of_minds", "self_consistency"):
-        document = await spend(name, [], max_cost=0.012)
+        document = await run_debate(name, [], max_cost=0.012)
         cost = document["usage"]["ceilings"]["max_cost"]
         assert document["status"] == "done"
         assert 0.003 < cost["spent"] <= 1.05 * cost["ceiling"] == 1.05 * 0.012
 
 
-async def test_a_time_ceiling_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.conftest import running_stub
-
+async def test_a_time_ceiling_ends_a_debate_before_its_last_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running_stub(tmp_path / "slow", latency_ms=300) as slow:
         monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
-        document = await spend("society_of_minds", [], max_rounds=20, max_seconds=4)
+        document = await run_debate("society_of_minds", [], max_rounds=20, max_seconds=4)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert 0 < document["rounds"] < 20
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
 
 
-@pytest.mark.parametrize(("name", "message"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
-async def test_the_time_ceiling_ends_the_wait_for_encoders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+@pytest.mark.parametrize(("name", "kind"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
+async def test_the_time_ceiling_ends_the_wait_for_text_encoders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
-    from tests.conftest import running_stub
-
     with running_stub(tmp_path / "slow", embedding_latency_ms=60_000) as slow:
         monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
         more = (
@@ -179,105 +185,106 @@ async def test_the_time_ceiling_ends_the_wait_for_encoders(
             if name == "proclaim"
             else {"debaters": eight_debaters(name)["debaters"][:2]}
         )
-        document = await spend(name, [], **more, max_seconds=8)
+        document = await run_debate(name, [], **more, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 8  # the machine may be busy
     warned = {warning["kind"]: warning["detail"] for warning in document["warnings"]}
     assert "text encoder" in warned["budget_exhausted"]
-    assert "text encoder took longer than `max_seconds`" in warned[message]
+    assert "text encoder took longer than `max_seconds`" in warned[kind]
 
 
 async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) -> None:
+    """A debate with another source ends with a warning, a debate without another source with an error."""
     silent = "langchain:tests.faults.sources:silent"
     readers = [{"name": "reader", "retriever": silent}, {"name": "other", "retriever": "bm25:demo-news"}]
-    document = await spend("tool_mad", [], debaters=readers, max_seconds=6, timeout=300)
+    document = await run_debate("tool_mad", [], debaters=readers, max_seconds=6, timeout=300)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 6  # the machine may be busy
     warned = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "retrieval_failed"]
     assert any("The search took longer than `max_seconds`" in detail for detail in warned)
-    needed = await spend("rag", [], sources=[silent], max_seconds=2, timeout=300)
-    assert (needed["status"], needed["error"]["kind"]) == ("failed", "budget_exhausted")
+    document = await run_debate("rag", [], sources=[silent], max_seconds=2, timeout=300)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "budget_exhausted")
 
 
-async def never(*arguments: Any, **options: Any) -> Any:
-    """Wait for ever."""
+async def wait_forever(*arguments: Any, **options: Any) -> Any:
     await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize(
-    ("name", "loads", "settings"),
+    ("name", "opener", "settings"),
     [
         ("tool_mad_consistency", "_steps.score.open_cross_encoder", {"query_formulation": False}),
         ("cortex_debate", "_cortex.weigh.open_cross_encoder", {"similarity": "cross_encoder"}),
         ("madke", "_runtime.node.open_encoder", {"sources": ["bm25:demo-news"], "max_evidence_tokens": 50}),
     ],
 )
-async def test_the_time_ceiling_ends_the_wait_for_loading_models(
-    plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch, name: str, loads: str, settings: dict[str, Any]
+async def test_the_time_ceiling_ends_the_wait_for_models_that_load(
+    plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch, name: str, opener: str, settings: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(f"moot.nodes.{loads}", never)
+    monkeypatch.setattr(f"moot.nodes.{opener}", wait_forever)
     async with asyncio.timeout(60):
-        document = await spend(name, [], **eight_debaters(name), **settings, max_rounds=1, max_seconds=8)
+        document = await run_debate(name, [], **eight_debaters(name), **settings, max_rounds=1, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["answer"] is not None or document["metrics"].get("abstained")
     (warning,) = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
     assert ("text encoder" if name == "madke" else "cross-encoder") in warning
 
 
-async def test_the_time_ceiling_ends_the_first_search_of_the_web(
+async def test_the_time_ceiling_ends_the_wait_for_a_silent_web_source(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent:
-        name, search = "wikipedia", staticmethod(never)
+        name, search = "wikipedia", staticmethod(wait_forever)
 
-    async def opens(*arguments: Any, **options: Any) -> Silent:
+    async def open_silent(*arguments: Any, **options: Any) -> Silent:
         return Silent()
 
-    monkeypatch.setattr("moot.nodes._runtime.node.open_retriever", opens)
+    monkeypatch.setattr("moot.nodes._runtime.node.open_retriever", open_silent)
     async with asyncio.timeout(60):
-        document = await spend("rag", [], sources=["web"], max_seconds=1)
+        document = await run_debate("rag", [], sources=["web"], max_seconds=1)
     assert (document["status"], document["error"]["kind"], plain.requests()) == ("failed", "budget_exhausted", [])
     assert "The search took longer than `max_seconds` allows." in document["error"]["detail"]
 
 
-async def test_loading_models_does_not_count_as_time_of_the_debate(
+async def test_max_seconds_does_not_include_the_time_for_loading_models(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load(needs: Any, task: Any, run: Any) -> None:
-        run.ceilings._started -= 1000
+        run.ceilings._started -= 1000  # as if loading took 1,000 seconds
 
     monkeypatch.setattr("moot.nodes._runtime.opening.open_all", load)
-    document = await spend("society_of_minds", [], max_rounds=1, max_seconds=500)
+    document = await run_debate("society_of_minds", [], max_rounds=1, max_seconds=500)
     assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
 
 
-async def test_if_no_judge_can_be_called_the_error_names_the_ceiling(plain: StubEndpoint) -> None:
-    document = await spend("proclaim", [], max_seconds=1e-6)
+async def test_if_no_judge_can_be_called_the_error_reports_a_ceiling(plain: StubEndpoint) -> None:
+    document = await run_debate("proclaim", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
-async def test_if_no_agent_can_be_called_the_error_names_the_ceiling(plain: StubEndpoint) -> None:
-    document = await spend("standard_prompting", [], max_seconds=1e-6)
+async def test_if_no_agent_can_be_called_the_error_reports_a_ceiling(plain: StubEndpoint) -> None:
+    document = await run_debate("standard_prompting", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
-async def test_no_call_is_made_within_a_shared_ceiling_of_no_seconds(plain: StubEndpoint) -> None:
+async def test_a_shared_ceiling_of_zero_seconds_allows_no_call(plain: StubEndpoint) -> None:
     with shared_ceilings(max_seconds=0):
-        document = await spend("standard_prompting", [])
+        document = await run_debate("standard_prompting", [])
     assert (document["error"]["kind"], document["calls"], plain.calls()) == ("budget_exhausted", [], [])
 
 
 async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
+    """A debate fails if the shared ceiling cannot pay for its decision."""
     with shared_ceilings(budget=60_000) as ceilings:
-        documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
+        documents = await asyncio.gather(*(run_debate("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
     assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved per debate
     assert ceilings.reserved == ceilings.decision_reserve() == Spend()
     with shared_ceilings(budget=6_000):
-        documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
+        documents = await asyncio.gather(*(run_debate("society_of_minds", []) for _ in range(20)))
     failed = [document for document in documents if document["status"] == "failed"]
     assert {document["error"]["kind"] for document in failed} == {"budget_exhausted"}
     assert 0 < len(failed) < 20
@@ -285,7 +292,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(3_000, 50_000), (50_000, 3_000), (None, 3_000), (3_000, None)])
-async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
+async def test_a_debate_inside_a_debate_stays_within_both_ceilings(
     plain: StubEndpoint, outer: int | None, inner: int | None
 ) -> None:
     forget_contexts()
@@ -304,18 +311,19 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     builder.verdict_from("second")
     graph = builder.compile(name="Both")
     document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
-    assert [one["stop_reason"] for one in (*inner_debates, document)] == ["budget_exhausted"] * 3
-    assert all(0 < tokens_spent(one) <= (inner or 3_000) for one in inner_debates)
+    assert [each["stop_reason"] for each in (*inner_debates, document)] == ["budget_exhausted"] * 3
+    assert all(0 < tokens_spent(each) <= (inner or 3_000) for each in inner_debates)
     assert tokens_spent(document) == sum(map(tokens_spent, inner_debates)) <= (6_000 if outer is None else outer)
+    # Only an outer ceiling of 3,000 tokens leaves less for the second inner debate than for the first.
     assert (len(inner_debates[1]["calls"]) < len(inner_debates[0]["calls"])) == (outer == 3_000)
 
 
-async def test_a_resumed_debate_counts_earlier_spending_but_not_the_time_of_waiting(
+async def test_a_resumed_debate_counts_earlier_spending_but_no_waiting_time(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_contexts()
 
-    class Later(datetime):
+    class Tomorrow(datetime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> Any:
             return datetime.now(tz) + timedelta(days=1)
@@ -330,7 +338,7 @@ async def test_a_resumed_debate_counts_earlier_spending_but_not_the_time_of_wait
     waits = 0
     while "__interrupt__" in document and waits < 20:
         waits += 1
-        monkeypatch.setattr("moot.nodes._runtime.document.datetime", Later)
+        monkeypatch.setattr("moot.nodes._runtime.document.datetime", Tomorrow)
         document = await graph.ainvoke(Command(resume={"remark": "Go on."}), thread, context=settings)
     assert waits > 1
     assert document["seconds"] > 1000 > document["usage"]["ceilings"]["max_seconds"]["spent"]
@@ -338,12 +346,12 @@ async def test_a_resumed_debate_counts_earlier_spending_but_not_the_time_of_wait
     assert tokens_spent(document) <= 9_000
 
 
-async def test_replies_are_limited_only_under_a_ceiling(plain: StubEndpoint) -> None:
+async def test_by_default_replies_are_limited_only_under_a_ceiling(plain: StubEndpoint) -> None:
     system = load_graph("tool_mad")
     assert system.settings().max_tokens is None
-    await spend("tool_mad", [], budget=20_000)
+    await run_debate("tool_mad", [], budget=20_000)
     assert {request.get("max_tokens") for request in plain.requests()} == {512}
-    await spend("standard_prompting", [])
+    await run_debate("standard_prompting", [])
     assert plain.requests()[-1].get("max_tokens") is None
 
 
@@ -365,14 +373,14 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     )
 
 
-def test_reservations_equal_those_worked_out_by_hand() -> None:
+def test_reservations_equal_values_worked_out_by_hand() -> None:
     assert reservation(3000, 512) == Spend(1512, 0, 1)
     assert reservation(3001, 512) == Spend(1513, 0, 1)
     assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)
     assert reservation(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
 
 
-async def test_a_call_waits_for_calls_in_flight_unless_it_can_never_fit() -> None:
+async def test_a_call_waits_for_calls_in_flight_unless_it_exceeds_the_ceiling() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 2000})
@@ -387,7 +395,7 @@ async def test_a_call_waits_for_calls_in_flight_unless_it_can_never_fit() -> Non
     assert (ceilings.spent, ceilings.reserved, dict(ceilings.skipped)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
-async def test_the_reserve_is_only_for_deciding_calls() -> None:
+async def test_only_a_deciding_call_may_use_the_reserve() -> None:
     forget_contexts()
     ceilings = Ceilings()
     reserve = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
@@ -399,7 +407,7 @@ async def test_the_reserve_is_only_for_deciding_calls() -> None:
     assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 1,000 for 2,400 more bytes
 
 
-async def test_until_tokens_are_counted_reservations_are_larger() -> None:
+async def test_reservations_are_larger_until_token_counts_are_known() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 3_300})
@@ -415,14 +423,14 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     assert (await second).spend.tokens < 1_500
 
 
-async def test_lost_calls_of_a_debate_count_in_the_ceilings_that_it_shares() -> None:
-    whole = Ceilings(Spend(1e9, 1e9, 3))
-    debate = Ceilings(parent=whole)
+async def test_lost_calls_of_a_debate_count_in_its_shared_ceilings() -> None:
+    shared = Ceilings(Spend(1e9, 1e9, 3))
+    debate = Ceilings(parent=shared)
     debate.count_lost_calls(Spend(calls=2))
-    assert (debate.spent.calls, whole.spent.calls) == (2, 2)
+    assert (debate.spent.calls, shared.spent.calls) == (2, 2)
 
 
-async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
+async def test_lost_calls_leave_fewer_calls_for_the_judges() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
     await ceilings.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})

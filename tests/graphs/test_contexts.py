@@ -36,7 +36,7 @@ LEFT_OUT = "letter-9"
 QUOTE = [{"evidence_id": "letter-1", "quote": "Letter 1 says in line 2 that the bells rang at noon."}]
 
 
-def answers(model: str, answer: str) -> dict[str, Any]:
+def answer_rule(model: str, answer: str) -> dict[str, Any]:
     """A rule: a model's answer in every round. The answers in `RULES` differ, so no agreement ends a debate."""
     return {"model": model, "fields": {"answer": answer, "rationale": LONG, "citations": QUOTE, "confidence": 0.8}}
 
@@ -55,15 +55,16 @@ RULES = [
         "match": 'look for the evidence yourself.*<evidence id="letter',
         "reply": json.dumps({**LONG_FIELDS, "answer": "SUPPORTS"}),
     },
-    answers("-a$", "SUPPORTS"),
-    answers("-b$", "REFUTES"),
-    answers("-c$", "NOT ENOUGH INFO"),
+    answer_rule("-a$", "SUPPORTS"),
+    answer_rule("-b$", "REFUTES"),
+    answer_rule("-c$", "NOT ENOUGH INFO"),
     {"fields": {**LONG_FIELDS, **ADMITS, "needed": True, "granted": True, "debate_resolved": False, "close": False}},
 ]
 MODELS = ("openai:stub-a", "openai:stub-b", "openai:stub-c")
 
 
 def speakers(count: int = 2) -> list[dict[str, Any]]:
+    """The settings of speakers. Each has its own model."""
     return [{"name": f"speaker-{n}", "model": model} for n, model in enumerate(MODELS[:count], 1)]
 
 
@@ -96,11 +97,11 @@ async def debate(name: str, **more: Any) -> dict[str, Any]:
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **rounds, **SYSTEMS[name], **more}
     )
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": GIVEN}, context=chosen)
-    json.dumps(document)
+    json.dumps(document)  # raises TypeError if the document is not JSON
     return document
 
 
-def statuses(stub: StubEndpoint) -> list[int]:
+def chat_statuses(stub: StubEndpoint) -> list[int]:
     return [call["status"] for call in stub.calls() if call["kind"] == "chat"]
 
 
@@ -111,13 +112,13 @@ async def test_prompts_are_shortened_for_a_small_context(start_stub: StartStub, 
     assert document["error"] is None, document["error"]
     assert document["answer"] is not None or name == "cortex_debate"  # a tie gives CortexDebate no answer
     assert name == "react" or document["rounds"] == 10, document["stop_reason"]
-    assert set(statuses(stub)) == {200}  # a prompt that does not fit is never sent
+    assert set(chat_statuses(stub)) == {200}  # a prompt that does not fit is never sent
     shortened = [call["left_out"] for call in document["calls"] if "left_out" in call]
     assert shortened
     assert all(left["context"] == CONTEXT for left in shortened)
-    warned = [one for one in document["warnings"] if one["kind"] == "prompt_shortened"]
-    assert {one["where"] for one in warned} == {call["role"] for call in document["calls"] if "left_out" in call}
-    assert len(warned) == len({one["where"] for one in warned})
+    roles = [warning["where"] for warning in document["warnings"] if warning["kind"] == "prompt_shortened"]
+    assert set(roles) == {call["role"] for call in document["calls"] if "left_out" in call}
+    assert len(roles) == len(set(roles))
     shortened_prompts = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
     assert len(shortened_prompts) == len(shortened)
     assert all(CLAIM in prompt for prompt in stub.prompts())
@@ -128,19 +129,19 @@ async def test_an_unknown_context_length_is_learned_from_refusals(start_stub: St
     stub = start_stub(RULES, context=CONTEXT, refuses_as="vllm" if name in ("madke", "react") else "openai")
     document = await debate(name, **({} if name == "react" else {"max_rounds": 4}))
     assert document["error"] is None, document["error"]
-    refused = statuses(stub).count(400)
-    # Calls in flight at the first refusal are refused, too.
+    refused = chat_statuses(stub).count(400)
+    # Calls in flight at the first refusal may also be refused.
     assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8
     assert [call["outcome"] for call in document["calls"]].count("failed") == refused
     assert any(call.get("left_out", {}).get("context") == CONTEXT for call in document["calls"])
 
 
-@pytest.mark.parametrize("words", ["openai", "vllm", "llama.cpp", "ollama"])
-async def test_the_context_length_is_read_from_each_kind_of_refusal(start_stub: StartStub, words: str) -> None:
-    stub = start_stub(RULES, context=CONTEXT, refuses_as=words)
+@pytest.mark.parametrize("server", ["openai", "vllm", "llama.cpp", "ollama"])
+async def test_the_context_length_is_read_from_each_kind_of_refusal(start_stub: StartStub, server: str) -> None:
+    stub = start_stub(RULES, context=CONTEXT, refuses_as=server)
     document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, max_tokens=600)
     assert document["error"] is None
-    assert statuses(stub) == [400, 200]
+    assert chat_statuses(stub) == [400, 200]
 
 
 async def test_an_unknown_or_large_context_changes_no_prompt(start_stub: StartStub) -> None:
@@ -154,7 +155,7 @@ async def test_an_unknown_or_large_context_changes_no_prompt(start_stub: StartSt
     assert not any("(Left out here" in prompt for prompt in second.prompts())
 
 
-async def test_evidence_that_was_left_out_cannot_be_cited(start_stub: StartStub) -> None:
+async def test_a_citation_of_left_out_evidence_is_marked_as_fabricated(start_stub: StartStub) -> None:
     cites = [{"evidence_id": LEFT_OUT, "quote": "Letter 9 says in line 2 that the bells rang at noon."}]
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "So it is.", "citations": [*cites, *QUOTE]}}])
     document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, context_tokens=CONTEXT)
@@ -168,25 +169,25 @@ async def test_evidence_that_was_left_out_cannot_be_cited(start_stub: StartStub)
     assert set(turn["evidence_ids"]) == {text["id"] for text in GIVEN} - set(call["left_out"]["ids"])
 
 
-async def test_if_even_the_shortest_prompt_does_not_fit_no_call_is_made(start_stub: StartStub) -> None:
+async def test_no_call_is_made_if_even_the_shortest_prompt_is_too_long(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     document = await debate("society_of_minds", context_tokens=256)
     assert document["error"]["kind"] == "too_long"
     assert "accepts 256 tokens, of which 64 are for the reply" in document["error"]["detail"]
-    assert statuses(stub) == []
+    assert chat_statuses(stub) == []
 
 
-async def test_evidence_that_was_left_out_is_not_in_the_schema(start_stub: StartStub, monkeypatch: Any) -> None:
+async def test_the_reply_schema_has_no_ids_of_left_out_evidence(start_stub: StartStub, monkeypatch: Any) -> None:
     stub = start_stub(RULES)
     speaker = Speaker("agent", ChatModel("openai:stub", FakeChatModel(), Endpoint(stub.url, ""), tight=True))
     speaker.context_tokens = CONTEXT
     asked: list[Sequence[str]] = []
 
-    def request(self: Speaker, reply: Any, ids: Sequence[str]) -> dict[str, Any]:
+    def record_ids(self: Speaker, reply: Any, ids: Sequence[str]) -> dict[str, Any]:
         asked.append(ids)
         return {}
 
-    monkeypatch.setattr(Speaker, "_request_options", request)
+    monkeypatch.setattr(Speaker, "_request_options", record_ids)
     pieces = check_given(GIVEN)
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)

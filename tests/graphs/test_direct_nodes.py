@@ -1,4 +1,4 @@
-"""Direct nodes: they skip LangGraph's tracing if a run has no callbacks, and else behave like LangGraph's nodes."""
+"""Direct nodes skip LangGraph's tracing if a run has no callbacks. In other respects they behave like its nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from moot.nodes import DebateGraph, Node, Settings
 from moot.nodes._records.reducers import overwrite
 from moot.nodes._runtime.state import StepUpdate, TrialState
 
-SEEN: ContextVar[str] = ContextVar("seen", default="")
-GIVEN: Any = {"turns": [], "phase": "primary"}
+VARIABLE: ContextVar[str] = ContextVar("variable", default="")
+INPUT: Any = {"turns": [], "phase": "primary"}
 
 
 class StartedRuns(AsyncCallbackHandler):
+    """A callback handler that records the names of the runs that start."""
+
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -28,7 +30,7 @@ class StartedRuns(AsyncCallbackHandler):
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of runs that started, with or without callbacks."""
+    """The names of all runs that start, even if no callback handler is given."""
     names: list[str] = []
     start = AsyncCallbackManager.on_chain_start
 
@@ -41,6 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def two_steps(first: Any, second: Any) -> Any:
+    """A compiled graph of two nodes. The second runs if the first sets the depth."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("first", Node(first))
     graph.add_node("second", Node(second))
@@ -54,39 +57,40 @@ async def add_depth(state: Any, run: Any) -> dict[str, Any]:
     return {"depth": 1}
 
 
-async def test_nodes_start_runs_only_if_callbacks_are_given(started: list[str]) -> None:
+async def test_nodes_are_traced_only_if_callbacks_are_given(started: list[str]) -> None:
     graph = two_steps(add_depth, add_depth)
-    await graph.ainvoke(GIVEN, context=Settings())
+    await graph.ainvoke(INPUT, context=Settings())
     assert started == ["two steps"]
     started.clear()
     handler = StartedRuns()
-    await graph.ainvoke(GIVEN, {"callbacks": [handler]}, context=Settings())
+    await graph.ainvoke(INPUT, {"callbacks": [handler]}, context=Settings())
     assert started == handler.names
     assert [name for name in handler.names if name != "<lambda>"] == ["two steps", "first", "second"]
 
 
-async def test_a_nodes_context_variables_stay_inside_and_its_config_is_available() -> None:
-    nodes: list[Any] = []
+async def test_context_variables_that_a_node_sets_stay_inside_the_node() -> None:
+    """Runnables in the node find the node's config, without the name and id of a run."""
+    seen: list[Any] = []
 
     async def set_variable(state: Any, run: Any) -> dict[str, Any]:
         config = var_child_runnable_config.get() or {}
-        nodes.append((SEEN.get(), config["metadata"]["langgraph_node"], {"run_name", "run_id"} & config.keys()))
-        SEEN.set("by a node")
+        seen.append((VARIABLE.get(), config["metadata"]["langgraph_node"], {"run_name", "run_id"} & config.keys()))
+        VARIABLE.set("by a node")
         return {"depth": 1}
 
-    await two_steps(set_variable, set_variable).ainvoke(GIVEN, context=Settings())
-    assert nodes == [("", "first", set()), ("", "second", set())]
-    assert SEEN.get() == ""
+    await two_steps(set_variable, set_variable).ainvoke(INPUT, context=Settings())
+    assert seen == [("", "first", set()), ("", "second", set())]
+    assert VARIABLE.get() == ""
 
 
-async def test_a_callback_of_a_runnable_inside_a_node_receives_only_that_run() -> None:
+async def test_a_callback_of_a_runnable_inside_a_node_sees_only_that_runnable() -> None:
     handler = StartedRuns()
 
     async def call_within(state: Any, run: Any) -> dict[str, Any]:
         await RunnableLambda(lambda value: value, name="within").ainvoke(1, {"callbacks": [handler]})
         return {"depth": 1}
 
-    await two_steps(add_depth, call_within).ainvoke(GIVEN, context=Settings())
+    await two_steps(add_depth, call_within).ainvoke(INPUT, context=Settings())
     assert handler.names == ["within"]
 
 
@@ -95,16 +99,16 @@ async def test_an_error_in_a_direct_node_is_raised_with_the_name_of_the_node() -
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there") as raised:
-        await two_steps(add_depth, fail).ainvoke(GIVEN, context=Settings())
+        await two_steps(add_depth, fail).ainvoke(INPUT, context=Settings())
     assert any("'second'" in note for note in raised.value.__notes__)
 
 
-async def test_a_router_reads_its_nodes_writes_with_and_without_callbacks() -> None:
+async def test_a_router_reads_the_same_state_with_and_without_callbacks() -> None:
     warning = {"kind": "stand_in", "detail": "wikipedia stood in"}
-    read: list[dict[str, Any]] = []
+    states: list[dict[str, Any]] = []
 
     def route(state: Any) -> str:
-        read.append(dict(state))
+        states.append(dict(state))
         return END
 
     async def write(state: Any, run: Any) -> dict[str, Any]:
@@ -115,10 +119,10 @@ async def test_a_router_reads_its_nodes_writes_with_and_without_callbacks() -> N
     graph.add_edge(START, "first")
     graph.add_conditional_edges("first", route, [END])
     compiled = graph.compile(name="one step")
-    given = {**GIVEN, "warnings": [{"kind": "unparsed", "detail": "no JSON"}], "depth": 3, "calls": [{"node": "open"}]}
+    given = {**INPUT, "warnings": [{"kind": "unparsed", "detail": "no JSON"}], "depth": 3, "calls": [{"node": "open"}]}
     await compiled.ainvoke(given, context=Settings())
     await compiled.ainvoke(given, {"callbacks": [StartedRuns()]}, context=Settings())
-    direct, followed = read
-    assert direct == followed
+    direct, traced = states
+    assert direct == traced
     assert [warned["kind"] for warned in direct["warnings"]] == ["unparsed", "stand_in"]
     assert (direct["depth"], direct["calls"], "unheard_of" in direct) == (3, [], True)

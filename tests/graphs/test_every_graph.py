@@ -16,7 +16,7 @@ from moot.nodes._texts.answers import read_answer
 from tests.conftest import StartStub, reading_demo
 from tests.schemas import Validator
 
-GIVEN: list[dict[str, Any]] = [
+INPUTS: list[dict[str, Any]] = [
     {"claim": "The kilogram is defined by a metal cylinder."},
     {"claim": "The minister resigned in May.", "task": "averitec"},
     {"claim": "The tower is tall.", "labels": {"true": "it is so", "unproven": "it may be so"}},
@@ -34,7 +34,7 @@ RULES = [
 
 
 TRIAL_TASKS = {"fever", "averitec", "pubmedqa"}
-"""Tasks that a trial can decide: claims that are true or false, and yes/no questions."""
+"""The tasks of `INPUTS` that a trial can decide: claims that are true or false, and yes/no questions."""
 SINGLE_ANSWER = {"standard_prompting", "chain_of_thought", "rag", "react"}
 """Systems with a single answer, so that agreement is undefined."""
 SCHEMA = Validator(result_schema())
@@ -42,21 +42,22 @@ ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
 """Texts that identify prompts about the wording of an answer. These prompts need not show the options."""
 
 
-def test_every_described_graph_is_in_a_module_whose_docstring_explains_it() -> None:
+def test_every_described_graph_has_a_module_with_a_long_docstring() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
         assert load_graph(name).graph is module.graph
-        assert (module.__doc__ or "").strip().count("\n") >= 2  # the procedure in words
+        assert (module.__doc__ or "").strip().count("\n") >= 2  # it describes the procedure
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_every_graph_takes_every_task_that_fits_it(start_stub: StartStub, name: str) -> None:
+async def test_every_graph_completes_every_task_that_it_accepts(start_stub: StartStub, name: str) -> None:
+    """Only ``proclaim`` refuses tasks: those that a trial cannot decide."""
     stub = start_stub(RULES)
     system = load_graph(name)
     settings = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    documents = await asyncio.gather(*(system.graph.ainvoke(given, context=settings) for given in GIVEN))
+    documents = await asyncio.gather(*(system.graph.ainvoke(asked, context=settings) for asked in INPUTS))
     for document in documents:
         SCHEMA.validate(document)
         assert json.loads(json.dumps(document)) == document
@@ -67,7 +68,7 @@ async def test_every_graph_takes_every_task_that_fits_it(start_stub: StartStub, 
     for document in documents:
         assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
         assert document["stop_reason"] in get_args(StopReason)
-        # Without a verdict: an agent abstained in words, or cortex_debate ended in a tie.
+        # A debate without an answer must be an abstention, or a tie in `cortex_debate`.
         abstains = document["metrics"].get("abstained")
         if document["answer"] is not None or not (abstains or name == "cortex_debate"):
             assert read_answer(document["task"], document["answer"]) == document["answer"]

@@ -17,7 +17,7 @@ from tests.retrievers.conftest import Serve, serve  # noqa: F401
 from tests.retrievers.vendors import TAVILY, WIKIPEDIA, starter
 
 CLAIM = "The platypus is a mammal that lays eggs."
-QUIET = {"scoring": "consensus_only", "embedder": "openai:stub-embedding", "attempts": 1}
+BASE_SETTINGS = {"scoring": "consensus_only", "embedder": "openai:stub-embedding", "attempts": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -28,33 +28,37 @@ def stub(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> StubEndpoint
 
 
 async def debate(name: str = "tool_mad", **settings: Any) -> dict[str, Any]:
-    kind = load_graph(name).settings
-    known = {key: value for key, value in {**QUIET, "max_rounds": 2}.items() if key in kind.model_fields}
-    chosen = kind.model_validate(known | settings)
+    settings_class = load_graph(name).settings
+    known = {
+        key: value for key, value in {**BASE_SETTINGS, "max_rounds": 2}.items() if key in settings_class.model_fields
+    }
+    chosen = settings_class.model_validate(known | settings)
     document: dict[str, Any] = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=chosen)
     return document
 
 
 def sources_read(document: dict[str, Any]) -> set[tuple[str, str]]:
+    """Pairs of a source that was asked for and the source that was read."""
     return {(reading["requested"], reading["retriever"]) for reading in document["corpora"]}
 
 
-def stand_ins(document: dict[str, Any]) -> list[str]:
+def fallback_warnings(document: dict[str, Any]) -> list[str]:
+    """The details of the warnings about sources that were replaced."""
     return [warned["detail"] for warned in document["warnings"] if warned["kind"] == "stand_in"]
 
 
-async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+async def test_without_a_search_key_wikipedia_replaces_the_web(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     server = await starter(serve, monkeypatch)(WIKIPEDIA)
     document = await debate(models=MODELS)
     assert (document["status"], document["rounds"]) == ("done", 2)
     assert sources_read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
-    encyclopaedia, instead = stand_ins(document)  # one warning per source, despite two rounds
-    assert "`web` was asked for; wikipedia was read in its place" in instead + encyclopaedia
-    assert "`chroma` was asked for without a corpus; moot's small demo corpus" in instead + encyclopaedia
+    first, second = fallback_warnings(document)  # one warning per source, despite two rounds
+    assert "`web` was asked for; wikipedia was read in its place" in first + second
+    assert "`chroma` was asked for without a corpus; moot's small demo corpus" in first + second
     assert len(server.paths) == 3  # one search before the debate, one per round
 
 
-async def test_if_wikipedia_is_unreachable_the_debate_fails_and_names_options_that_work(stub: StubEndpoint) -> None:
+async def test_the_error_for_an_unreachable_wikipedia_names_options_that_work(stub: StubEndpoint) -> None:
     options = {}
     for name in ("gated", "tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")
@@ -62,7 +66,7 @@ async def test_if_wikipedia_is_unreachable_the_debate_fails_and_names_options_th
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
         options[name] = shlex.split(document["error"]["detail"].split("`")[-2])[1::2]
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
-    del options["gated"]  # the debate behind the gate has readers of its own
+    del options["gated"]  # they set the gate's agents, but the debate behind the gate has its own readers
     for name, named in options.items():  # the options named by the error work
         other = parse_settings(load_graph(name).settings, named, {"model": "openai:stub"})
         document = await debate(name, **other.model_dump())
@@ -77,6 +81,7 @@ async def test_if_wikipedia_is_unreachable_the_debate_fails_and_names_options_th
 async def test_a_debaters_fallback_does_not_serve_another_debater(
     stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A debater needs no fallback if there is no search, or if it can read another of its sources."""
     monkeypatch.setenv("PUBMED_BASE_URL", f"http://127.0.0.1:{free_port()}")
     rag = {"name": "rag", "retriever": "bm25:demo-news", "fallback": ["pubmed"]}
     document = await debate(models=MODELS, debaters=[rag, {"name": "search", "retriever": "web"}])
@@ -88,7 +93,7 @@ async def test_a_debaters_fallback_does_not_serve_another_debater(
     assert document["status"] == "done"
 
 
-async def test_madke_fills_its_pool_with_one_search_if_wikipedia_replaces_the_web(
+async def test_madke_searches_wikipedia_once_if_wikipedia_also_replaces_the_web(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,12 +104,14 @@ async def test_madke_fills_its_pool_with_one_search_if_wikipedia_replaces_the_we
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * len(document["evidence"])
 
 
-async def test_no_demo_corpus_replaces_wikipedia_if_it_fails_during_a_debate(
+async def test_no_demo_corpus_replaces_a_source_that_fails_during_a_debate(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fails_later = starter(serve, monkeypatch)
-    await fails_later(WIKIPEDIA, lambda n: web.Response(text=WIKIPEDIA.nothing) if n == 1 else web.Response(status=400))
+    start_server = starter(serve, monkeypatch)
+    await start_server(
+        WIKIPEDIA, lambda n: web.Response(text=WIKIPEDIA.nothing) if n == 1 else web.Response(status=400)
+    )
     document = await debate("madke", model="openai:stub")
     assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("done", {"wikipedia"})
     failed = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "retrieval_failed"]
@@ -122,17 +129,21 @@ async def test_no_demo_corpus_replaces_wikipedia_if_it_fails_during_a_debate(
         ),
     ],
 )
-async def test_the_demo_corpora_are_fallbacks(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
+async def test_demo_news_replaces_the_web_for_a_fake_model_or_a_demo_corpus(
+    settings: dict[str, Any], found: set[Any], warned: list[str]
+) -> None:
     document = await debate(**settings)
     assert sources_read(document) == found
-    assert [detail.split("`")[1] for detail in stand_ins(document)] == warned
+    assert [detail.split("`")[1] for detail in fallback_warnings(document)] == warned
 
 
-async def test_a_fallback_names_the_source_that_it_replaces(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+async def test_the_warning_about_a_fallback_names_the_failed_source(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:  # noqa: F811
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25", "bm25:demo-news"]}
     document = await debate(models=MODELS, debaters=[searcher, {"name": "rag"}])
-    assert stand_ins(document) == [
+    assert fallback_warnings(document) == [
         "`tavily` could not be searched; its fallback `bm25:demo-news` was read in its place (bm25:demo-news)."
     ]
 
@@ -147,6 +158,6 @@ async def test_a_fallback_names_the_source_that_it_replaces(serve: Serve, monkey
         ({"debaters": [{"name": "a", "model": "openai:b"}, {"name": "b"}]}, True),
     ],
 )
-def test_settings_tell_whether_a_role_has_the_users_own_model(settings: dict[str, Any], own: bool) -> None:
+def test_own_model_tells_whether_any_role_has_a_model_of_the_user(settings: dict[str, Any], own: bool) -> None:
     checked: Settings = DebaterSettings.model_validate(settings)
     assert checked.own_model == own

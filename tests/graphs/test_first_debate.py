@@ -1,4 +1,4 @@
-"""The first debate of a process reads no file in the event loop."""
+"""The first debate of a process opens no file and starts no subprocess in the event loop, except in late imports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from tests.conftest import StartStub
 
-FIRST = """
+SCRIPT = """
 import asyncio, sys, threading
 from moot.core.endpoint import close_clients
 from moot.graphs import load_graph
@@ -16,16 +16,16 @@ from moot.graphs import load_graph
 systems = {name: load_graph(name) for name in ("cortex_debate", "chain_of_thought")}
 opened, loop = [], threading.get_ident()
 
-def note(event, given):
+def record(event, given):
     if event in ("open", "subprocess.Popen") and threading.get_ident() == loop:
         frame = sys._getframe()
         while frame := frame.f_back:
             if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-                return  # libraries' own late imports
+                return  # a late import may open files
         opened.append(given[0])
 
-async def hold():
-    sys.addaudithook(note)
+async def hold_debates():
+    sys.addaudithook(record)
     for name, more in {"cortex_debate": {"embedder": "openai:stub"}, "chain_of_thought": {"demonstrations": 1}}.items():
         settings = systems[name].settings.model_validate({"model": "openai:stub", **more})
         document = await systems[name].graph.ainvoke({"claim": "Tin is soft.", "task": "fever"}, context=settings)
@@ -33,12 +33,12 @@ async def hold():
     await close_clients()
     print(opened)
 
-asyncio.run(hold())
+asyncio.run(hold_debates())
 """
 
 
 def test_a_first_debate_opens_no_file_in_the_event_loop(start_stub: StartStub) -> None:
     start_stub()
-    command = [sys.executable, "-c", FIRST]
+    command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=os.environ)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

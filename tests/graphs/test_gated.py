@@ -1,6 +1,6 @@
-"""The gated debate: independent answers (the gate), and a debate only if they leave the claim open.
+"""The gated debate: agents answer independently (the gate). By default, a debate follows only if the claim stays open.
 
-The tests cover when the debate runs, its evidence, and the costs of both parts.
+The tests cover when the debate runs, which evidence it gets, and the costs of both parts.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
 
 
 def settings_of(**settings: Any) -> Any:
+    """The settings of a gated debate in which each role has its own model."""
     system = load_graph("gated")
-    debate = (
+    inner = (
         {**TOOL_MAD_SETTINGS, **settings.pop("debate_settings", {})}
         if settings.get("debate", "tool_mad") == "tool_mad"
         else {}
     )
     plain = {"agents": GATE_AGENTS, "query_formulation": False, "attempts": 1, "model": "openai:stub", "k": 2}
-    kind = checked_settings(system.settings, {**plain, "debate_settings": debate, **settings})
-    roles = {role: f"openai:stub-{role}" for role in kind.roles()}
-    return checked_settings(system.settings, {**plain, "debate_settings": debate, "models": roles, **settings})
+    without_models = checked_settings(system.settings, {**plain, "debate_settings": inner, **settings})
+    roles = {role: f"openai:stub-{role}" for role in without_models.roles()}
+    return checked_settings(system.settings, {**plain, "debate_settings": inner, "models": roles, **settings})
 
 
 async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> dict[str, Any]:
@@ -56,7 +57,9 @@ async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> 
 
 
 def transcript_of(document: dict[str, Any]) -> str:
-    return "\n".join(f"{section.heading}\n" + "\n".join(x.text for x in section.lines) for section in lines(document))
+    return "\n".join(
+        f"{section.heading}\n" + "\n".join(line.text for line in section.lines) for section in lines(document)
+    )
 
 
 # --- the gate ---------------------------------------------------------------------------------------------------------
@@ -69,11 +72,11 @@ async def test_the_log_has_one_start_and_one_end_for_the_whole_debate(
     with caplog.at_level(logging.INFO, "moot.debates"):
         document = await debate()
     assert document["metrics"]["gate"]["passed"] is False
-    begun = [(record.getMessage(), record.__dict__["graph"]) for record in caplog.records]
-    assert begun == [("debate begun", "gated"), ("debate ended", "gated")]
+    logged = [(record.getMessage(), record.__dict__["graph"]) for record in caplog.records]
+    assert logged == [("debate begun", "gated"), ("debate ended", "gated")]
 
 
-async def test_if_readers_agree_with_a_verified_quote_there_is_no_debate(start_stub: StartStub) -> None:
+async def test_no_debate_follows_if_readers_agree_and_a_quote_is_verified(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
     document = await debate()
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 0)
@@ -93,7 +96,8 @@ async def test_if_readers_agree_with_a_verified_quote_there_is_no_debate(start_s
     assert "The gate ends the debate" in transcript_of(document)
 
 
-async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStub) -> None:
+async def test_equal_readers_at_temperature_0_cause_a_warning(start_stub: StartStub) -> None:
+    """Equal readers have the same model and the same source."""
     start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
     same = [{"name": name, **NEWS} for name in ("one", "two")]
     models = dict.fromkeys(("one", "two"), "openai:stub-one")
@@ -137,7 +141,7 @@ async def test_if_the_gate_is_not_passed_the_debate_decides_on_all_evidence(
     gate = document["metrics"]["gate"]
     assert (gate["passed"], gate["debate"]["graph"], gate["debate"]["calls"]) == (False, "tool_mad", 2)
     assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
-    assert (document["graph"], document["depth"], document["rounds"]) == ("gated", document["depth"], 1)
+    assert (document["graph"], document["rounds"]) == ("gated", 1)
     assert document["metrics"]["verdict_citations"]["verified"] == 1
     why = "the answers differ" if reason == "disputed" else "all agents gave the same answer"
     assert f"The gate leaves the claim open: {why}" in transcript_of(document)
@@ -153,7 +157,7 @@ async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -
     assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
 
 
-async def test_the_when_setting_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
+async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
     start_stub([*rules, says("two", "SUPPORTS")])
     always = await debate(when="always")
@@ -170,8 +174,8 @@ async def test_the_when_setting_forces_or_forbids_the_debate(start_stub: StartSt
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
 async def test_other_systems_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
     stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
-    own: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
-    document = await debate(debate=name, debate_settings=own.get(name, {}), embedder="openai:stub-embedding")
+    settings: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
+    document = await debate(debate=name, debate_settings=settings.get(name, {}), embedder="openai:stub-embedding")
     assert (document["status"], document["error"], document["graph"]) == ("done", None, "gated")
     assert document["metrics"]["gate"]["debate"]["graph"] == name
     assert document["usage"]["calls"] == sum(call["kind"] == "chat" for call in stub.calls())
@@ -183,7 +187,7 @@ async def test_other_systems_debate_behind_the_gate(start_stub: StartStub, name:
 # --- faults, ceilings, settings ---------------------------------------------------------------------------------------
 
 
-async def test_if_the_debate_fails_the_run_fails_and_keeps_the_gates_turns(start_stub: StartStub) -> None:
+async def test_a_failed_debate_fails_the_run_but_keeps_the_gates_turns(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"status": 401}])
     document = await debate()
     assert (document["status"], document["answer"]) == ("failed", None)
@@ -191,7 +195,7 @@ async def test_if_the_debate_fails_the_run_fails_and_keeps_the_gates_turns(start
     assert [turn["agent"] for turn in document["turns"] if turn["phase"] == "gate"] == ["one", "two"]
 
 
-async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: StartStub) -> None:
+async def test_live_output_says_no_verdict_if_a_run_ends_before_the_gate_decides(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     document = await debate()
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
@@ -200,7 +204,8 @@ async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: S
         assert "no verdict" in "\n".join(line.text for line in Live(settings_of()).end(ended)).lower()
 
 
-async def test_ceilings_hold_for_readers_and_debate_and_reserve_a_call_for_the_judge(start_stub: StartStub) -> None:
+async def test_a_ceiling_of_calls_holds_for_gate_and_debate_together(start_stub: StartStub) -> None:
+    """One call is reserved for the judge."""
     rules = [says("one", "SUPPORTS"), says("two", "REFUTES"), says("rag", "SUPPORTS"), says("search", "REFUTES")]
     start_stub([*rules, says("judge", "REFUTES")])
     for most in (1, 3, 5):
@@ -210,14 +215,17 @@ async def test_ceilings_hold_for_readers_and_debate_and_reserve_a_call_for_the_j
         assert document["calls"][-1]["role"] == "judge"
 
 
-def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own_and_invalid_ones_are_refused() -> None:
-    kind = load_graph("tool_mad").settings
-    inner = settings_of(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
-    # `budget` bounds the gate and the debate together.
+def test_the_debate_inherits_settings_that_debate_settings_do_not_replace() -> None:
+    tool_mad = load_graph("tool_mad").settings
+    inner = settings_of(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(tool_mad)
+    # `budget` is not inherited, because it bounds the gate and the debate together.
     assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
     assert inner.models["rag"] == "openai:stub-rag"
     pool = settings_of(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
     assert (pool.retrieval, pool.k) == ("none", 2)
+
+
+def test_invalid_settings_of_the_gate_or_the_debate_are_refused() -> None:
     for wrong, message in (
         ({"debate_settings": {"rounds": 3}}, "There is no setting 'rounds'"),
         ({"debate": "gated"}, "debate: "),
@@ -228,7 +236,7 @@ def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own_and_invalid_
             checked_settings(load_graph("gated").settings, wrong)
 
 
-async def test_a_task_that_the_debate_cannot_take_is_refused_before_any_call(start_stub: StartStub) -> None:
+async def test_a_task_that_does_not_fit_the_debate_is_refused_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub()
     asked = {"claim": "How many?", "task": "number"}
     document = await load_graph("gated").graph.ainvoke(asked, context=settings_of(debate="proclaim"))
@@ -249,13 +257,13 @@ def test_verified_quotes_count_once_per_origin() -> None:
     "asked",
     [{"task": "fever"}, {"task": "mmlu", "options": ["x", "y"]}, {"labels": {"true": "it is so", "open": ""}}],
 )
-def test_the_debate_gets_the_same_task(asked: dict[str, Any]) -> None:
+def test_the_debate_gets_the_task_of_the_gate(asked: dict[str, Any]) -> None:
     task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
     again = inner_input({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
     assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task
 
 
-def test_the_debate_behind_the_gate_belongs_to_the_identity_of_a_run() -> None:
+def test_the_identity_of_a_run_includes_the_debate_behind_the_gate() -> None:
     first, other = (parts_of("gated", {"debate": name}) for name in ("tool_mad", "madke"))
     assert {"tool_mad/judge", "rag/answer"} <= set(first["prompts"])
     assert "madke/summary" in other["prompts"]

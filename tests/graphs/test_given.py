@@ -1,4 +1,4 @@
-"""Texts given with a claim: every system shows them, may cite them, and forgets them after the debate."""
+"""Texts given with a claim: agents see and cite them, keys in them are hidden, and invalid texts are refused."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ LETTER = {
 }
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": QUOTE}]}
 ADMITS = {"relevance": 1, "credibility": 1}
-"""The arbiter's reply: it admits each piece, so counsel of a trial read all pieces."""
+"""Fields of the arbiter's reply. They admit each piece of evidence, so a trial's counsel read all pieces."""
 ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict`", "`preferred`, if any", "to review:")
 """Texts that identify the prompts of roles that answer, argue, decide or judge an answer."""
-READING = ("your `answer`", "When you stop", "your `argument`")
+ARGUING = ("your `answer`", "When you stop", "your `argument`")
+"""Texts that identify the prompts of roles that answer or argue."""
 
 
 def given_ids(document: dict[str, Any]) -> list[str]:
@@ -38,7 +39,8 @@ def given_ids(document: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: StartStub, name: str) -> None:
+async def test_every_answering_role_sees_the_given_texts(start_stub: StartStub, name: str) -> None:
+    """Quotes from the texts are verified."""
     stub = start_stub([{"fields": {**CITES, **ADMITS}}])
     system = load_graph(name)
     chosen = system.settings.model_validate(
@@ -50,7 +52,7 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     assert (document["status"], document["error"]) == ("done", None)
 
     asked = [p for p in stub.prompts() if any(part in p for part in ANSWERING)]
-    assert any(part in p for p in asked for part in READING)
+    assert any(part in p for p in asked for part in ARGUING)
     for prompt in asked:
         assert prompt.count(ONLY_IN_LETTER) == 1, prompt
         assert '<evidence id="letter-1"' in prompt
@@ -76,9 +78,10 @@ SECRET = "a1B2c3D4" * 4
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
-async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
+async def test_a_key_is_hidden_in_evidence_replies_and_prompts(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    """Quotes that contain the key are verified."""
     monkeypatch.setenv("SHOP_PASSWORD", SECRET)
     fields = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {SECRET} on the wall"}]}
     fields |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {SECRET}.")  # type: ignore[arg-type]
@@ -97,7 +100,7 @@ async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
     assert all(c["verified"] for c in cited)
 
 
-async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartStub) -> None:
+async def test_given_texts_do_not_stay_for_the_next_debate_on_a_thread(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"citations": []}}])
     checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
@@ -121,18 +124,21 @@ async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartS
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "no list": ({"text": "One."}, "valid list"),
-    "a text alone": ("One.", "valid list"),
-    "no object": (["One."], "text 1: .*dictionary"),
-    "no text": ([LETTER, {"title": "x"}], "text 2, text: Field required"),
-    "another type": ([{"text": 3}], "text 1, text: .*string"),
-    "white space": ([{"text": " \n\u200b"}], "text 1 has no visible text"),
-    "half a character": ([{"text": "\ud800"}], "text 1, text: "),
-    "an id that breaks out": ([{"text": "One.", "id": 'a"><b'}], "text 1, id: "),
-    "one id twice": ([{"text": "One.", "id": "a"}, {"text": "Two.", "id": "a"}], "two different texts have the id a"),
+    "a dictionary, not a list": ({"text": "One."}, "valid list"),
+    "a string, not a list": ("One.", "valid list"),
+    "a string in the list": (["One."], "text 1: .*dictionary"),
+    "no key `text`": ([LETTER, {"title": "x"}], "text 2, text: Field required"),
+    "a number as text": ([{"text": 3}], "text 1, text: .*string"),
+    "only white space": ([{"text": " \n\u200b"}], "text 1 has no visible text"),
+    "a lone surrogate": ([{"text": "\ud800"}], "text 1, text: "),
+    "an id with markup": ([{"text": "One.", "id": 'a"><b'}], "text 1, id: "),
+    "two texts with one id": (
+        [{"text": "One.", "id": "a"}, {"text": "Two.", "id": "a"}],
+        "two different texts have the id a",
+    ),
     "a long title": ([{"text": "One.", "title": "x" * 5000}], "text 1, title: .*at most 4000"),
-    "too many": ([{"text": "One."}] * (MOST_GIVEN + 1), "there are 201 texts"),
-    "too long": (
+    "too many texts": ([{"text": "One."}] * (MOST_GIVEN + 1), "there are 201 texts"),
+    "too many characters": (
         [{"text": "x" * (LONGEST_GIVEN // 2)}, {"text": "y" * (LONGEST_GIVEN // 2 + 1)}],
         "400,001 characters",
     ),
@@ -147,10 +153,11 @@ def test_invalid_given_texts_are_refused(wrong: str) -> None:
     assert refused.value.kind == "invalid_given"
 
 
-def test_a_given_text_keeps_its_id_or_gets_an_id_like_found_evidence() -> None:
+def test_a_given_text_without_an_id_gets_an_id_like_found_evidence() -> None:
+    """Other texts keep their ids. Equal texts are merged."""
     assert check_given(None) == check_given([]) == []
-    document = {"id": "ev-1", "title": "", "text": "One.", "source": "shelf", "retrievals": [{}], "truncated": True}
-    (piece,) = check_given([document, document])  # evidence of a result document is a valid input
+    found = {"id": "ev-1", "title": "", "text": "One.", "source": "shelf", "retrievals": [{}], "truncated": True}
+    (piece,) = check_given([found, found])  # evidence from a result document is a valid input
     assert (piece["id"], piece["title"], piece["source"], "truncated" in piece) == (
         "ev-1",
         "(no title)",

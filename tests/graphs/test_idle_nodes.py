@@ -1,4 +1,4 @@
-"""Idle nodes (without work in this debate) are skipped; the nodes after them run as often as without the skip."""
+"""Idle nodes, which have no work in a debate, are skipped. The next nodes run as often as if none were skipped."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from moot.nodes._runtime.state import StepUpdate, TrialState
 
 from tests.conftest import StartStub, reading_demo
 
-JOINS = {
+MAY_WRITE_NOTHING = {
     name: {node for node in load_graph(name).graph.builder.nodes if node.startswith("gather_")} for name in DESCRIPTIONS
 }
-JOINS["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
-JOINS["peer_review"] |= {"hand_back"}
-JOINS["group_debate"] |= {"share"}
-"""Nodes that may write nothing: they wait for several nodes, or add a warning only if there is a reason."""
+MAY_WRITE_NOTHING["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
+MAY_WRITE_NOTHING["peer_review"] |= {"hand_back"}
+MAY_WRITE_NOTHING["group_debate"] |= {"share"}
+"""By system, the nodes that may write nothing. They wait for several nodes, or write only a warning if it is needed."""
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_idle_nodes_are_not_entered(start_stub: StartStub, name: str) -> None:
+async def test_idle_nodes_do_not_run(start_stub: StartStub, name: str) -> None:
+    """Every node that runs writes something, except for the nodes of `MAY_WRITE_NOTHING`."""
     start_stub([{"fields": {"citations": []}}])
     system = load_graph(name)
     settings = system.settings.model_validate(
@@ -35,7 +36,7 @@ async def test_idle_nodes_are_not_entered(start_stub: StartStub, name: str) -> N
     async for _, updates in system.graph.astream(claim, context=settings, stream_mode="updates", subgraphs=True):
         wrote += updates.items()
     assert wrote[-1][0] == "close"
-    assert {node for node, update in wrote if not update} <= JOINS[name]
+    assert {node for node, update in wrote if not update} <= MAY_WRITE_NOTHING[name]
 
 
 async def write_step(state: Any, run: Any) -> dict[str, Any]:
@@ -46,18 +47,18 @@ async def count_rounds(state: Any, run: Any) -> dict[str, Any]:
     return {"rounds": state.get("rounds", 0) + len(state["turns"])}
 
 
-def review(state: Any, settings: Any) -> bool:
+def is_review_idle(state: Any, settings: Any) -> bool:
     return not settings.verified_quotes
 
 
-@pytest.mark.parametrize("asked", [False, True])
-@pytest.mark.parametrize("plain", [False, True])
-async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
-    """An idle node before a router is not skipped, because then each speaker would call the router."""
+@pytest.mark.parametrize("has_work", [False, True])
+@pytest.mark.parametrize("plain_edge", [False, True])
+async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(has_work: bool, plain_edge: bool) -> None:
+    """An idle node before a router is not skipped, because each speaker would then call the router."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     for name, node in {
         "speak": Node(write_step),
-        "review": Node(write_step, idle=review),
+        "review": Node(write_step, idle=is_review_idle),
         "count": Node(count_rounds),
     }.items():
         graph.add_node(name, node)
@@ -65,7 +66,7 @@ async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(as
     sends = [Send("speak", {"debater": {"name": turn["agent"]}, "turns": [turn]}) for turn in turns]
     graph.add_conditional_edges(START, lambda state: sends, ["speak"])
     graph.add_edge("speak", "review")
-    if plain:
+    if plain_edge:
         graph.add_edge("review", "count")
     else:
         graph.add_conditional_edges("review", lambda state: [Send("count", state)], ["count"])
@@ -73,10 +74,10 @@ async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(as
     for _ in range(2):  # a user who adds a checkpointer compiles the graph again
         entered: list[str] = []
         given = {"turns": [], "phase": "primary"}
-        context = Settings(verified_quotes=asked)
+        context = Settings(verified_quotes=has_work)
         async for updates in graph.compile().astream(given, context=context, stream_mode="updates"):
             entered += updates
-        assert entered == ["speak"] * 3 + ["review"] * (asked or not plain) + ["count"]
+        assert entered == ["speak"] * 3 + ["review"] * (has_work or not plain_edge) + ["count"]
 
 
 def add_two_nodes_and_router(graph: DebateGraph) -> None:
@@ -91,7 +92,7 @@ def add_two_nodes_and_router(graph: DebateGraph) -> None:
 
 async def test_after_two_parallel_nodes_the_router_of_an_idle_node_is_called_once() -> None:
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
-    graph.add_node("review", Node(write_step, idle=review))
+    graph.add_node("review", Node(write_step, idle=is_review_idle))
     graph.add_node("count", Node(count_rounds))
     add_two_nodes_and_router(graph)
     entered: list[str] = []
@@ -104,7 +105,7 @@ async def test_a_cycle_of_idle_nodes_ends_at_the_recursion_limit() -> None:
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("begin", Node(count_rounds))
     for name, after in (("review", "again"), ("again", "review")):
-        graph.add_node(name, Node(write_step, idle=review))
+        graph.add_node(name, Node(write_step, idle=is_review_idle))
         graph.add_edge(name, after)
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "review")

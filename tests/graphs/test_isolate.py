@@ -1,4 +1,4 @@
-"""Isolated reading, scripted: who reads which origin, how evidence is grouped, and when there is no verdict."""
+"""Isolated reading: who reads which origin, how evidence is grouped, and when there is no verdict."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORDS = (
 
 
 def page(host: str, word: str, path: str = "") -> dict[str, str]:
-    """A text of a website with unique words, one of which the rules match."""
-    own = " ".join(f"{word}{i} {one}" for i, one in enumerate(WORDS.split() * 2))
-    return {"text": f"{word}: {own}.", "title": f"{word} {path}", "url": f"https://{host}/{path}"}
+    """A text of a website. It starts with a word that the rules match, and its other words are unique."""
+    body = " ".join(f"{word}{i} {one}" for i, one in enumerate(WORDS.split() * 2))
+    return {"text": f"{word}: {body}.", "title": f"{word} {path}", "url": f"https://{host}/{path}"}
 
 
 def says(word: str, answer: str | None, **fields: Any) -> dict[str, Any]:
-    """A rule: the answer to prompts with this word before a colon."""
+    """A rule: the answer to prompts that contain this word before a colon. An empty word matches every prompt."""
     return {"match": f"{word}:", "fields": {"answer": answer, "citations": [], **fields}}
 
 
@@ -56,6 +56,7 @@ def ending_lines(document: dict[str, Any]) -> list[Any]:
 
 
 def votes(*answers: str | None) -> list[Vote]:
+    """One agent's votes with these answers, numbered from 1. None stands for an unusable reply."""
     groups = {answer: i for i, answer in enumerate(dict.fromkeys(filter(None, answers)))}
     return [
         {"agent": "agent-1", "answer": a, "group": groups[a] if a else None, "number": i}
@@ -76,19 +77,21 @@ def votes(*answers: str | None) -> list[Vote]:
         ((ABSTENTION, ABSTENTION, None), (1, 2, 3), ABSTENTION),
     ],
 )
-def test_the_heaviest_answer_wins_unless_it_ties_or_has_a_single_contradicted_origin(
+def test_the_answer_with_the_greatest_weight_wins_unless_it_ties(
     answers: tuple[str | None, ...], ranks: tuple[int, ...], won: str | None
 ) -> None:
+    """It also does not win if it has a single origin that another origin contradicts."""
     task = make_task("labels", ["S", "R", NEI])
     read_origins: Any = [{"origin": str(i), "rank": rank, "evidence_ids": []} for i, rank in enumerate(ranks)]
     counted = weighted_votes(task, votes(*answers), read_origins)
     weights = [vote.get("weight", 0.0) for vote in counted]
     assert {w * rank for w, rank in zip(weights, ranks, strict=True) if w} == {1}
-    found = majority(counted, weights, tie="none", contested=2)
-    assert (found["answer"] if found else None) == won
+    winner = majority(counted, weights, tie="none", contested=2)
+    assert (winner["answer"] if winner else None) == won
 
 
-def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
+def test_evidence_is_grouped_by_origin_and_sorted_by_best_rank() -> None:
+    """A reprint belongs to the origin of its original."""
     pieces = check_given([page("a.org", "alpha"), page("b.org", "beta"), page("www.a.org", "gamma", "2")])
     reprint: Evidence = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
     for piece, rank in zip(pieces, (3, 2, 1), strict=True):
@@ -103,14 +106,15 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     ("task", "label"),
     [("fever", NEI), ("averitec", "Not Enough Evidence"), ("pubmedqa", "maybe"), ("hover", None), ("gsm8k", None)],
 )
-def test_the_undecided_label_of_each_task(task: str, label: str | None) -> None:
+def test_the_undecided_label_depends_on_the_task(task: str, label: str | None) -> None:
     assert unsettled_label(make_task(task)) == label
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
-async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote(start_stub: StartStub) -> None:
+async def test_many_pages_of_one_host_have_one_vote(start_stub: StartStub) -> None:
+    """Each origin is read in a separate call. A mirrored page belongs to the origin of its original."""
     flood = [page("evil.com", "poison", str(i)) | {"text": page("evil.com", "poison")["text"] + f" {i}"} for i in "abc"]
     mirrored = page("mirror.net", "poison") | {"text": flood[0]["text"] + " Reprinted."}
     given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
@@ -131,7 +135,7 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     assert output[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, and")
 
 
-async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) -> None:
+async def test_two_origins_that_agree_outweigh_a_single_origin(start_stub: StartStub) -> None:
     given = [page("a.org", "alpha"), page("evil.com", "poison"), page("b.org", "beta")]
     quote = given[2]["text"][:40].rsplit(" ", 1)[0]
     cites = {"citations": [{"evidence_id": check_given(given)[2]["id"], "quote": quote}]}
@@ -144,7 +148,8 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # one of two origins is quoted
 
 
-async def test_if_all_readers_abstain_the_verdict_is_the_undecided_label_or_none(start_stub: StartStub) -> None:
+async def test_if_all_readers_abstain_the_verdict_is_the_undecided_label(start_stub: StartStub) -> None:
+    """On a task without such a label, there is no verdict."""
     given = [page("a.org", "alpha"), page("b.org", "beta")]
     stub = start_stub([says("", ABSTENTION)])
     document = await run_isolate(given, {"options": ["one", "two"]})
@@ -157,20 +162,21 @@ async def test_if_all_readers_abstain_the_verdict_is_the_undecided_label_or_none
     assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)
 
 
-async def test_readers_with_unusable_replies_do_not_vote_and_without_votes_there_is_no_verdict(
-    start_stub: StartStub,
-) -> None:
+async def test_unusable_replies_do_not_count_in_the_vote(start_stub: StartStub) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
     start_stub([{"match": "alpha:", "reply": "It depends."}, says("", "REFUTES")])
     document = await run_isolate(given)
     assert [(v["answer"], v["group"] is None) for v in document["votes"]] == [(None, True), ("REFUTES", False)]
     assert document["answer"] == "REFUTES"
+
+
+async def test_a_debate_without_usable_replies_fails(start_stub: StartStub) -> None:
     start_stub([{"reply": "It depends."}])
-    document = await run_isolate(given)
+    document = await run_isolate([page("a.org", "alpha"), page("b.org", "beta")])
     assert (document["status"], document["error"]["kind"]) == ("failed", "unparsed")
 
 
-async def test_origins_beyond_the_maximum_are_named_and_not_read(start_stub: StartStub) -> None:
+async def test_origins_beyond_max_origins_are_not_read_but_named_in_a_warning(start_stub: StartStub) -> None:
     given = [page(f"{word}.org", word) for word in ("alpha", "beta", "gamma")]
     start_stub([says("", "SUPPORTS")])
     document = await run_isolate(given, max_origins=2)

@@ -42,7 +42,7 @@ def remove_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
         file.unlink()
 
 
-def delete_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def delete_debates(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(sqlite3.connect(ledger_path(), isolation_level=None)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("DELETE FROM debates")
@@ -56,7 +56,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedgerFile, "end", fail)
 
 
-@pytest.mark.parametrize("harm", [remove_ledger, delete_row, fill_disk])
+@pytest.mark.parametrize("harm", [remove_ledger, delete_debates, fill_disk])
 async def test_a_debate_finishes_and_warns_if_its_ledger_fails(
     harm: Callable[[pytest.MonkeyPatch], None],
     start_stub: StartStub,

@@ -71,44 +71,46 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLedger) -> None:
-    wanted = [(SYSTEMS[n % 3], n) for n in range(20)]
-    recorded = await asyncio.gather(*(debate(*what, LedgerUse("record"), max_rounds=2) for what in wanted))
+async def test_replayed_debates_equal_the_recorded_debates_without_any_call(
+    stub: StubEndpoint, ledger: CallLedger
+) -> None:
+    systems_and_seeds = [(SYSTEMS[n % 3], n) for n in range(20)]
+    recorded = await asyncio.gather(*(debate(*what, LedgerUse("record"), max_rounds=2) for what in systems_and_seeds))
     assert {document["status"] for document in recorded} == {"done"}, [d["error"] for d in recorded]
-    paid = len(stub.calls())
+    sent = len(stub.calls())
     uses = [LedgerUse("replay", id=first["id"]) for first in recorded]
-    again_in = zip(wanted, uses, strict=True)
-    replayed = await asyncio.gather(*(debate(*what, use, max_rounds=2) for what, use in again_in))
-    for (name, _), first, again in zip(wanted, recorded, replayed, strict=True):
+    replays = zip(systems_and_seeds, uses, strict=True)
+    replayed = await asyncio.gather(*(debate(*what, use, max_rounds=2) for what, use in replays))
+    for (name, _), first, again in zip(systems_and_seeds, recorded, replayed, strict=True):
         assert again["error"] is None, name
         assert comparable(again) == comparable(first)
         assert all(call["from_ledger"] for call in again["calls"])
         assert again["usage"]["from_ledger"]["calls"] == again["usage"]["calls"] == len(first["calls"])
-    assert len(stub.calls()) == paid
+    assert len(stub.calls()) == sent
 
 
-async def test_a_replay_with_another_seed_names_the_difference(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_replay_with_another_seed_fails_and_names_the_seed(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
-    paid = len(stub.calls())
+    sent = len(stub.calls())
     other = await debate("society_of_minds", 5, LedgerUse("replay", id=first["id"]))
     assert other["error"]["kind"] == "replay_miss"
     assert "differs in: seed." in other["error"]["detail"]
-    assert len(stub.calls()) == paid
+    assert len(stub.calls()) == sent
 
 
 async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub, ledger: CallLedger) -> None:
     models: dict[str, Any] = {"models": MODELS, "attempts": 1, "max_rounds": 2}
     answers = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
     failing = {"model": "stub-judge", "status": 500, "times": 1}
-    down = start_stub([failing, *answers, *supports([True], CLAIM["claim"])], latency_ms=1)
+    stub = start_stub([failing, *answers, *supports([True], CLAIM["claim"])], latency_ms=1)
     first = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert (first["status"], first["error"]["where"].partition(",")[0]) == ("failed", "judge"), first["error"]
     [row] = await ledger.debates()
     assert (row.id, row.status) == (first["id"], "failed")
-    before = len(down.calls())
+    before = len(stub.calls())
     second = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert (second["status"], second["id"]) == ("done", first["id"]), second["error"]
-    assert len(down.calls()) == before + 1
+    assert len(stub.calls()) == before + 1
     fresh = [call for call in second["calls"] if "from_ledger" not in call]
     assert [call["role"] for call in fresh] == ["judge"]
     assert second["usage"]["from_ledger"]["calls"] == second["usage"]["calls"] - 1
@@ -117,22 +119,24 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
         assert usage[total] == sum(role[total] for role in usage["by_role"].values())
     [judge] = paid_calls(second["calls"])
     assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_ledger"]["prompt_tokens"]
-    some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
+    tokens = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
     from_ledger = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
-    assert costs(second).startswith(f"{some} {from_ledger}")
-    # The debate is done, so all calls are made again.
+    assert costs(second).startswith(f"{tokens} {from_ledger}")
+    # The debate is done, so a further run makes all calls again.
     third = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
 
 
-async def test_the_reuse_mode_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_the_reuse_mode_takes_calls_of_another_debate_from_the_ledger(
+    stub: StubEndpoint, ledger: CallLedger
+) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
-    paid = len(stub.calls())
+    sent = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
     assert second["id"] != first["id"]
     assert comparable(second) == comparable(first)
-    assert len(stub.calls()) == paid
+    assert len(stub.calls()) == sent
 
 
 async def test_without_a_ledger_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
@@ -185,33 +189,37 @@ async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubE
     assert seen[1][1] == seen[0][1]
 
 
-async def test_only_equal_calls_of_one_agent_share_a_request_and_a_cancelled_call_shares_none(
-    stub: StubEndpoint, ledger: CallLedger
-) -> None:
+async def recording_session(ledger: CallLedger) -> Session:
     start = await ledger.begin("g", {}, {})
+    return Session(debate_ledger=DebateLedger("record", ledger, start.id))
+
+
+async def ask_judge(session: Session, agent: str = "") -> Any:
+    """Ask a judge for a query on behalf of an agent, and return the calls."""
     model = await open_chat_model("openai:stub")
+    speaker = Speaker("judge", model, session=session, sample=(agent, 1), prompts=PROMPTS)
+    await speaker.ask("write", {}, QueryReply)
+    return speaker.ledger.calls
 
-    async def ask(agent: str = "") -> Any:
-        speaker = Speaker("judge", model, session=session, sample=(agent, 1), prompts=PROMPTS)
-        await speaker.ask("write", {}, QueryReply)
-        return speaker.ledger.calls
 
-    for together in (True, False):
-        session = Session(debate_ledger=DebateLedger("record", ledger, start.id))
-        before = len(stub.calls())
-        if together:
-            cancelled = asyncio.create_task(ask())
-            others = [asyncio.create_task(ask()) for _ in range(2)]
-            while not stub.calls():
-                await asyncio.sleep(0)
-            cancelled.cancel()
-            calls = [call for calls in await asyncio.gather(*others) for call in calls]
-            assert [call.get("shared") for call in calls] == [None, True]
-            assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
-        else:
-            await asyncio.gather(ask("a"), ask("b"))
-        # Two requests in both cases: the cancelled one and the one that two calls share; or one for each agent.
-        assert len(stub.calls()) == before + 2
+async def test_equal_calls_of_one_agent_share_a_request(stub: StubEndpoint, ledger: CallLedger) -> None:
+    """A cancelled call does not share its request."""
+    session = await recording_session(ledger)
+    cancelled = asyncio.create_task(ask_judge(session))
+    others = [asyncio.create_task(ask_judge(session)) for _ in range(2)]
+    while not stub.calls():
+        await asyncio.sleep(0)
+    cancelled.cancel()
+    calls = [call for calls in await asyncio.gather(*others) for call in calls]
+    assert [call.get("shared") for call in calls] == [None, True]
+    assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
+    assert len(stub.calls()) == 2  # the request of the cancelled call, and the shared request
+
+
+async def test_equal_calls_of_two_agents_share_no_request(stub: StubEndpoint, ledger: CallLedger) -> None:
+    session = await recording_session(ledger)
+    await asyncio.gather(ask_judge(session, "a"), ask_judge(session, "b"))
+    assert len(stub.calls()) == 2
 
 
 async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:
@@ -224,18 +232,20 @@ async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger:
     assert comparable(again) == comparable(first)
 
 
-async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedger) -> None:
+async def test_a_debate_with_shortened_prompts_is_replayed_without_any_call(
+    start_stub: StartStub, ledger: CallLedger
+) -> None:
     stub = start_stub(contexts.RULES, context=contexts.CONTEXT)
     with ledger_use(LedgerUse("record")):
         first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
-    paid = len(stub.calls())
+    sent = len(stub.calls())
     forget_contexts()  # as in another process
     with ledger_use(LedgerUse("replay", id=first["id"])):
         again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     assert any(call.get("left_out") for call in first["calls"])
     assert any(warned["kind"] == "prompt_shortened" for warned in first["warnings"])
     assert comparable(again) == comparable(first)
-    assert len(stub.calls()) == paid
+    assert len(stub.calls()) == sent
 
 
 async def test_calls_after_a_persons_reply_are_not_taken_from_the_ledger(
@@ -244,7 +254,7 @@ async def test_calls_after_a_persons_reply_are_not_taken_from_the_ledger(
     stub = start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "The same in each round."}}])
     system = load_graph("tool_mad")
     given = {"model": "openai:stub", "embedder": "openai:stub-embedding"} | reading_demo(system.settings)
-    whole = []
+    request_counts = []
     for asking in ([], ["remark"]):
         settings = system.settings.model_validate(given | {"ask_person": asking})
         config: Any = {"configurable": {"thread_id": "1"}}
@@ -256,5 +266,5 @@ async def test_calls_after_a_persons_reply_are_not_taken_from_the_ledger(
                 document = await graph.ainvoke(Command(resume=True), config, context=settings)
         assert document["rounds"] == 3
         assert not [call for call in document["calls"] if call.get("from_ledger")]
-        whole.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
-    assert whole[0] == whole[1]
+        request_counts.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
+    assert request_counts[0] == request_counts[1]

@@ -13,7 +13,7 @@ from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.spend import spent_by
 
-from tests.benchmarks.ceilings import spend
+from tests.benchmarks.ceilings import run_debate
 from tests.conftest import StartStub, free_port
 
 HANGS: dict[str, Any] = {"model": "slow", "delay_ms": 600_000}
@@ -49,7 +49,7 @@ async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
     (tmp_path / "prices.jsonl").write_text(PRICES)
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     limits = {"budget": 20_000, "max_cost": 1, "max_calls": 4, "timeout": 2}
-    document = await spend("society_of_minds", [], **ROUND, **limits)
+    document = await run_debate("society_of_minds", [], **ROUND, **limits)
     assert document["status"] == "done"
     assert document["stop_reason"] != "budget_exhausted"
     [call] = [call for call in document["calls"] if "reserved" in call]
@@ -70,7 +70,7 @@ async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 429}, {"raw": error_in_body(429)}])
 async def test_requests_that_failed_with_500_or_429_cost_nothing(fault: dict[str, Any], start_stub: StartStub) -> None:
     start_stub([{**fault, "model": "slow", "times": 1}])
-    document = await spend("society_of_minds", [], **ROUND, budget=20_000)
+    document = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
     assert not [call for call in document["calls"] if "reserved" in call]
     assert spent(document) == tokens_of(document["calls"])
 
@@ -95,7 +95,7 @@ async def test_a_stream_that_ends_with_an_error_counts_as_a_lost_reply(code: int
 
 async def test_a_call_that_failed_for_good_counts_all_its_lost_replies(start_stub: StartStub) -> None:
     stub = start_stub([DROPS])
-    document = await spend("standard_prompting", [], model="openai:slow", budget=20_000, attempts=3)
+    document = await run_debate("standard_prompting", [], model="openai:slow", budget=20_000, attempts=3)
     assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
     [call] = document["calls"]
     assert len(stub.requests()) == call["attempts"] == 3
@@ -106,14 +106,14 @@ async def test_a_call_that_failed_for_good_counts_all_its_lost_replies(start_stu
 
 async def test_an_endpoint_that_was_never_reached_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
-    document = await spend("standard_prompting", [], budget=20_000, attempts=2)
+    document = await run_debate("standard_prompting", [], budget=20_000, attempts=2)
     [call] = document["calls"]
     assert (call["attempts"], "reserved" in call, spent(document)) == (2, False, 0)
 
 
 async def test_a_call_is_not_repeated_if_the_ceiling_leaves_too_little(start_stub: StartStub) -> None:
     stub = start_stub([DROPS])
-    document = await spend("society_of_minds", [], **ROUND, budget=3_000, attempts=9)
+    document = await run_debate("society_of_minds", [], **ROUND, budget=3_000, attempts=9)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     [call] = [call for call in document["calls"] if call["role"] == "slow"]
     assert call["attempts"] == [request["model"] for request in stub.requests()].count("slow") < 9
@@ -129,10 +129,10 @@ async def test_a_debate_whose_decision_is_lost_fails_and_is_resumed_with_a_highe
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"drop": True, "times": 1}])
     with ledger_use(LedgerUse("record")):
-        first = await spend("standard_prompting", [], budget=1_400)
+        first = await run_debate("standard_prompting", [], budget=1_400)
         assert (first["status"], first["error"]["kind"]) == ("failed", "budget_exhausted")
         assert len(stub.requests()) == 1
-        second = await spend("standard_prompting", [], budget=20_000)
+        second = await run_debate("standard_prompting", [], budget=20_000)
     assert second["status"] == "done"
     assert spent(second) == tokens_of(second["calls"]) + spent(first)
 
@@ -143,8 +143,8 @@ async def test_an_unusable_reply_before_a_lost_one_counts_once_when_the_debate_i
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"reply": "no JSON", "times": 1}, {"drop": True, "times": 1}])
     with ledger_use(LedgerUse("record")):
-        first = await spend("standard_prompting", [], max_calls=3, attempts=1)
-        second = await spend("standard_prompting", [], max_calls=3, attempts=1)
+        first = await run_debate("standard_prompting", [], max_calls=3, attempts=1)
+        second = await run_debate("standard_prompting", [], max_calls=3, attempts=1)
     assert [(document["status"], spent(document, "max_calls")) for document in (first, second)] == [
         ("failed", 2),
         ("done", 3),
@@ -158,8 +158,8 @@ async def test_a_replay_counts_the_same_lost_replies(
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     start_stub([{**DROPS, "times": 2}])
     with ledger_use(LedgerUse("record")):
-        made = await spend("society_of_minds", [], **ROUND, budget=20_000)
+        made = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
     with ledger_use(LedgerUse("replay", id=made["id"])):
-        replayed = await spend("society_of_minds", [], **ROUND, budget=20_000)
+        replayed = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
     assert [call.get("reserved") for call in replayed["calls"]] == [call.get("reserved") for call in made["calls"]]
     assert replayed["usage"]["ceilings"] == made["usage"]["ceilings"]

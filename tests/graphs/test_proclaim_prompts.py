@@ -11,7 +11,7 @@ from moot.nodes._trial.counsel import show_record
 from moot.nodes._trial.record import fit_record
 from moot.retrievers import Evidence
 
-from tests.benchmarks.trial import length_in_common
+from tests.benchmarks.trial import common_prefix_length
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import (
     ALL_ROUNDS,
@@ -145,7 +145,7 @@ def test_prompts_start_with_their_common_parts(three_rounds: FinishedTrial) -> N
         (("plaintiff", "plaintiff", 0), ("plaintiff", "defense", 0), f"{ADMITTED} K"),
     ):
         early, late = (prompts(stub, role, "argue", side)[number] for role, side, number in (one, other))
-        assert exhibit_names(early[: length_in_common(early, late)]) == same
+        assert exhibit_names(early[: common_prefix_length(early, late)]) == same
 
 
 @pytest.mark.parametrize(("phase", "number"), ALL_ROUNDS)
