@@ -41,10 +41,7 @@ class GroupSettings(RoundsSettings):
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
     )
     group_size: int = Field(
-        default=2,
-        ge=2,
-        le=3,
-        description="Number of agents in a group. With 2, one group may have 3; with 3, some may have 2.",
+        default=2, ge=2, le=3, description="Agents in a group. With 2, one group may have 3; with 3, some may have 2."
     )
 
 

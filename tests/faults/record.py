@@ -41,4 +41,4 @@ class Fault:
 
 def first_failed(*checks: tuple[bool, str]) -> str:
     """The first 500 characters of the message of the first failed check; empty if no check failed."""
-    return next((message[:500] for passed, message in checks if not passed), "")
+    return next((message[:500] or "a check failed without a message" for passed, message in checks if not passed), "")

@@ -76,7 +76,9 @@ async def test_debates_with_many_texts_or_debaters_stay_within_a_ceiling(stub: S
     if more := eight_debaters(name):
         document = await run_debate(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # low, because some systems ask each debater once
+        assert (
+            3_000 < tokens_spent(document) <= 1.05 * 20_000
+        )  # the lower bound is low: some systems ask each debater once
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -101,13 +103,13 @@ async def test_a_trial_that_reaches_its_ceiling_is_decided_by_all_three_judges(s
     assert "judge" not in warning["detail"]
 
 
-async def test_many_readers_of_single_origins_stay_within_one_ceiling(stub: StubEndpoint) -> None:
+async def test_many_isolated_readers_stay_within_one_ceiling(stub: StubEndpoint) -> None:
     document = await run_debate("isolate", GIVEN, max_origins=50, budget=20_000)
     assert (document["status"], document["error"]) == ("done", None)
     assert 10_000 < tokens_spent(document) <= 21_000
 
 
-async def test_ceilings_count_a_call_that_equal_requests_share_once(
+async def test_equal_requests_that_share_a_call_count_once(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transcript also explains why answers are missing."""
@@ -346,7 +348,7 @@ async def test_a_resumed_debate_counts_earlier_spending_but_no_waiting_time(
     assert tokens_spent(document) <= 9_000
 
 
-async def test_by_default_replies_are_limited_only_under_a_ceiling(plain: StubEndpoint) -> None:
+async def test_by_default_replies_are_limited_only_under_a_budget(plain: StubEndpoint) -> None:
     system = load_graph("tool_mad")
     assert system.settings().max_tokens is None
     await run_debate("tool_mad", [], budget=20_000)

@@ -138,8 +138,9 @@ async def test_demo_news_replaces_the_web_for_a_fake_model_or_a_demo_corpus(
 
 
 async def test_the_warning_about_a_fallback_names_the_failed_source(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:  # noqa: F811
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25", "bm25:demo-news"]}
     document = await debate(models=MODELS, debaters=[searcher, {"name": "rag"}])

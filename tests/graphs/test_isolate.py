@@ -186,7 +186,8 @@ async def test_origins_beyond_max_origins_are_not_read_but_named_in_a_warning(st
     ]
 
 
-async def test_without_evidence_the_agent_answers_once_as_in_rag(start_stub: StartStub) -> None:
+async def test_with_one_origin_or_no_evidence_the_agent_answers_once(start_stub: StartStub) -> None:
+    """Without evidence, the agent answers from its own knowledge."""
     stub = start_stub([says("", "SUPPORTS")])
     documents = await asyncio.gather(
         run_isolate([]), run_isolate([], retrieval="once", sources=["bm25:demo-news"], k=1)
@@ -195,3 +196,4 @@ async def test_without_evidence_the_agent_answers_once_as_in_rag(start_stub: Sta
     assert (closed["answer"], len(closed["calls"]), closed["metrics"]["origins"]) == ("SUPPORTS", 1, [])
     assert any("Answer from what you know, and from nothing else." in prompt for prompt in stub.prompts())
     assert [turn["step"] for turn in searched["turns"]] == ["retrieve", "respond"]
+    assert (len(searched["calls"]), len(searched["evidence"])) == (1, 1)

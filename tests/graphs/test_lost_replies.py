@@ -1,4 +1,4 @@
-"""Requests whose replies are lost: an endpoint may charge for them, so ceilings count the tokens reserved for each."""
+"""Requests whose replies are lost. An endpoint may charge for them, so ceilings count the reserved tokens of each."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ PRICES = '{"model": "openai:stub", "input": 1, "output": 4}\n{"model": "openai:s
 
 
 def spent(document: dict[str, Any], name: str = "budget") -> float:
+    """The amount that a debate has used of a ceiling."""
     return float(document["usage"]["ceilings"][name]["spent"])
 
 
@@ -42,9 +43,10 @@ def spent(document: dict[str, Any], name: str = "budget") -> float:
         *({"model": "slow", **fault} for fault in ({"status": 504}, {"raw": "{"}, {"raw": error_in_body(502)})),
     ],
 )
-async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
+async def test_ceilings_on_tokens_and_cost_count_the_lost_reply_and_the_received_one(
     fault: dict[str, Any], start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The ceiling `max_calls` counts the repeated call once."""
     stub = start_stub([{**fault, "times": 1}])
     (tmp_path / "prices.jsonl").write_text(PRICES)
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -57,7 +59,7 @@ async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
     assert len(stub.requests()) == len(document["calls"]) + 1
     prompt, reply = call["reserved"]["prompt_tokens"], call["reserved"]["completion_tokens"]
     assert reply == 512
-    assert prompt > call["prompt_tokens"]  # an estimate from the bytes, which is above the endpoint's count
+    assert prompt > call["prompt_tokens"]  # the estimate from the bytes is above the endpoint's count
     assert spent(document) == tokens_of(document["calls"]) + prompt + reply
     assert spent(document, "max_calls") == len(document["calls"])
     counted = sum(
@@ -68,15 +70,17 @@ async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 429}, {"raw": error_in_body(429)}])
-async def test_requests_that_failed_with_500_or_429_cost_nothing(fault: dict[str, Any], start_stub: StartStub) -> None:
-    start_stub([{**fault, "model": "slow", "times": 1}])
+async def test_requests_that_fail_with_500_or_429_use_no_tokens(fault: dict[str, Any], start_stub: StartStub) -> None:
+    stub = start_stub([{**fault, "model": "slow", "times": 1}])
     document = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
+    assert len(stub.requests()) == len(document["calls"]) + 1
     assert not [call for call in document["calls"] if "reserved" in call]
     assert spent(document) == tokens_of(document["calls"])
 
 
 @pytest.mark.parametrize("code", [429, 502])
 async def test_a_stream_that_ends_with_an_error_counts_as_a_lost_reply(code: int, start_stub: StartStub) -> None:
+    """Even the error 429 counts, because the model has already written a part of the reply."""
     forget_contexts()
     part = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "slow"}
     words = {**part, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "An otter " * 200}}]}
@@ -93,7 +97,7 @@ async def test_a_stream_that_ends_with_an_error_counts_as_a_lost_reply(code: int
     assert spent(document) == tokens_of([call]) + sum(call["reserved"].values())
 
 
-async def test_a_call_that_failed_for_good_counts_all_its_lost_replies(start_stub: StartStub) -> None:
+async def test_the_budget_counts_every_lost_reply_of_a_failed_call(start_stub: StartStub) -> None:
     stub = start_stub([DROPS])
     document = await run_debate("standard_prompting", [], model="openai:slow", budget=20_000, attempts=3)
     assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
@@ -104,14 +108,14 @@ async def test_a_call_that_failed_for_good_counts_all_its_lost_replies(start_stu
     assert spent(document) == spent_by(document["calls"], {}).tokens
 
 
-async def test_an_endpoint_that_was_never_reached_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_attempts_that_never_reach_an_endpoint_use_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
     document = await run_debate("standard_prompting", [], budget=20_000, attempts=2)
     [call] = document["calls"]
     assert (call["attempts"], "reserved" in call, spent(document)) == (2, False, 0)
 
 
-async def test_a_call_is_not_repeated_if_the_ceiling_leaves_too_little(start_stub: StartStub) -> None:
+async def test_a_call_is_not_repeated_if_too_little_of_the_budget_is_left(start_stub: StartStub) -> None:
     stub = start_stub([DROPS])
     document = await run_debate("society_of_minds", [], **ROUND, budget=3_000, attempts=9)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
@@ -123,9 +127,10 @@ async def test_a_call_is_not_repeated_if_the_ceiling_leaves_too_little(start_stu
     assert 0 < spent(document) <= 3_000
 
 
-async def test_a_debate_whose_decision_is_lost_fails_and_is_resumed_with_a_higher_ceiling(
+async def test_a_debate_resumed_with_a_higher_budget_still_counts_its_lost_reply(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first run fails, because its budget does not allow another request."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"drop": True, "times": 1}])
     with ledger_use(LedgerUse("record")):
@@ -137,9 +142,10 @@ async def test_a_debate_whose_decision_is_lost_fails_and_is_resumed_with_a_highe
     assert spent(second) == tokens_of(second["calls"]) + spent(first)
 
 
-async def test_an_unusable_reply_before_a_lost_one_counts_once_when_the_debate_is_resumed(
+async def test_a_resumed_debate_counts_an_unusable_reply_of_the_first_run_once(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first run asks again after the unusable reply. It fails, because the second reply is lost."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"reply": "no JSON", "times": 1}, {"drop": True, "times": 1}])
     with ledger_use(LedgerUse("record")):
@@ -161,5 +167,6 @@ async def test_a_replay_counts_the_same_lost_replies(
         made = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
     with ledger_use(LedgerUse("replay", id=made["id"])):
         replayed = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
+    assert any("reserved" in call for call in made["calls"])
     assert [call.get("reserved") for call in replayed["calls"]] == [call.get("reserved") for call in made["calls"]]
     assert replayed["usage"]["ceilings"] == made["usage"]["ceilings"]

@@ -1,4 +1,4 @@
-"""MADKE's debaters: how they are declared, and their own settings."""
+"""MADKE's debaters: their declarations, names and models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from moot.graphs.madke import MadkeSettings
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._speakers.turns import speaker_declaration
-
-# --- who debates ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def test_invalid_debaters_are_refused(given: Any, complaint: str) -> None:
     assert "debaters" in str(refused.value)
 
 
-def test_only_roles_of_the_debate_have_models() -> None:
+def test_the_models_setting_accepts_only_roles_of_the_debate() -> None:
     models = {"debater-3": "fake:1", "judge": "fake:2", "summariser": "fake:3"}
     assert MadkeSettings.model_validate({"debaters": 3, "models": models}).models == models
     with pytest.raises(ValueError, match="no role 'debater-3'"):
@@ -67,9 +65,10 @@ def test_only_roles_of_the_debate_have_models() -> None:
         ({"model": "openai:own", "temperature": 0.9}, {"debater-1": "openai:role"}, 0.5, "role"),
     ],
 )
-async def test_a_debaters_own_model_inherits_unset_options_and_is_replaced_by_the_models_setting(
+async def test_the_models_setting_replaces_a_debaters_own_model(
     monkeypatch: pytest.MonkeyPatch, own: Any, models: dict[str, Any], temperature: float | None, model: str
 ) -> None:
+    """A model that sets no temperature has the temperature of the debate. The debater keeps its seed."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     given = {"model": "openai:default", "debaters": [{"model": own, "seed": 3}, {}], "models": models}
     settings = MadkeSettings.model_validate(given)

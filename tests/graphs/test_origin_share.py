@@ -1,4 +1,4 @@
-"""One website has a limited share of the evidence found in a debate, in any round and with any number of searches."""
+"""The setting `max_origin_share` limits the share of one website in the evidence found in a debate."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ FIELDS: dict[str, Any] = {
 
 
 async def run_debate(name: str, source: str, given: list[dict[str, str]] | None = None, **more: Any) -> dict[str, Any]:
+    """Run a debate that searches this source, and check that the debate is done."""
     system = load_graph(name)
     sources: dict[str, Any] = {"sources": [source]}
     if name.startswith("tool_mad"):
@@ -33,22 +34,21 @@ async def run_debate(name: str, source: str, given: list[dict[str, str]] | None 
     return document
 
 
-def share_of_origin(document: dict[str, Any]) -> tuple[int, int]:
-    """The number of pieces shown from the most frequent origin, and of all pieces shown."""
-    shown = active_evidence(document["evidence"])
-    return max(Counter(origins(shown).values()).values()), len(shown)
+def count_active_pieces(document: dict[str, Any]) -> tuple[int, int]:
+    """The number of active pieces from the most frequent origin, and the number of all active pieces."""
+    active = active_evidence(document["evidence"])
+    return max(Counter(origins(active).values()).values()), len(active)
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
-async def test_of_five_copies_from_a_website_one_is_shown_unless_the_limit_is_off(
-    start_stub: StartStub, name: str
-) -> None:
+async def test_one_of_five_copies_from_a_website_is_shown(start_stub: StartStub, name: str) -> None:
+    """Without the limit (`max_origin_share=1`), all five are active."""
     stub = start_stub([FIELDS])
     document = await run_debate(name, f"{SHELF}:copies", max_origin_share=1)
-    assert share_of_origin(document) == (5, 5)
+    assert count_active_pieces(document) == (5, 5)
     before = len(stub.prompts())
     document = await run_debate(name, f"{SHELF}:copies")
-    assert share_of_origin(document) == (1, 1)
+    assert count_active_pieces(document) == (1, 1)
     first, *others = document["evidence"]
     assert [all(r["left_out"] for r in piece["retrievals"]) for piece in others] == [True] * 4
     assert not any("left_out" in r for r in first["retrievals"])
@@ -61,27 +61,29 @@ async def test_of_five_copies_from_a_website_one_is_shown_unless_the_limit_is_of
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
-async def test_pieces_of_other_origins_replace_those_beyond_the_limit(start_stub: StartStub, name: str) -> None:
+async def test_pieces_of_other_origins_replace_pieces_beyond_the_limit(start_stub: StartStub, name: str) -> None:
     start_stub([FIELDS])
     more: dict[str, Any] = (
         {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
     )
     document = await run_debate(name, f"{SHELF}:mixed", **more)
-    most, size = share_of_origin(document)
+    most, size = count_active_pieces(document)
     assert size >= 4
     assert most <= size / 2
 
 
 async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(start_stub: StartStub) -> None:
+    """Each debater finds one piece. The judge is shown only one of the two."""
     start_stub([FIELDS])
     debaters = [{"name": "one", "retriever": f"{SHELF}:copies"}, {"name": "two", "retriever": f"{SHELF}:later_copies"}]
     document = await run_debate("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
-    assert share_of_origin(document) == (2, 2)
+    assert count_active_pieces(document) == (2, 2)
     [judged] = [turn for turn in document["turns"] if turn["step"] == "judge"]
     assert len(judged["evidence_ids"]) == 1
 
 
-async def test_given_texts_are_never_left_out_and_count_for_their_origin(start_stub: StartStub) -> None:
+async def test_given_texts_use_up_the_share_of_their_origin(start_stub: StartStub) -> None:
+    """All given texts are shown, but no piece that a search finds at their origin."""
     stub = start_stub([FIELDS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
     document = await run_debate("tool_mad", f"{SHELF}:mixed", given, k=3, max_rounds=1)

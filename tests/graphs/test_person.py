@@ -28,7 +28,7 @@ RULES: list[dict[str, Any]] = [
     {"match": "your `answer`", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
-"""Rules: debaters never agree, and the deciding role changes its answer after a question."""
+"""Rules for debaters who never agree, and for a deciding role that changes its answer after a person's question."""
 SMALL_DEBATE = {
     "max_rounds": 2,
     "rounds": 1,
@@ -38,21 +38,21 @@ SMALL_DEBATE = {
     "seed_k": 2,
     "judges": 1,
 }
-ASK_PERSON_KINDS = {
+ASK_PERSON_TYPES = {
     name: get_args(field.annotation)
     for name in DESCRIPTIONS
     if (field := load_graph(name).settings.model_fields.get("ask_person"))
 }
-MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASK_PERSON_KINDS.items()}
-"""For each graph: the moments at which it can be asked to wait."""
+MOMENTS = {name: get_args(types[0]) for name, types in ASK_PERSON_TYPES.items()}
+"""For each graph that can ask a person: the moments at which it can wait."""
 
 Reply = Callable[[Mapping[str, Any]], Any]
 
 
 def settings_of(name: str, **settings: Any) -> Any:
-    """A graph's settings; every role has its own model."""
+    """The settings of a small debate in which every role has its own model."""
     kind = load_graph(name).settings
-    quiet = {key: value for key, value in SMALL_DEBATE.items() if key in kind.model_fields}
+    small = {key: value for key, value in SMALL_DEBATE.items() if key in kind.model_fields}
     models = {
         role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
     }
@@ -61,14 +61,18 @@ def settings_of(name: str, **settings: Any) -> Any:
         "embedder": "openai:stub-embedding",
         "attempts": 1,
         **reading_demo(kind),
-        **quiet,
+        **small,
         **settings,
     }
     return kind.model_validate(given)
 
 
 async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Run a debate that asks a person; return the document, and the questions to the person."""
+    """Run a debate in which ``reply`` stands for a person, by default one who accepts everything.
+
+    Returns:
+        The document, and the values of all interrupts: what the person was asked.
+    """
     asked: list[Any] = []
     context = settings_of(name, **settings)
     graph = load_graph(name).graph.builder.compile(checkpointer=InMemorySaver())
@@ -84,25 +88,25 @@ async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) 
     raise AssertionError(asked)
 
 
-def person_turns(document: Mapping[str, Any], step: str) -> list[Any]:
-    """The person's turns that review this step."""
+def person_turns(document: Mapping[str, Any], moment: str) -> list[Any]:
+    """The turns of the person's reviews at this moment."""
     turns = [t for t in document["turns"] if t["agent"] == "person"]
-    return [turn for turn in turns if turn["step"] == f"review_{step}"]
+    return [turn for turn in turns if turn["step"] == f"review_{moment}"]
 
 
-def reply_once(kind: str, reply: Any) -> Reply:
-    """A reply to the first question of a kind; the reply to every other question accepts."""
+def reply_once(moment: str, reply: Any) -> Reply:
+    """A person who gives this reply at the first review of this moment, and accepts everything afterwards."""
     left = [reply]
-    return lambda value: left.pop() if value["kind"] == kind and left else True
+    return lambda value: left.pop() if value["kind"] == moment and left else True
 
 
-def models_shown(stub: StubEndpoint, words: str) -> list[str]:
-    """The models that got a prompt with these words."""
+def models_prompted_with(stub: StubEndpoint, words: str) -> list[str]:
+    """The model of each request whose prompt contains these words."""
     return [r["model"] for r in stub.requests() if words in "\n".join(m["content"] or "" for m in r["messages"])]
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-async def test_accepting_everything_changes_nothing(start_stub: StartStub, name: str) -> None:
+async def test_a_person_who_accepts_everything_does_not_change_the_result(start_stub: StartStub, name: str) -> None:
     start_stub(RULES)
     plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=settings_of(name))
     document, asked = await debate(name, ask_person=MOMENTS[name])
@@ -118,7 +122,7 @@ async def test_accepting_everything_changes_nothing(start_stub: StartStub, name:
 
 
 @pytest.mark.parametrize("name", [name for name, kinds in MOMENTS.items() if "remark" in kinds])
-async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -> None:
+async def test_a_remark_is_shown_to_all_debaters_of_the_last_round(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
     assert document["status"] == "done"
@@ -127,14 +131,14 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
     speakers = {
         t["agent"] for t in document["turns"] if t["step"] in ("respond", "argue") and t["round"] == document["rounds"]
     }
-    models = models_shown(stub, "Mind the ‹echidna›.")
+    models = models_prompted_with(stub, "Mind the ‹echidna›.")
     assert {f"stub-{speaker}" for speaker in speakers} <= set(models)
     prompt = next(p for p in stub.prompts() if "Mind the ‹echidna›." in p)
     assert "A person who reads this debate said" in prompt
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "standard_mad", "madke", "tit_for_tat"])
-async def test_after_a_persons_question_the_verdict_is_decided_again(start_stub: StartStub, name: str) -> None:
+async def test_the_verdict_is_decided_again_after_a_persons_question(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
     assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", "REFUTES"]
@@ -142,7 +146,7 @@ async def test_after_a_persons_question_the_verdict_is_decided_again(start_stub:
     first, second = person_turns(document, "verdict")
     assert (first["question"], first["proposed"]["verdict"], second["question"]) == ("Is it hearsay?", "SUPPORTS", None)
     (judge,) = {t["agent"] for t in document["turns"] if t["step"] in ("judge", "summarise")}
-    assert models_shown(stub, "Is it hearsay?") == [f"stub-{judge}"]
+    assert models_prompted_with(stub, "Is it hearsay?") == [f"stub-{judge}"]
     (prompt,) = [p for p in stub.prompts() if "Is it hearsay?" in p]
     assert "Verdict: SUPPORTS" in prompt
 
@@ -155,7 +159,7 @@ async def test_a_person_may_strike_and_add_shared_evidence(start_stub: StartStub
 
 
 def change_evidence(value: Mapping[str, Any]) -> Any:
-    """Strike the first piece and add a text, at the first review of evidence."""
+    """Strike the first piece and add a text, unless the proposed evidence already contains the added text."""
     if value["kind"] != "evidence" or any(p["text"] == ADDED["text"] for p in value["proposed"]["evidence"]):
         return True
     return {"strike": [value["proposed"]["evidence"][0]["id"]], "add": [ADDED]}
@@ -165,7 +169,7 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 
 
 def check_changed_evidence(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
-    """Check that the struck piece is recorded and in no prompt, and that the added text is recorded and in a prompt."""
+    """Check that the document has both pieces, but that only the added one is in a prompt."""
     struck = asked[0]["proposed"]["evidence"][0]
     (turn,) = [t for t in person_turns(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -178,7 +182,8 @@ def check_changed_evidence(document: Mapping[str, Any], asked: list[Any], stub: 
     assert any(ADDED["text"] in prompt for prompt in stub.prompts())
 
 
-async def test_struck_evidence_stays_struck_and_added_evidence_is_cited(start_stub: StartStub) -> None:
+async def test_struck_evidence_stays_struck_in_later_rounds(start_stub: StartStub) -> None:
+    """The added evidence can be cited."""
     cites = {"evidence_id": evidence_id("given", ADDED["text"]), "quote": "lay leathery eggs"}
     stub = start_stub(
         [
@@ -191,17 +196,17 @@ async def test_struck_evidence_stays_struck_and_added_evidence_is_cited(start_st
         ]
     )
     document, asked = await debate("tool_mad", change_evidence, ask_person=["evidence"], query_formulation=False)
-    first = {p["id"] for p in asked[0]["proposed"]["evidence"][:1]}
+    struck = {p["id"] for p in asked[0]["proposed"]["evidence"][:1]}
     check_changed_evidence(document, asked, stub)
-    again = [value for value in asked if "round 2" in value["about"]]
-    assert again
-    assert not any(first & {p["id"] for p in value["proposed"]["evidence"]} for value in again)
+    later = [value for value in asked if "round 2" in value["about"]]
+    assert later
+    assert not any(struck & {p["id"] for p in value["proposed"]["evidence"]} for value in later)
     citations = [c for t in document["turns"] if t["agent"] == "rag" for c in t.get("citations", [])]
     assert citations
     assert all(c["verified"] and not c["fabricated"] for c in citations)
 
 
-async def test_each_debaters_query_is_reviewed_and_may_be_replaced(start_stub: StartStub) -> None:
+async def test_a_person_may_replace_the_query_of_each_debater(start_stub: StartStub) -> None:
     start_stub(RULES)
     seen: list[Any] = []
 
@@ -221,23 +226,24 @@ async def test_each_debaters_query_is_reviewed_and_may_be_replaced(start_stub: S
     assert search["proposed"]["queries"] != search["queries"]
 
 
-PANEL: list[dict[str, Any]] = [
+PANEL_RULES: list[dict[str, Any]] = [
     {"model": "judge-1", "match": "Is it hearsay", "fields": {"verdict": "NOT SUPPORTED"}},
     {"model": "judge-1", "fields": {"verdict": "SUPPORTED"}},
     *RULES,
 ]
+"""Rules for a trial whose judge changes the verdict after a person's question."""
 
 
-async def test_a_question_to_the_panel_does_not_repeat_the_analysis(start_stub: StartStub) -> None:
-    start_stub(PANEL)
+async def test_the_analysis_is_not_repeated_after_a_question_to_the_panel(start_stub: StartStub) -> None:
+    start_stub(PANEL_RULES)
     reply = reply_once("verdict", {"question": "Is it hearsay?"})
     document, asked = await debate("proclaim", reply, ask_person=["verdict"])
     nodes = [call["node"] for call in document["calls"]]
     assert (len(asked), nodes.count("analyse_consistency")) == (2, 1)
 
 
-async def test_a_person_changes_premises_queries_evidence_and_verdict_of_a_trial(start_stub: StartStub) -> None:
-    stub = start_stub(PANEL)
+async def test_a_person_may_change_premises_queries_evidence_and_verdict_of_a_trial(start_stub: StartStub) -> None:
+    stub = start_stub(PANEL_RULES)
     replies: dict[str, Any] = {
         "premises": {"premises": ["Platypuses lay eggs."]},
         "queries": {"queries": {"defense": "platypus birth"}},
@@ -257,10 +263,10 @@ async def test_a_person_changes_premises_queries_evidence_and_verdict_of_a_trial
         i for t in document["turns"] if t["step"] == "weigh" for i in t["evidence_ids"]
     }
     assert (asked[3]["proposed"]["verdict"], document["raw_verdict"]) == ("SUPPORTED", "NOT SUPPORTED")
-    assert models_shown(stub, "Is it hearsay?") == ["stub-judge-1"]
+    assert models_prompted_with(stub, "Is it hearsay?") == ["stub-judge-1"]
 
 
-async def test_a_reply_that_cannot_be_used_is_asked_for_again(start_stub: StartStub) -> None:
+async def test_a_person_is_asked_again_after_an_invalid_reply(start_stub: StartStub) -> None:
     start_stub(RULES)
     replies = [{"remark": ""}, "no", {"strike": []}, {"remark": "Go on."}]
     document, asked = await debate("society_of_minds", lambda value: replies.pop(0), ask_person=["remark"])
@@ -289,14 +295,18 @@ PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Egg
         ("verdict", [1], "dictionary"),
     ],
 )
-def test_invalid_replies_are_refused_and_no_reply_accepts(moment: Any, reply: Any, problem: str) -> None:
+def test_invalid_replies_are_refused(moment: Any, reply: Any, problem: str) -> None:
     with pytest.raises(UserError, match=problem) as refused:
         check_person_reply(moment, reply, PROPOSED)
     assert refused.value.kind == "invalid_reply" or "given" in refused.value.kind
+
+
+@pytest.mark.parametrize("moment", ["queries", "premises", "evidence", "remark", "verdict"])
+def test_the_reply_none_accepts_the_proposal(moment: Any) -> None:
     assert check_person_reply(moment, None, PROPOSED).accept
 
 
-async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> None:
+async def test_a_debate_that_asks_a_person_fails_without_a_checkpointer(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     document = await load_graph("rag").graph.ainvoke(
         {"claim": CLAIM}, context=settings_of("rag", ask_person=["evidence"])
@@ -305,7 +315,7 @@ async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> No
     assert stub.calls() == []
 
 
-async def test_a_debate_branches_from_a_past_checkpoint_with_changed_evidence(start_stub: StartStub) -> None:
+async def test_a_debate_can_branch_from_a_past_checkpoint_with_changed_evidence(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     graph = load_graph("standard_mad").graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
@@ -316,10 +326,8 @@ async def test_a_debate_branches_from_a_past_checkpoint_with_changed_evidence(st
     branch = await graph.aupdate_state(before.config, {"evidence": Overwrite([piece])})
     second = await graph.ainvoke(None, branch, context=settings_of("standard_mad"))
     assert [p["text"] for p in second["evidence"]] == ["Nobody has seen an egg."]
-    assert [len(models_shown(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(
-        first["evidence"]
-    )
-    assert models_shown(stub, "Nobody has seen an egg.") == ["stub-judge"]
+    assert all(models_prompted_with(stub, p["text"][:40]) for p in first["evidence"])
+    assert models_prompted_with(stub, "Nobody has seen an egg.") == ["stub-judge"]
     checkpoints = [state async for state in graph.aget_state_history(config)]
     assert any(
         state.values.get("evidence") == first["evidence"] and state.values["status"] == "done" for state in checkpoints

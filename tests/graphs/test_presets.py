@@ -1,4 +1,4 @@
-"""Presets (a paper's settings for a domain), with local servers and corpora in place of their sources."""
+"""Presets, which are named settings for a graph. Local servers and corpora replace their sources."""
 
 from __future__ import annotations
 
@@ -20,25 +20,29 @@ from tests.retrievers.vendors import WORK
 __all__ = ["serve"]
 
 
-def test_every_preset_fits_its_graph_and_a_misspelt_name_is_refused() -> None:
+def test_every_preset_has_valid_settings_for_its_graph() -> None:
     for name, preset in PRESETS.items():
         assert preset.graph in DESCRIPTIONS
         assert preset.task is None or preset.task in TASKS
         load_graph(preset.graph).settings.model_validate(preset.settings)
         assert load_preset(name) is preset
+
+
+def test_a_misspelt_preset_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UserError, match="Did you mean pubmedqa"):
         load_preset("pubmedqs")
 
 
 async def debate(preset: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Run a debate with a preset for Tool-MAD."""
     chosen = {**PRESETS[preset].settings, "scoring": "consensus_only", "model": "openai:stub", **more}
-    settings = load_graph(PRESETS[preset].graph).settings.model_validate(chosen)
+    settings = load_graph("tool_mad").settings.model_validate(chosen)
     document: dict[str, Any] = await graph.ainvoke({"task": PRESETS[preset].task, **given}, context=settings)
     return document
 
 
 @pytest.mark.parametrize("summaries", ["model", "none"])
-async def test_pubmedqa_reads_abstracts_or_their_summaries(
+async def test_debaters_with_the_preset_pubmedqa_read_abstracts_or_their_summaries(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, summaries: str
 ) -> None:
     index: Any = WORK["abstract_inverted_index"]
@@ -61,15 +65,15 @@ async def test_pubmedqa_reads_abstracts_or_their_summaries(
     assert text in {e["text"] for e in found}
     assert [e.get("summary_of", "")[-8:] for e in found] == [f"Study {i}." * (summaries == "model") for i in range(3)]
     assert any(text in prompt and "your `answer`" in prompt for prompt in stub.prompts())
-    assert document["depth"] == (4 if summaries == "model" else 3)  # query, keywords, perhaps a summary, answer
+    assert document["depth"] == (4 if summaries == "model" else 3)  # query, keywords, answer; perhaps a summary
 
 
-async def test_an_abstract_without_a_summary_is_shown_in_full(
+async def test_an_abstract_without_a_usable_summary_is_shown_in_full(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
     monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
-    start_stub(
+    stub = start_stub(
         [
             {"match": "its `summary`", "reply": ""},
             {"match": "the `keywords`", "reply": "none"},
@@ -78,13 +82,16 @@ async def test_an_abstract_without_a_summary_is_shown_in_full(
     )
     document = await debate("pubmedqa", {"claim": "Is less more?"})
     assert document["status"] == "done"
-    assert "Less is more. Less surgery." in {e["text"] for e in document["evidence"]}
+    text = "Less is more. Less surgery."
+    assert text in {e["text"] for e in document["evidence"]}
+    assert any(text in prompt and "your `answer`" in prompt for prompt in stub.prompts())
     assert {"source_not_summarised", "query_not_formulated"} <= {w["kind"] for w in document["warnings"]}
 
 
-async def test_medqa_reads_the_users_pubmed_corpus(
+async def test_the_preset_medqa_reads_the_users_corpus_pubmed(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without this corpus the debate fails, and the error names the command `moot index`."""
     start_stub([{"match": "your `answer`", "fields": {"answer": "B", "citations": []}}])
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     given = {"claim": "Which drug acts on the loop?", "options": ["aspirin", "furosemide"]}
@@ -93,15 +100,16 @@ async def test_medqa_reads_the_users_pubmed_corpus(
     await index_passages(
         "pubmed", [Passage(id="1", title="Loop", text="Furosemide acts on the loop.", source="PubMed")]
     )
-    document = await debate("medqa", given, corpus="demo-news")  # the corpus is read in place of the web
+    document = await debate("medqa", given, corpus="demo-news")  # the corpus demo-news replaces the web
     assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}
 
 
 @pytest.mark.parametrize(("bound", "fits"), [(16_000, True), (100, False)])
-async def test_a_long_abstract_is_summarised_whole_or_with_a_warning(
+async def test_an_abstract_that_is_cut_before_its_summary_has_a_warning(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, bound: int, fits: bool
 ) -> None:
+    """An abstract that fits the bound is summarised whole, without a warning."""
     monkeypatch.setattr("moot.nodes._steps.retrieving.MOST_SUMMARISED_TOKENS", bound)
     places = {f"Ward {i} was calm.": [i] for i in range(100)}
     work = {"id": "https://openalex.org/W1", "abstract_inverted_index": places}
