@@ -1,7 +1,8 @@
-"""A race: one thread imports chromadb while another is the first to use orjson. ``make faults`` runs it 200 times.
+"""Races of two threads: one imports chromadb, and the other serialises an object with orjson for the first time.
 
-Each race runs in a new process. The second thread serialises when the import has reached a module of `MOMENTS`; the
-races take these modules in turn. For comparison, some races do not import numpy at the start. Most of these fail.
+Each race runs in a new process. The second thread serialises when the import has reached a module of `REACHED`; the
+races take these modules in turn. ``make faults`` runs 200 races. If this module is run as a script, it also runs races
+that do not import numpy first, for comparison. Most of them fail.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import typer
 
-MOMENTS = ("chromadb", "chromadb.api", "chromadb.api.types")
-AT_START, NOT_AT_START = "moot.core.lazy import imported", "importlib import import_module as imported"
+REACHED = ("chromadb", "chromadb.api", "chromadb.api.types")
+"""Modules of chromadb, in the order in which Python begins to import them."""
+NUMPY_FIRST, NUMPY_LATER = "moot.core.lazy import imported", "importlib import import_module as imported"
+"""Imports of the function ``imported``. Only the module `moot.core.lazy` imports numpy first."""
 RACE = """
 import os, sys, threading, time
 import orjson
@@ -24,24 +27,24 @@ from {source}
 
 faults = []
 
-def imports():
+def import_chromadb():
     try:
         imported("chromadb")
     except Exception as error:
         faults.append(error)
 
-def serialises():
-    while {moment!r} not in sys.modules and not faults:
+def serialise():
+    while {module!r} not in sys.modules and not faults:
         pass
     orjson.dumps(object(), default=str, option=orjson.OPT_SERIALIZE_NUMPY)
 
 sys.setswitchinterval(1e-6)
-racing = [threading.Thread(target=race, daemon=True) for race in (imports, serialises)]
-for thread in racing:
+threads = [threading.Thread(target=run, daemon=True) for run in (import_chromadb, serialise)]
+for thread in threads:
     thread.start()
-racing[1].join()
-while racing[0].is_alive() and not hasattr(sys.modules.get("chromadb.api.types"), "NDArray"):
-    time.sleep(0.001)  # the rest of chromadb does not matter
+threads[1].join()
+while threads[0].is_alive() and not hasattr(sys.modules.get("chromadb.api.types"), "NDArray"):
+    time.sleep(0.001)  # the rest of the import does not matter
 try:
     import numpy
     orjson.dumps(numpy.ones(2) + 1, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -52,29 +55,43 @@ os._exit(bool(faults))
 """
 
 
-def races(times: int, *, numpy_at_start: bool = True) -> Iterator[str]:
-    """Run races in parallel, one per processor; yield the error of each, or an empty string."""
-    source = AT_START if numpy_at_start else NOT_AT_START
+def races(times: int, *, numpy_first: bool = True) -> Iterator[str]:
+    """Run races in parallel, one per processor; yield the output of each race that fails.
+
+    For each other race, yield an empty string.
+
+    Raises:
+        TimeoutExpired: a race took more than 100 seconds.
+    """
+    source = NUMPY_FIRST if numpy_first else NUMPY_LATER
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(lambda moment: race(source, moment), itertools.islice(itertools.cycle(MOMENTS), times))
+        yield from pool.map(lambda module: run_race(source, module), itertools.islice(itertools.cycle(REACHED), times))
 
 
-def race(source: str, moment: str) -> str:
-    """Run one race; return its error, or an empty string."""
-    command = [sys.executable, "-c", RACE.format(source=source, moment=moment)]
+def run_race(source: str, module: str) -> str:
+    """Run one race; return its output if it fails, otherwise an empty string.
+
+    Args:
+        source: `NUMPY_FIRST` or `NUMPY_LATER`.
+        module: the module of `REACHED` for which the second thread waits.
+
+    Raises:
+        TimeoutExpired: the race took more than 100 seconds.
+    """
+    command = [sys.executable, "-c", RACE.format(source=source, module=module)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     return (done.stdout + done.stderr).strip() if done.returncode else ""
 
 
 def main(times: int = 200, compared: int = 20) -> None:
-    """Run races with and without numpy imported at the start. Exit with 1 if a race with numpy fails."""
-    broken = [fault for fault in races(times) if fault]
-    print(f"numpy at start: {len(broken)} of {times} broken")
-    without = [fault for fault in races(compared, numpy_at_start=False) if fault]
-    print(f"without:        {len(without)} of {compared} broken")
-    for fault in dict.fromkeys(broken):
+    """Run races that import numpy first, and races that do not. Exit with 1 if a race fails although it imports numpy first."""
+    failed = [fault for fault in races(times) if fault]
+    print(f"with numpy first:    {len(failed)} of {times} failed")
+    without = [fault for fault in races(compared, numpy_first=False) if fault]
+    print(f"without numpy first: {len(without)} of {compared} failed")
+    for fault in dict.fromkeys(failed):
         print(fault, file=sys.stderr)
-    raise SystemExit(bool(broken))
+    raise SystemExit(bool(failed))
 
 
 if __name__ == "__main__":

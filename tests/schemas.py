@@ -1,4 +1,4 @@
-"""A validator for JSON schemas with many alternatives, such as the schema of turns. It is faster than jsonschema's."""
+"""A validator for JSON schemas with many alternatives, such as the schema of turns. It is faster than the one of jsonschema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jsonschema.validators import extend
 
 
 def one_of(validator: Any, branches: list[Any], instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Check that exactly one branch is valid, without the list of each branch's errors that jsonschema makes."""
+    """Check that the instance is valid under exactly one branch. The errors of the branches are not collected."""
     valid = sum(validator.evolve(schema=branch).is_valid(instance) for branch in branches)
     if valid != 1:
         yield ValidationError(f"{valid} of {len(branches)} alternatives are valid: {instance}")

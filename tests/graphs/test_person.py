@@ -95,7 +95,7 @@ def person_turns(document: Mapping[str, Any], moment: str) -> list[Any]:
 
 
 def reply_once(moment: str, reply: Any) -> Reply:
-    """A person who gives this reply at the first review of this moment, and accepts everything afterwards."""
+    """A person who gives this reply at the first review of this moment, and accepts everything else."""
     left = [reply]
     return lambda value: left.pop() if value["kind"] == moment and left else True
 
@@ -169,7 +169,7 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 
 
 def check_changed_evidence(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
-    """Check that the document has both pieces, but that only the added one is in a prompt."""
+    """Check that the document has the struck and the added piece, and that prompts show only the added one."""
     struck = asked[0]["proposed"]["evidence"][0]
     (turn,) = [t for t in person_turns(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}

@@ -1,4 +1,4 @@
-"""PROClaim on the scripted endpoint: a full trial worked out by hand, its models, parallel calls and vectors."""
+"""PROClaim on the scripted endpoint: a full trial worked out by hand, models, parallel calls, and novelty."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         yield document
 
 
-def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
+def test_a_full_trial_makes_the_turns_and_calls_of_the_procedure(full: dict[str, Any]) -> None:
     assert outcome(full) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 2)
     assert full["error"] is None
     check_trace(full, ("primary", 1), ("primary", 2), ("switched", 1), ("switched", 2))
@@ -72,8 +72,8 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
     assert full["depth"] == 3 + 2 * 9 + 2  # both debates run in parallel
 
 
-def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
-    # The search for the claim finds A first, and the first premise's search finds it again.
+def test_a_full_trials_searches_and_challenges_before_the_debates(full: dict[str, Any]) -> None:
+    # The search for the claim finds A first, and the first premise's search finds A again.
     pools = {(t["agent"], t["step"], t.get("number")): t for t in full["turns"] if t["phase"] == "negotiation"}
     assert pools["retrieval", "retrieve_seed", None]["evidence_ids"] == ids("A B C D E")
     assert pools["retrieval", "retrieve_premise", 1]["evidence_ids"] == ids("A F G")  # at most three per premise
@@ -84,6 +84,7 @@ def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
     assert pools["plaintiff", "challenge", None]["evidence_ids"] == ids("J B6")
     assert pools["defense", "challenge", None]["evidence_ids"] == ids("I A9")
     assert pools["plaintiff", "challenge", None]["challenges"] == [{"evidence_id": id_of("J"), "reason": "J is idle."}]
+    assert pools["defense", "challenge", None]["challenges"] == [{"evidence_id": id_of("A9"), "reason": "A9 repeats."}]
 
 
 def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
@@ -112,9 +113,10 @@ def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
-    # Novelty is measured against the record, for the plaintiff's exhibits first. A8 shares 8 of 10 words with A, so its
-    # novelty is 0.2, which equals the threshold. B and J are disputed, so they are known. K9 shares 9 words with K,
-    # which has just joined. An exhibit that shares more than 8.5 words with a known one is redundant.
+    # Novelty is measured against the record, first for the plaintiff's exhibits. A8 shares 8 of 10 words with A, so the
+    # novelty of A8 is 0.2, which equals the threshold. The novelty of B and J is 0, because they are disputed since the
+    # negotiation. K9 shares 9 words with K, which has just joined. An exhibit is redundant if its novelty is below
+    # 0.15, that is, if it shares more than 8.5 words with a known exhibit.
     searched = {
         (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }
@@ -142,26 +144,26 @@ def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
     assert [(r["agent"], r.get("phase"), r["round"], r["query"], r["novelty"]) for r in k["retrievals"]] == [
         ("plaintiff", None, 1, "first #K #A8 #B exactly", 1),
         ("plaintiff", None, 2, "second #M #N #K exactly", 0),
-        # The switched debate did not know K; the defense's counsel speaks for the plaintiff.
+        # K was new in the switched debate. There the defense's counsel speaks for the plaintiff.
         ("defense", "switched", 1, "switched #K #P exactly", 1),
     ]
 
 
 def test_a_full_trials_citations(full: dict[str, Any]) -> None:
-    # One quote is in the exhibit and one is not. The third is of a disputed exhibit that counsel was not shown.
+    # The first quote is in its exhibit, the second is not. Counsel was not shown the third, disputed exhibit.
     opening = turns(full, "argue")["plaintiff", 1]
     assert [(c["verified"], c["fabricated"]) for c in opening["citations"]] == [
         (True, False),
         (False, False),
         (False, True),
     ]
-    assert opening["evidence_ids"] == ids("A A9 E F G H I D K A8 L")  # by weight, then as discovered
+    assert opening["evidence_ids"] == ids("A A9 E F G H I D K A8 L")  # by weight, then in the order of discovery
     assert turns(full, "argue", "switched")["plaintiff", 1]["evidence_ids"] == ids("A A9 E F G H I D K P")
     assert kinds(full) == ["unverified_quote", "fabricated_citation", "single_origin"]
     assert full["metrics"]["citations"] == {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}
 
 
-def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
+def test_the_scores_and_stop_reasons_of_a_full_trials_debates(full: dict[str, Any]) -> None:
     # The scores follow from `REFLECTIONS`. A round's novelty is the mean over the six exhibits that its searches found.
     assert debate_entry(full) == {
         "phase": "primary",
@@ -188,8 +190,9 @@ def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
-    # sigma = 2/3. The means 7, 6 and 8 give q = 21/30, and the base is 0.8 x 2/3 + 0.3 x 0.7. gamma = 4 is below 5, so
-    # 0.05 is subtracted. s_ref is the plaintiff's last score in the primary debate: (0.69 - 0.5) x 0.6 = 0.114.
+    # Two of three judges agree. The means 7, 6 and 8 give the quality 21/30. The base is 0.8 x 2/3 + 0.3 x 0.7. The
+    # consistency 4 is below 5, so 0.05 is subtracted. The plaintiff's last score in the primary debate, 0.69, adds
+    # (0.69 - 0.5) x 0.6 = 0.114.
     assert full["confidence_parts"] == {
         "consensus_strength": near(2 / 3),
         "quality": 0.7,
@@ -211,7 +214,7 @@ def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
         "without_verdict": [],
         "unanimous": False,
         "tied": False,
-        "agreement": near(1 / 3),  # of three pairs
+        "agreement": near(1 / 3),  # one of three pairs of judges
         "means": {"evidence_strength": 7, "argument_validity": 6, "scientific_reliability": 8},
         "spread": {"evidence_strength": 2, "argument_validity": 0, "scientific_reliability": 2},
         "dissent": [{"agent": "judge-3", "verdict": "INCONCLUSIVE", "reason": "Reason of judge 3."}],
@@ -232,7 +235,8 @@ async def test_the_papers_transcript_gives_the_papers_confidence(start_stub: Sta
     document = await trial("Vitamin C cures the common cold.")
     assert outcome(document)[:3] == ("done", "REFUTES", "NOT SUPPORTED")
     assert final_votes(document) == {"judge-1": "REFUTES", "judge-2": "SUPPORTS", "judge-3": "REFUTES"}
-    # sigma 2/3; q = (22/3 + 7 + 25/3) / 30 = 0.755556; base 0.76; gamma 8.5 adds 0.1; (0.57 - 0.5) x 0.6 = 0.042.
+    # The quality is (22/3 + 7 + 25/3) / 30 = 0.755556, and the base is 0.8 x 2/3 + 0.3 x 0.755556 = 0.76. The
+    # consistency 8.5 adds 0.1. The reflection adds (0.57 - 0.5) x 0.6 = 0.042.
     assert document["confidence"] == pytest.approx(0.902)
     assert document["confidence_parts"] == {
         "consensus_strength": near(2 / 3),
@@ -288,14 +292,14 @@ TEMPERATURES = {
         ),
     ],
 )
-async def test_every_role_has_its_own_model_and_temperature(
+async def test_every_role_is_called_with_its_model_and_temperature(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, Any],
     expected: dict[str, float | None],
 ) -> None:
-    served = scripted_server(needed=True, granted=True, citations=[])
-    server = await serve(lambda number, body: web.json_response(served(number, body)))
+    reply = reply_function(needed=True, granted=True, citations=[])
+    server = await serve(lambda number, body: web.json_response(reply(number, body)))
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
     document = await trial(**settings)
     assert document["status"] == "done"
@@ -303,8 +307,8 @@ async def test_every_role_has_its_own_model_and_temperature(
     assert {(b["model"].removeprefix("stub-"), b.get("temperature")) for b in asked} == set(expected.items())
 
 
-def scripted_server(**fields: Any) -> Any:
-    """The scripted endpoint's replies, made in this process: the endpoint itself does not record temperatures."""
+def reply_function(**fields: Any) -> Any:
+    """A function that replies as the scripted endpoint, which cannot be used because it records no temperatures."""
     module = importlib.import_module("tests.stub_llm")
     stub = module.Stub(module.parse(["--labels", "A", "--reply-chars", "40", "--no-trace"]))
 
@@ -356,13 +360,13 @@ async def test_novelty_is_measured_with_the_vectors_of_the_corpus(start_stub: St
     news = [*searches("plaintiff", "kilogram Planck constant"), *searches("defense", "lake Baikal depth")]
     stub = start_stub([*news, *default_rules()])
     await open_retriever("chroma", encoder="openai:stub-embedding")  # build the corpus
-    await close_clients()  # and drop its cached vectors
+    await close_clients()  # drop the cached vectors
     before = count_encoded_texts(stub)
     document = await trial(sources=["chroma"], max_rounds=1)
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]
-    # Queries and requests are encoded, but no passages.
+    # The queries are encoded, and the sides' requests for evidence, but no passages.
     assert count_encoded_texts(stub) - before <= len(searches_made) + len(requests)
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:demo-encyclopaedia"}
     embed = importlib.import_module("tests.stub_llm").embed
@@ -384,6 +388,6 @@ def count_encoded_texts(stub: StubEndpoint) -> int:
     return sum(call["inputs"] for call in stub.calls() if call["kind"] == "embedding")
 
 
-def test_a_temperature_that_is_set_applies_to_all_roles() -> None:
+def test_the_setting_temperature_applies_to_all_roles() -> None:
     settings = ProclaimSettings.model_validate({"temperature": 0})
     assert {settings.temperature_of(role) for role in settings.roles()} == {0}

@@ -65,6 +65,7 @@ async def test_without_a_role_switch_there_is_one_debate(start_stub: StartStub) 
 
 
 async def test_without_progressive_retrieval_both_debates_have_three_rounds(start_stub: StartStub) -> None:
+    """No setting changes the number of rounds, and no other reason ends a debate."""
     steady = [r for phase in ("primary", "switched") for r in both_reflect([0.5] * 3, [0.5] * 3, phase=phase)]
     resolved = [r for phase in ("primary", "switched") for r in criticises(*YES, phase=phase)]
     stub = start_stub([*steady, *resolved, *closes(*YES), *default_rules()])
@@ -79,12 +80,12 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
     assert not {"retrieval", "court"} & roles(document)
     assert not [p for side in SIDES for p in prompts(stub, side, "gap")]
     assert not {turn["step"] for turn in document["turns"]} & {"discover", "close"}
-    assert document["confidence_parts"]["reflection"] == 0  # both sides still reflect: (0.5 - 0.5) x 0.6
+    assert document["confidence_parts"]["reflection"] == 0  # (0.5 - 0.5) x 0.6; both sides still reflect
     assert document["confidence_parts"]["winning_reflection"] == 0.5
 
 
 @pytest.mark.parametrize("given", [[], [{"title": "A page", "text": "It grows in the east."}]])
-async def test_without_sources_no_search_runs_and_given_texts_are_weighed(
+async def test_without_sources_a_trial_weighs_only_given_texts(
     start_stub: StartStub, given: list[dict[str, str]]
 ) -> None:
     stub = start_stub(default_rules())
@@ -98,7 +99,7 @@ async def test_without_sources_no_search_runs_and_given_texts_are_weighed(
     assert all("It holds. #F" in prompt for prompt in prompts(stub, "plaintiff", "argue"))
 
 
-async def test_given_texts_are_challenged_by_both_sides_and_ruled_on(start_stub: StartStub) -> None:
+async def test_the_arbiter_weighs_given_texts_after_both_sides_challenged_them(start_stub: StartStub) -> None:
     texts = {"good": "It grows in the east.", "open": "It may grow.", "bad": "Nothing grows."}
     given = [{"id": name, "text": text} for name, text in texts.items()]
     found = {"good": (0.9, 0.8), "open": (0.6, 0.5), "bad": (0.2, 0.5)}
@@ -138,6 +139,7 @@ WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
     "novelty": (searches("plaintiff", *LOW_NOVELTY), "novelty_exhausted", 2),
     "court": (closes(*YES), "judicial_signal", 2),
 }
+"""By what ends the debate: the rules, the stop reason, and the number of rounds."""
 
 
 async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub: StartStub) -> None:
@@ -156,9 +158,10 @@ async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub:
 
 
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_needs_named_in_a_reflection_are_requested_in_the_next_round(
+async def test_the_next_rounds_query_prompt_has_the_need_of_the_last_reflection(
     start_stub: StartStub, reflecting: bool
 ) -> None:
+    """Without reflection, the prompt has no need."""
     wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]
     lacks = [*searches("plaintiff", "#I", "#J"), *searches("defense", "#K", "#L")]
     stub = start_stub([*wants, *lacks, *default_rules()])
@@ -172,7 +175,7 @@ async def test_needs_named_in_a_reflection_are_requested_in_the_next_round(
 @pytest.mark.parametrize("switched", [True, False])
 @pytest.mark.parametrize("retrieving", [True, False])
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_ablations_run_with_one_model_for_all_roles(
+async def test_every_combination_of_ablations_runs_with_one_model_for_all_roles(
     start_stub: StartStub, switched: bool, retrieving: bool, reflecting: bool
 ) -> None:
     stub = start_stub([{"fields": {"citations": [], "challenges": []}}])
@@ -213,13 +216,13 @@ async def test_a_record_that_is_too_long_loses_its_last_exhibits(start_stub: Sta
     assert full[:5] == ["C", *"FGH", "A"]  # by weight: 0.9, three of 0.72, 0.6
     assert sorted(full[5:8]) == ["I", "J", "K"]  # evidence found in court has no weight
     assert full[8:] == ["D", "E"]  # disputed, 0.25 and 0.16; B was discarded
-    budgets: dict[int, int] = {}
+    least_tokens: dict[int, int] = {}  # by the number of exhibits that are left out
     for tokens in range(500, 6000, 10):
         _, left = fit_record(document["claim"], document["task"], document["turns"], document["evidence"], tokens)
-        budgets.setdefault(len(left), tokens)
+        least_tokens.setdefault(len(left), tokens)
     for missing in (1, 2, 4, 7, 10):
         stub = start_stub(rules)
-        document = await trial(panel_tokens=budgets[missing])
+        document = await trial(panel_tokens=least_tokens[missing])
         shown_exhibits, dropped = full[: len(full) - missing], full[len(full) - missing :]
         for judge in ("judge-1", "judge-2", "judge-3"):
             [prompt] = prompts(stub, judge)
@@ -230,6 +233,6 @@ async def test_a_record_that_is_too_long_loses_its_last_exhibits(start_stub: Sta
             )
         [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
         assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in dropped]
-        assert str(budgets[missing]) in warning["detail"]
+        assert str(least_tokens[missing]) in warning["detail"]
         # The result still contains the dropped exhibits.
         assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in dropped}

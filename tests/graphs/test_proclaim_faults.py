@@ -65,7 +65,7 @@ fault = pytest.mark.parametrize("fault", FAULTS)
         ("defense", "switched", "plaintiff", "plaintiff: argue, switched, round 2"),
     ],
 )
-async def test_if_a_counsels_model_fails_the_trial_fails(
+async def test_a_trial_fails_if_the_model_of_a_counsel_fails(
     start_stub: StartStub, side: str, phase: str, name: str, place: str
 ) -> None:
     first_argument = argues(side, default_argument(side, 1, phase), phase=phase)
@@ -91,7 +91,8 @@ async def test_if_a_counsels_model_fails_the_trial_fails(
     assert [(call["role"], call["phase"], call["round"]) for call in failed] == [(name, phase, 2)]
 
 
-async def test_a_counsel_whose_model_is_down_from_the_start_is_named(start_stub: StartStub) -> None:
+async def test_the_error_names_the_counsel_whose_model_is_always_down(start_stub: StartStub) -> None:
+    """The trial continues after the failed challenge, and fails at the argument."""
     start_stub([rule("defense", status=500), *full_trial()])
     document = await trial()
     assert outcome(document)[:2] == ("failed", None)
@@ -123,7 +124,7 @@ async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_s
     assert set(kinds(document)) == {"unparsed"}
 
 
-async def test_a_trial_fails_if_a_side_gives_no_argument(start_stub: StartStub) -> None:
+async def test_a_trial_fails_if_a_side_gives_no_argument_in_the_primary_debate(start_stub: StartStub) -> None:
     stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *default_rules()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
@@ -137,7 +138,7 @@ async def test_a_trial_fails_if_a_side_gives_no_argument(start_stub: StartStub) 
     assert not prompts(stub, "judge-1")
 
 
-async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_unknown(start_stub: StartStub) -> None:
+async def test_consistency_is_unknown_if_a_side_gives_no_argument_in_the_switched_debate(start_stub: StartStub) -> None:
     mute = counsel("defense", "argue", "switched", reply="I would rather not say.")
     stub = start_stub([mute, *default_rules()])
     document = await trial()
@@ -150,10 +151,13 @@ async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_un
 
 
 @pytest.fixture(scope="module", params=FAULTS)
-def unassisted(
+def degraded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, FinishedTrial]]:
-    """Run a trial in which one judge and all assisting roles fail; yield the fault and the trial."""
+    """A fault (see `FAULTS`), and a trial that is done in spite of it.
+
+    The fault affects six roles, one judge, both sides' gaps and reflections, and the rating of exhibit A.
+    """
     fault: str = request.param
     failing = [
         rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")
@@ -167,12 +171,12 @@ def unassisted(
     ]
     wanted = [r for r in experts(*ALL_ROUNDS) if "expert" not in r["model"]]
     rules = [*failing, *wanted, *judge_rules("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
-    with shared_trial(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as finished:
+    with shared_trial(tmp_path_factory.mktemp("degraded"), rules, max_rounds=3, switched_rounds=3) as finished:
         yield fault, finished
 
 
-def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, FinishedTrial]) -> None:
-    fault, (document, _) = unassisted
+def test_a_trial_continues_if_most_of_its_roles_fail(degraded: tuple[str, FinishedTrial]) -> None:
+    fault, (document, _) = degraded
     assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 3)
 
     missing = {
@@ -195,17 +199,17 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Fini
     assert not find_turns(document, step="retrieve_premise")
 
 
-def test_without_assisting_roles_the_claim_is_the_query(unassisted: tuple[str, FinishedTrial]) -> None:
-    _, (document, _) = unassisted
+def test_the_claim_is_the_query_if_the_roles_that_write_queries_fail(degraded: tuple[str, FinishedTrial]) -> None:
+    _, (document, _) = degraded
     # All results are known exhibits, including A.
     searched = find_turns(document, step="discover")
     assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 4
     assert {(t["scores"]["novelty"], t["ended"]) for t in searched} == {(0, "redundancy")}
 
 
-def test_an_exhibit_without_a_weight_is_shown_only_to_judges(unassisted: tuple[str, FinishedTrial]) -> None:
+def test_an_exhibit_without_a_weight_is_shown_only_to_judges(degraded: tuple[str, FinishedTrial]) -> None:
     """Exhibit A could not be weighed. Later searches find it again."""
-    fault, (document, stub) = unassisted
+    fault, (document, stub) = degraded
     weights = {NAMES[e["text"]]: (e.get("weight"), e["status"]) for e in document["evidence"]}
     assert weights == {"A": (None, "seed"), **dict.fromkeys("BCDE", (0.72, "admitted"))}
     [weighed] = [t for t in find_turns(document, step="weigh") if t["evidence_ids"] == ids("A")]
@@ -215,11 +219,9 @@ def test_an_exhibit_without_a_weight_is_shown_only_to_judges(unassisted: tuple[s
     assert exhibit_names(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
-def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
-    unassisted: tuple[str, FinishedTrial],
-) -> None:
-    fault, (document, _) = unassisted
-    # Two of two judges: 0.8 + 0.3 x 0.6; consistency and reflection are unknown.
+def test_two_judges_decide_if_the_third_judge_fails(degraded: tuple[str, FinishedTrial]) -> None:
+    _, (document, _) = degraded
+    # Both judges agree: 0.8 + 0.3 x 0.6. Consistency and reflection are unknown.
     assert document["confidence"] == near(0.98)
     assert [document["confidence_parts"][key] for key in ("consistency", "role_switch", "winning_reflection")] == [
         None,
@@ -232,7 +234,9 @@ def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
     assert debate_entry(document)["reflection"] == {side: [None] * 3 for side in SIDES}
     assert debate_entry(document)["reflection_total"] == [None] * 3
 
-    # Each failure has a warning that names its place.
+
+def test_warnings_name_the_role_step_and_round_of_failures(degraded: tuple[str, FinishedTrial]) -> None:
+    fault, (document, _) = degraded
     warned = {(w["kind"], w["where"]) for w in document["warnings"]}
     places = {
         *(
@@ -258,7 +262,7 @@ def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
 
 
 @fault
-async def test_a_failed_role_in_court_is_left_out(start_stub: StartStub, fault: str) -> None:
+async def test_a_trial_continues_if_steps_other_than_arguments_fail(start_stub: StartStub, fault: str) -> None:
     failing = [
         counsel("plaintiff", "challenge", **FAULTS[fault]),
         counsel("defense", "gap", times=None, **FAULTS[fault]),
@@ -284,7 +288,7 @@ async def test_a_failed_role_in_court_is_left_out(start_stub: StartStub, fault: 
 
 
 @fault
-async def test_without_a_judge_there_is_no_verdict(start_stub: StartStub, fault: str) -> None:
+async def test_a_trial_fails_if_all_judges_fail(start_stub: StartStub, fault: str) -> None:
     start_stub([rule("judge-.", **FAULTS[fault]), *full_trial()])
     document = await trial()
     assert outcome(document) == ("failed", None, None, None, 2)
@@ -294,7 +298,7 @@ async def test_without_a_judge_there_is_no_verdict(start_stub: StartStub, fault:
     assert [entry["stop_reason"] for entry in document["debates"]] == ["max_rounds"] * 2  # both debates are kept
 
 
-async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: StartStub) -> None:
+async def test_an_expert_is_called_only_if_the_court_grants_the_request(start_stub: StartStub) -> None:
     asked = [r for r in experts(("primary", 1)) if "`granted`" not in r["match"]]
     rulings = [
         rule("court", f"{field} primary 1.*`granted`", fields={"granted": granted, "reason": f"On {field}."})
@@ -309,7 +313,7 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
     assert {at: (t["testimony"], t["expertise"]) for at, t in turns(document, "testify").items()} == {
         ("defense", 1): (expert_testimony("defense", 1), "field defense primary 1")
     }
-    for side in SIDES:  # prompts of the court and the expert have the subject and the reason
+    for side in SIDES:  # prompts of the court and the expert show the reason for the request
         requests = requests_with(stub, f"To clear up field {side} primary 1.")
         assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
     assert not turns(document, "testify", "switched")
@@ -319,6 +323,7 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
 async def test_a_trial_fails_if_the_first_search_fails_without_a_fallback(
     start_stub: StartStub, fallback: list[str]
 ) -> None:
+    """With a fallback the trial continues."""
     stub = start_stub(default_rules())
     document = await trial(f"{CLAIM} #down", fallback=fallback)
     if fallback:
@@ -332,7 +337,7 @@ async def test_a_trial_fails_if_the_first_search_fails_without_a_fallback(
     assert kinds(document) == ["retrieval_failed", *["stand_in"] * bool(fallback)]
 
 
-async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -> None:
+async def test_a_trial_continues_if_searches_after_the_first_fail(start_stub: StartStub) -> None:
     down = [premise_rule("First. #down", "Second. #F"), stance_rule("#down", "against #H")]
     start_stub([*down, *searches("plaintiff", "#down", "again #K"), *default_rules()])
     document = await trial()
@@ -353,7 +358,7 @@ async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -
     assert kinds(document) == ["retrieval_failed"] * 3
 
 
-async def test_a_refused_request_fails_only_the_role_that_sent_it(start_stub: StartStub) -> None:
+async def test_a_trial_continues_if_the_endpoint_refuses_requests_of_some_roles(start_stub: StartStub) -> None:
     failing = ("judge-2", "analyser", "critic", "retrieval", "court")
     start_stub([*(rule(role, status=400) for role in failing), *default_rules()])
     document = await trial()
@@ -371,7 +376,7 @@ async def test_a_refused_request_fails_only_the_role_that_sent_it(start_stub: St
 
 
 @fault
-async def test_if_no_evidence_could_be_weighed_the_trial_fails_before_its_debates(
+async def test_a_trial_fails_before_its_debates_if_no_evidence_can_be_weighed(
     start_stub: StartStub, fault: str
 ) -> None:
     stub = start_stub([rule("arbiter", **FAULTS[fault]), *default_rules()])
@@ -383,7 +388,7 @@ async def test_if_no_evidence_could_be_weighed_the_trial_fails_before_its_debate
     assert not prompts(stub, "plaintiff", "argue")
 
 
-async def test_one_failed_debate_ends_the_trial_once(start_stub: StartStub) -> None:
+async def test_a_trial_with_a_failed_debate_is_closed_once_without_a_panel(start_stub: StartStub) -> None:
     start_stub([counsel("plaintiff", "argue", "switched", status=500), *default_rules()])
     steps = [step async for step in graph.astream({"claim": CLAIM}, context=trial_settings(), stream_mode="updates")]
     done = [node for step in steps for node in step]

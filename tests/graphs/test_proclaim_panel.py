@@ -60,8 +60,8 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
 """The judges' verdicts in order, the panel's verdict, the number of votes for this verdict, and the number of votes."""
 
 
-def panel(verdicts: Sequence[str | None]) -> list[Rule]:
-    """Rules for the judges; a judge without a verdict gives an unusable reply, also to the second request."""
+def panel_rules(verdicts: Sequence[str | None]) -> list[Rule]:
+    """Rules for the judges. A judge without a verdict gives an unusable reply, also to the second request."""
     silent = [
         rule(f"judge-{n}", reply="I would rather not say.") for n, verdict in enumerate(verdicts, 1) if verdict is None
     ]
@@ -69,8 +69,9 @@ def panel(verdicts: Sequence[str | None]) -> list[Rule]:
     return [*silent, *judge_rules(*(verdict or S for verdict in verdicts), scores=scores)]
 
 
-async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) -> None:
-    start_stub(side_by_side([*panel(verdicts), *default_rules()] for verdicts, *_ in PANELS))
+async def test_the_verdict_with_the_most_votes_is_the_panels_verdict(start_stub: StartStub) -> None:
+    """If several verdicts have the most votes, the first of them in the judges' order wins."""
+    start_stub(side_by_side([*panel_rules(verdicts), *default_rules()] for verdicts, *_ in PANELS))
     for number, (verdicts, verdict, winning, votes) in enumerate(PANELS):
         document = await trial_of(number, judges=len(verdicts), **ONE_ROUND)
         label = {S: "SUPPORTS", N: "REFUTES", I: "NOT ENOUGH INFO"}
@@ -90,7 +91,7 @@ async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) 
         assert len(turns(document, "judge", "panel")) == len(verdicts)
 
 
-async def test_a_judge_that_cannot_be_reached_has_no_vote(start_stub: StartStub) -> None:
+async def test_a_judge_whose_call_fails_has_no_vote(start_stub: StartStub) -> None:
     start_stub([rule("judge-1", status=500), *judge_rules(S, N, N), *default_rules()])
     document = await trial(**ONE_ROUND)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
@@ -100,8 +101,8 @@ async def test_a_judge_that_cannot_be_reached_has_no_vote(start_stub: StartStub)
     assert "judge-1" in warning["where"]
 
 
-async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> None:
-    start_stub([*panel([None, None, None]), *default_rules()])
+async def test_a_trial_without_any_verdict_has_no_answer(start_stub: StartStub) -> None:
+    start_stub([*panel_rules([None, None, None]), *default_rules()])
     document = await trial(**ONE_ROUND)
     assert (document["answer"], document["raw_verdict"], document["confidence"]) == (None, None, None)
     assert document["error"]["kind"] == "unparsed"
@@ -110,7 +111,7 @@ async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> 
     assert {entry["phase"] for entry in document["debates"]} == {"primary"}
 
 
-async def test_judges_may_have_own_models_names_and_personas(start_stub: StartStub) -> None:
+async def test_judges_may_have_their_own_models_names_and_personas(start_stub: StartStub) -> None:
     stub = start_stub([rule("daniel", fields={"verdict": I}), *default_rules()])
     daniel = {"name": "daniel", "model": "openai:stub-daniel", "persona": "A retired metrologist."}
     bench: list[Any] = ["openai:stub-judge-2", daniel, {}]
@@ -172,7 +173,7 @@ def test_invalid_settings_are_refused(given: dict[str, Any], message: str) -> No
         ProclaimSettings.model_validate(given)
 
 
-def test_defaults_are_those_of_the_paper() -> None:
+def test_the_default_settings_are_those_of_the_paper() -> None:
     settings = ProclaimSettings()
     temperatures = {
         0.5: "plaintiff defense expert",
@@ -191,7 +192,7 @@ def test_defaults_are_those_of_the_paper() -> None:
     assert settings.role_switch is settings.progressive_retrieval is settings.self_reflection is True
 
 
-def test_temperatures_are_set_by_role() -> None:
+def test_the_setting_temperatures_applies_to_the_named_roles() -> None:
     settings = ProclaimSettings.model_validate(
         {"temperatures": {"court": 0, "judges": 0.9, "expert": None}, "judges": 5}
     )
@@ -199,7 +200,8 @@ def test_temperatures_are_set_by_role() -> None:
     assert found == {"court": 0, "judge-5": 0.9, "expert": None, "critic": 0.3, "plaintiff": 0.5}
 
 
-async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub: StartStub) -> None:
+async def test_a_warning_names_the_judges_and_the_critic_without_a_model_of_their_own(start_stub: StartStub) -> None:
+    """A judge must not share a model with a counsel or another judge, and the critic not with a counsel."""
     start_stub(default_rules())
     base = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "court", "expert", "miner")}
     panel = [f"openai:stub-judge-{number}" for number in (1, 2, 3)]
@@ -208,7 +210,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         ({}, panel, set()),
         ({}, [panel[0], plaintiff, panel[2]], {"judge-2"}),
         ({"judge-2": plaintiff}, panel, {"judge-2"}),
-        ({"judge-2": "openai:stub-else"}, [panel[0], plaintiff, panel[2]], set()),
+        ({"judge-2": "openai:stub-fourth"}, [panel[0], plaintiff, panel[2]], set()),
         ({"critic": defense}, [*panel[:2], {"name": "daniel", "model": plaintiff}], {"critic", "daniel"}),
         ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # only the temperature differs
         ({"court": plaintiff, "expert": defense, "critic": panel[0]}, panel[:1] * 3, {"judge-1", "judge-2", "judge-3"}),
@@ -216,10 +218,10 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         ({}, [defense], {"judge-1"}),
         ({"defense": "openai:stub-other"}, [defense], set()),
     ]
-    for models, judges_too, expected in cases:
+    for models, bench, expected in cases:
         settings: dict[str, Any] = {
             "models": {**base, **models},
-            "judges": judges_too,
+            "judges": bench,
             "sources": [LIBRARY],
             **ONE_ROUND,
         }
@@ -234,7 +236,6 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
 NEI = "NOT ENOUGH INFO"
 OWN = {"task": "labels", "labels": ["Fine", "Wrong", "Hm"]}
 ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None], bool]] = [
-    # Input, settings, answers for the three verdicts, whether the burden of proof gives the answer for INCONCLUSIVE.
     ({}, {}, ("SUPPORTS", "REFUTES", NEI), False),
     ({"task": "fever"}, {"inconclusive": "abstain"}, ("SUPPORTS", "REFUTES", NEI), False),
     ({"task": "fever"}, {"inconclusive": "burden_of_refutation"}, ("SUPPORTS", "REFUTES", "SUPPORTS"), True),
@@ -261,27 +262,28 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
     ),
     ({"task": "fever"}, {"verdict_labels": {I: "REFUTES", N: NEI}}, ("SUPPORTS", NEI, "REFUTES"), False),
 ]
+"""The input, the settings, the answers for S, N and I, and whether the burden of proof gives the answer for I."""
 
 
 async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> None:
     start_stub([*judge_rules(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **ONE_ROUND)
-        assert outcome(document)[:3] == ("done", inconclusive, I), given  # all differ, so the chief judge's wins
+        assert outcome(document)[:3] == ("done", inconclusive, I), given  # all differ: the chief judge's wins
         assert final_votes(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
         assert kinds(document) == (["burden_of_refutation"] if burden else [])
         assert document["confidence_parts"]["reflection"] == 0
         assert document["confidence_parts"]["winning_reflection"] is None
 
 
-async def test_there_is_no_warning_if_the_burden_of_proof_does_not_decide(start_stub: StartStub) -> None:
+async def test_there_is_no_warning_if_no_burden_of_proof_is_needed(start_stub: StartStub) -> None:
     start_stub([*judge_rules(I, S, S), *default_rules()])
     document = await trial("It holds.", {"task": "faviq"}, **ONE_ROUND)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)
     assert kinds(document) == []
 
 
-UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
+UNFIT_TASKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"task": "short_answer"}, {}),
     ({"task": "number"}, {}),
     ({"task": "math"}, {}),
@@ -295,11 +297,12 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (OWN, {"verdict_labels": {S: "Fine", N: "Wrong", I: "Unsure"}}),
     ({"task": "fever"}, {"verdict_labels": {I: "UNSURE"}}),
 ]
+"""Inputs and settings whose labels do not fit the verdicts."""
 
 
-async def test_a_task_without_labels_for_verdicts_is_refused_before_any_call(start_stub: StartStub) -> None:
+async def test_a_task_whose_labels_do_not_fit_the_verdicts_is_refused_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub(default_rules())
-    for given, settings in UNFIT:
+    for given, settings in UNFIT_TASKS:
         document = await trial("It holds.", given, **settings)
         assert (document["status"], document["error"]["kind"]) == ("failed", "unfit_task"), given
         assert "verdict_labels" in document["error"]["detail"]

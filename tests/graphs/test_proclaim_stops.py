@@ -1,4 +1,4 @@
-"""PROClaim: the stop reasons of a debate and of a side's search, and the novelty of new evidence."""
+"""Trials of PROClaim: why a debate stops, when a side's search ends, and how new its evidence is."""
 
 from __future__ import annotations
 
@@ -53,39 +53,39 @@ from tests.graphs.scripted_trial import (
 # --- why a debate stops -----------------------------------------------------------------------------------------------
 
 STOPS: dict[str, tuple[list[Rule], str, int]] = {
-    "nothing": ([], "max_rounds", 5),
-    "reflections stay": (both_reflect([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
-    "their sum stays": (both_reflect([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
-    "each changes by 0.03": (
+    "no stop reason": ([], "max_rounds", 5),
+    "neither score changes": (both_reflect([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
+    "only the sum stays the same": (both_reflect([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
+    "both scores rise by 0.03": (
         both_reflect([0.5, 0.53, 0.56, 0.59, 0.62], [0.3, 0.33, 0.36, 0.39, 0.42]),
         "max_rounds",
         5,
     ),
-    "their sum rises by 0.05 exactly": (both_reflect([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
-    "their sum falls by 0.05 exactly": (both_reflect([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
-    "their sum rises by 0.049": (both_reflect([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
-    "their sum falls by 0.049": (both_reflect([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
-    "a jump between": (both_reflect([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
-    "critic in round 1": (criticises(True, *NO[1:]), "max_rounds", 5),
-    "critic in rounds 1 and 2": (criticises(True, True, *NO[2:]), "critic_resolved", 2),
-    "critic in round 4": (criticises(*NO[:3], True, False), "critic_resolved", 4),
-    "court in round 1": (closes(True, *NO[1:]), "max_rounds", 5),
-    "court in rounds 1 and 2": (closes(True, True, *NO[2:]), "judicial_signal", 2),
-    "court in round 4": (closes(*NO[:3], True, False), "judicial_signal", 4),
-    "nothing new": (searches("plaintiff", *LOW_NOVELTY), "novelty_exhausted", 2),
-    "nothing new for both": (
+    "the sum rises by exactly 0.05": (both_reflect([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
+    "the sum falls by exactly 0.05": (both_reflect([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
+    "the sum rises by 0.049": (both_reflect([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
+    "the sum falls by 0.049": (both_reflect([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
+    "the sum jumps in round 3": (both_reflect([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
+    "critic resolves round 1 only": (criticises(True, *NO[1:]), "max_rounds", 5),
+    "critic resolves rounds 1 and 2": (criticises(True, True, *NO[2:]), "critic_resolved", 2),
+    "critic resolves round 4": (criticises(*NO[:3], True, False), "critic_resolved", 4),
+    "court closes round 1 only": (closes(True, *NO[1:]), "max_rounds", 5),
+    "court closes rounds 1 and 2": (closes(True, True, *NO[2:]), "judicial_signal", 2),
+    "court closes round 4": (closes(*NO[:3], True, False), "judicial_signal", 4),
+    "low novelty for one side": (searches("plaintiff", *LOW_NOVELTY), "novelty_exhausted", 2),
+    "low novelty for both sides": (
         [*searches("plaintiff", *LOW_NOVELTY), *searches("defense", *MORE_LOW_NOVELTY)],
         "novelty_exhausted",
         2,
     ),
-    "novelty 0.10 exactly": (searches("plaintiff", "#A #B #C7", "#A #B #D7", "#A #B #E7"), "max_rounds", 5),
-    "something new between": (
+    "novelty of exactly 0.10": (searches("plaintiff", "#A #B #C7", "#A #B #D7", "#A #B #E7"), "max_rounds", 5),
+    "high novelty in round 2": (
         searches("plaintiff", LOW_NOVELTY[0], "#I #J", *LOW_NOVELTY[1:3]),
         "novelty_exhausted",
         4,
     ),
-    "a round without finds": (searches("plaintiff", LOW_NOVELTY[0], "#0", *LOW_NOVELTY[1:3]), "novelty_exhausted", 4),
-    "something new for the other": (
+    "no results in round 2": (searches("plaintiff", LOW_NOVELTY[0], "#0", *LOW_NOVELTY[1:3]), "novelty_exhausted", 4),
+    "high novelty for the other side": (
         [*searches("plaintiff", *LOW_NOVELTY), *searches("defense", "#I", "#J")],
         "novelty_exhausted",
         4,
@@ -97,7 +97,7 @@ In round 1 neither the critic nor the court can stop a debate, because ``min_rou
 """
 
 
-async def test_a_debate_stops_in_the_first_round_in_which_a_reason_may_stop_it(start_stub: StartStub) -> None:
+async def test_a_debate_stops_as_soon_as_a_stop_reason_applies(start_stub: StartStub) -> None:
     stub = start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in STOPS.values()))
     for number, (name, (_, reason, rounds)) in enumerate(STOPS.items()):
         before = received_chat_calls(stub)
@@ -137,40 +137,45 @@ async def test_before_min_rounds_only_max_rounds_stops_a_debate(
     assert calls_by_round(document) == [SEARCHING] * rounds
 
 
-async def test_if_several_stop_reasons_hold_the_first_in_their_fixed_order_is_given(start_stub: StartStub) -> None:
-    holding = {
+async def test_of_several_stop_reasons_the_first_in_a_fixed_order_is_recorded(start_stub: StartStub) -> None:
+    rules_by_reason = {  # in the fixed order
         "reflection_plateau": both_reflect([0.5] * 3, [0.5] * 3),
         "critic_resolved": criticises(*YES),
         "novelty_exhausted": [*searches("plaintiff", *LOW_NOVELTY), *searches("defense", *MORE_LOW_NOVELTY)],
         "judicial_signal": closes(*YES),
         "max_rounds": [],
     }
-    fewer = [list(holding.values())[first:] for first in range(len(holding))]
-    start_stub(side_by_side([*itertools.chain(*hold), *default_rules()] for hold in fewer))
-    for number, first in enumerate(holding):
+    rules_from = [list(rules_by_reason.values())[first:] for first in range(len(rules_by_reason))]
+    start_stub(side_by_side([*itertools.chain(*rules), *default_rules()] for rules in rules_from))
+    for number, first in enumerate(rules_by_reason):
         document = await trial_of(number, min_rounds=3, max_rounds=4, role_switch=False)
         assert stop_of(document) == (first, 4 if first == "max_rounds" else 3)
 
 
 PRIMARY_AND_SWITCHED: dict[str, tuple[list[Rule], tuple[str, int], tuple[str, int]]] = {
-    "each by itself": (
+    "reflections end the primary debate, the critic the switched one": (
         [*both_reflect([0.5] * 3, [0.5] * 3), *criticises(*YES, phase="switched")],
         ("reflection_plateau", 3),
         ("critic_resolved", 2),
     ),
-    "the other way round": (
+    "the court ends the primary debate, reflections the switched one": (
         [*closes(*YES), *both_reflect([0.5] * 3, [0.5] * 3, phase="switched")],
         ("judicial_signal", 2),
         ("reflection_plateau", 3),
     ),
-    "the switched one alone": (
+    "low novelty ends only the switched debate": (
         searches("defense", *LOW_NOVELTY, phase="switched"),
         ("max_rounds", 4),
         ("novelty_exhausted", 2),
     ),
-    "the primary one alone": (criticises(*YES), ("critic_resolved", 2), ("max_rounds", 4)),
-    "the switched one by the court": (closes(*YES, phase="switched"), ("max_rounds", 4), ("judicial_signal", 2)),
+    "the critic ends only the primary debate": (criticises(*YES), ("critic_resolved", 2), ("max_rounds", 4)),
+    "the court ends only the switched debate": (
+        closes(*YES, phase="switched"),
+        ("max_rounds", 4),
+        ("judicial_signal", 2),
+    ),
 }
+"""For each case: the script, and the stop reason and number of rounds of the primary and of the switched debate."""
 
 
 async def test_the_two_debates_stop_independently(start_stub: StartStub) -> None:
@@ -184,7 +189,7 @@ async def test_the_two_debates_stop_independently(start_stub: StartStub) -> None
         assert calls_by_round(document, "switched") == [SEARCHING] * switched[1]
 
 
-async def test_without_a_stop_reason_the_debates_have_ten_and_two_rounds(start_stub: StartStub) -> None:
+async def test_by_default_the_two_debates_have_at_most_ten_and_two_rounds(start_stub: StartStub) -> None:
     start_stub(default_rules())
     document = await trial(max_rounds=ProclaimSettings().max_rounds)
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 10)
@@ -200,15 +205,15 @@ async def test_without_a_stop_reason_the_debates_have_ten_and_two_rounds(start_s
 
 
 def rounds_with_search(document: Mapping[str, Any], phase: str = "primary") -> dict[str, list[int]]:
-    """The rounds in which each side searched."""
+    """The rounds of a phase in which each side searched."""
     keys = turns(document, "discover", phase)
     return {side: [round for who, round in keys if who == side] for side in SIDES}
 
 
 async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
     plaintiff_searches = searches("plaintiff", "#A #B9 #C", "#M")
-    theirs = searches("defense", "#I #A #B", "#J", "#A9 #B #C", "#M")
-    stub = start_stub([*plaintiff_searches, *theirs, *default_rules()])
+    defense_searches = searches("defense", "#I #A #B", "#J", "#A9 #B #C", "#M")
+    stub = start_stub([*plaintiff_searches, *defense_searches, *default_rules()])
     document = await trial(max_rounds=4)
     assert rounds_with_search(document) == {"plaintiff": [1], "defense": [1, 2, 3]}
     discovered = turns(document, "discover")
@@ -229,16 +234,19 @@ async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
 
 REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
     ("#A9 #B9 #C9", {}, "redundancy"),  # a cosine of 0.9
-    ("#A9 #B9 #C8", {}, None),  # two of three are not more than 0.70
+    ("#A9 #B9 #C8", {}, None),  # two of three results, which is not more than 0.70
     ("#A8 #B8 #C8", {}, None),
     ("#A8 #B8 #C8", {"redundant_similarity": 0.75}, "redundancy"),
-    ("#A9 #B9 #C9", {"redundant_similarity": 0.9}, None),  # exactly the threshold
-    ("#A #I", {"redundant_share": 0.5}, None),  # exactly the threshold
+    ("#A9 #B9 #C9", {"redundant_similarity": 0.9}, None),  # the similarity equals the threshold
+    ("#A #I", {"redundant_share": 0.5}, None),  # the share equals the threshold
     ("#A #B #I", {"redundant_share": 0.5}, "redundancy"),
     ("#0", {}, None),
     ("#down", {}, None),
 ]
-"""The plaintiff's first query, settings, and why this query ends the plaintiff's search; None if it does not."""
+"""For each case: the plaintiff's first query, settings, and the reason for which this query ends the plaintiff's search.
+
+The reason is None if the search continues.
+"""
 
 
 async def test_redundancy_above_the_thresholds_ends_a_search(start_stub: StartStub) -> None:
@@ -249,7 +257,7 @@ async def test_redundancy_above_the_thresholds_ends_a_search(start_stub: StartSt
         assert rounds_with_search(document) == {"plaintiff": [1] if ended else [1, 2], "defense": [1, 2]}
 
 
-async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub) -> None:
+async def test_max_retrievals_ends_a_sides_search(start_stub: StartStub) -> None:
     plaintiff_searches = searches("plaintiff", "#I", "#0", "#J")
     start_stub([*plaintiff_searches, *searches("defense", "#K #A #B", "#L", "#M"), *default_rules()])
     document = await trial(max_rounds=4, switched_rounds=3, max_retrievals=2)
@@ -262,24 +270,25 @@ async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub
 
 
 def query_with_words(name: str, shared: int) -> str:
-    """A query that names an exhibit and contains this many of its words."""
+    """A query that names an exhibit and contains the first ``shared`` words of the exhibit."""
     return " ".join([f"#{name}", *TEXTS[name].split()[:shared]])
 
 
-async def test_too_little_gain_in_relevance_ends_a_sides_search_if_a_minimum_is_set(start_stub: StartStub) -> None:
+async def test_a_gain_in_relevance_below_the_minimum_ends_a_sides_search(start_stub: StartStub) -> None:
+    """Without a minimum (None), the search continues. The relevance is the cosine of a query and its result."""
     queries = {
         "plaintiff": [query_with_words("I", 0), query_with_words("J", 6), query_with_words("K", 2)],
         "defense": [query_with_words("L", 6), query_with_words("M", 2), query_with_words("N", 2)],
     }
     rules = [*searches("plaintiff", *queries["plaintiff"]), *searches("defense", *queries["defense"]), *default_rules()]
-    gains = (0.05, None)
-    start_stub(side_by_side([rules] * len(gains)))
+    minimums = (0.05, None)
+    start_stub(side_by_side([rules] * len(minimums)))
     encoder = await open_encoder("openai:stub-embedding")
-    for number, gain in enumerate(gains):
-        document = await trial_of(number, max_rounds=4, relevance_gain=gain, role_switch=False)
-        ended = {} if gain is None else dict.fromkeys(SIDES, "relevance_gain")
+    for number, minimum in enumerate(minimums):
+        document = await trial_of(number, max_rounds=4, relevance_gain=minimum, role_switch=False)
+        ended = {} if minimum is None else dict.fromkeys(SIDES, "relevance_gain")
         assert debate_entry(document)["retrieval_ended"] == ended
-        if gain is None:
+        if minimum is None:
             assert rounds_with_search(document) == {"plaintiff": [1, 2, 3, 4], "defense": [1, 2, 3, 4]}
             continue
         assert rounds_with_search(document) == {"plaintiff": [1, 2, 3], "defense": [1, 2]}
@@ -287,12 +296,12 @@ async def test_too_little_gain_in_relevance_ends_a_sides_search_if_a_minimum_is_
         for (side, round), turn in turns(document, "discover").items():
             query = f"{queries[side][round - 1]} exactly"
             assert turn["query"] == query
-            one, other = await encoder.embed([query, TEXTS[query[1]]])  # `#J ...` names exhibit J
-            cosine = sum(float(x) * float(y) for x, y in zip(one, other, strict=True))
+            query_vector, text_vector = await encoder.embed([query, TEXTS[query[1]]])  # `#J ...` names exhibit J
+            cosine = sum(float(x) * float(y) for x, y in zip(query_vector, text_vector, strict=True))
             assert turn["scores"]["relevance"] == pytest.approx(cosine, abs=1e-5)
 
 
-async def test_a_gain_that_cannot_be_computed_in_time_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_relevance_that_cannot_be_computed_in_time_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow:
         async def embed(self, texts: Any) -> Any:
             await asyncio.Event().wait()
@@ -304,7 +313,8 @@ async def test_a_gain_that_cannot_be_computed_in_time_is_unknown(monkeypatch: py
         assert await _relevance(turn, [], run, Slow()) == {}  # type: ignore[arg-type]
 
 
-async def test_after_both_searches_have_ended_rounds_continue_without_novelty(start_stub: StartStub) -> None:
+async def test_a_debate_continues_after_both_sides_have_stopped_searching(start_stub: StartStub) -> None:
+    """The later rounds have no novelty."""
     nothing_new = [r for side in SIDES for r in searches(side, "#A #B #C")]
     cases: tuple[list[Rule], ...] = ([], criticises(*NO[:3], True))
     start_stub(side_by_side([*nothing_new, *more, *default_rules()] for more in cases))
@@ -318,7 +328,7 @@ async def test_after_both_searches_have_ended_rounds_continue_without_novelty(st
         assert len(turns(document, "argue")) == 2 * rounds
 
 
-async def test_one_side_can_exhaust_novelty_after_the_others_search_has_ended(start_stub: StartStub) -> None:
+async def test_novelty_can_be_exhausted_after_one_side_has_stopped_searching(start_stub: StartStub) -> None:
     start_stub([*searches("plaintiff", *LOW_NOVELTY), *searches("defense", "#A #B #C"), *default_rules()])
     document = await trial(max_rounds=5, role_switch=False)
     assert stop_of(document) == ("novelty_exhausted", 2)
@@ -329,8 +339,8 @@ async def test_one_side_can_exhaust_novelty_after_the_others_search_has_ended(st
 # --- novelty ----------------------------------------------------------------------------------------------------------
 
 
-def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any]:
-    """The novelty of each exhibit when a side found it."""
+def novelties(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any]:
+    """The novelty of each exhibit that a side found in a round, by the exhibit's name."""
     found = turns(document, "discover")[side, round]["evidence_ids"]
     by_name = {NAMES[p["text"]]: p["retrievals"] for p in document["evidence"] if p["id"] in found}
     return {
@@ -339,20 +349,21 @@ def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any
     }
 
 
-async def test_novelty_is_the_distance_to_the_record_and_0_for_exhibits_ruled_out_before(start_stub: StartStub) -> None:
+async def test_novelty_is_one_minus_the_largest_cosine_with_the_record(start_stub: StartStub) -> None:
+    """Exhibits that were disputed or discarded before the debate have the novelty 0."""
     ruled = [*weighs(0.5, 0.5, "D"), *weighs(0.1, 0.1, "E")]
     plaintiff_searches = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
-    theirs = searches("defense", "#I #J #I8", "#A9 #K #K9")
-    stub = start_stub([*ruled, *plaintiff_searches, *theirs, *default_rules()])
+    defense_searches = searches("defense", "#I #J #I8", "#A9 #K #K9")
+    stub = start_stub([*ruled, *plaintiff_searches, *defense_searches, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
     # Both sides find exhibit I. The plaintiff's exhibits join first, so only the plaintiff's I is new. I8 shares eight
     # words with I.
-    assert novelty(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
-    assert novelty(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
-    # D and E were ruled out before, so their novelty is 0. They are not on record, so D9, which resembles D, is new.
-    assert novelty(document, "plaintiff", 2) == {"D": 0, "E": 0, "D9": 1}
-    assert novelty(document, "defense", 2) == {"A9": near(0.1), "K": 1, "K9": near(0.1)}
+    assert novelties(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
+    assert novelties(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
+    # D and E were disputed and discarded before the debate. They are not on record, so D9, which resembles D, is new.
+    assert novelties(document, "plaintiff", 2) == {"D": 0, "E": 0, "D9": 1}
+    assert novelties(document, "defense", 2) == {"A9": near(0.1), "K": 1, "K9": near(0.1)}
     discovered = turns(document, "discover")
     means = {key: turn["scores"]["novelty"] for key, turn in discovered.items()}
     assert means == {
@@ -384,7 +395,7 @@ async def test_novelty_is_the_distance_to_the_record_and_0_for_exhibits_ruled_ou
     assert set(exhibits_in(prompts(stub, "judge-1")[0])) == second | {"D"}
 
 
-async def test_the_minimum_novelty_is_a_setting(start_stub: StartStub) -> None:
+async def test_exhibits_below_the_minimum_novelty_do_not_join_the_record(start_stub: StartStub) -> None:
     start_stub([*searches("plaintiff", "#A9 #B8 #C7") * 4, *default_rules()])
     joined = {}
     for least in (0.1, 0.2, 0.3, 0.31):
@@ -394,14 +405,14 @@ async def test_the_minimum_novelty_is_a_setting(start_stub: StartStub) -> None:
 
 
 async def test_exhibits_irrelevant_to_the_request_do_not_join_the_record(start_stub: StartStub) -> None:
-    """The plaintiff's gap contains six words of I and no word of J."""
+    """The plaintiff's gap, which is its request, contains six words of exhibit I and no word of exhibit J."""
     start_stub([*searches("plaintiff", f"#J {query_with_words('I', 6)}") * 2, *default_rules()])
-    for least, joined in ((0.2, "I"), (-1, "J I")):
-        document = await trial(role_switch=False, max_rounds=1, min_request_similarity=least)
+    for minimum, joined in ((0.2, "I"), (-1, "J I")):
+        document = await trial(role_switch=False, max_rounds=1, min_request_similarity=minimum)
         turn = turns(document, "discover")["plaintiff", 1]
         assert " ".join(NAME_OF[i] for i in turn["joined"]) == joined
-        near = {name: piece(document, name)["retrievals"][0]["request_similarity"] for name in "IJ"}
-        assert near["J"] < 0.2 < 0.5 < near["I"]
-        assert turn["scores"]["request_similarity"] == pytest.approx(sum(near.values()) / 2)
-        assert novelty(document, "plaintiff", 1) == {"I": 1, "J": 1}
+        similarities = {name: piece(document, name)["retrievals"][0]["request_similarity"] for name in "IJ"}
+        assert similarities["J"] < 0.2 < 0.5 < similarities["I"]
+        assert turn["scores"]["request_similarity"] == pytest.approx(sum(similarities.values()) / 2)
+        assert novelties(document, "plaintiff", 1) == {"I": 1, "J": 1}
         assert piece(document, "J")["status"] == ("discovered" if "J" in joined else "discarded")

@@ -1,4 +1,4 @@
-"""Citations in debates on the scripted endpoint: checked, counted, marked for later readers, and requested again."""
+"""How debates check, count and mark citations, and when they request an answer again, on the scripted endpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FABRICATED = "[this id was never shown to its writer]"
 INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
 
 
-async def found_by(name: str) -> Evidence:
+async def first_result_of(name: str) -> Evidence:
     """The first result of a debater's source for the claim."""
     return (await (await open_retriever(SOURCES[name])).search(CLAIM, 1))[0]
 
@@ -43,12 +43,12 @@ def citation_of(piece: Evidence, quote: str) -> dict[str, str]:
 
 
 def right_citation(piece: Evidence) -> dict[str, str]:
-    """A citation that quotes six words of a piece."""
+    """A citation that quotes six words of a piece of evidence."""
     return citation_of(piece, " ".join(piece["text"].split()[2:8]))
 
 
 def wrong_citation(piece: Evidence) -> dict[str, str]:
-    """A citation of words that a piece does not contain."""
+    """A citation with a quote that a piece of evidence does not contain: it has one word too many."""
     words = piece["text"].split()[2:8]
     return citation_of(piece, " ".join([*words[:3], "never", *words[3:]]))
 
@@ -66,11 +66,12 @@ def warnings_of(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(w["kind"], w["detail"]) for w in document["warnings"]]
 
 
-async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
-    disguised = citation_of(mine, f"“{right_citation(mine)['quote'].replace(' ', chr(10))}”")
+async def test_quotes_are_checked_against_the_cited_evidence(start_stub: StartStub) -> None:
+    """The document counts the verified, the unverified and the fabricated citations."""
+    mine, other = await first_result_of("rag"), await first_result_of("search")
+    reformatted = citation_of(mine, f"“{right_citation(mine)['quote'].replace(' ', chr(10))}”")
     start_stub([
-        says("rag", "SUPPORTS", citations=[disguised, wrong_citation(mine)]),
+        says("rag", "SUPPORTS", citations=[reformatted, wrong_citation(mine)]),
         says("search", "REFUTES", citations=[INVENTED]),
         says("judge", "SUPPORTS", citations=[right_citation(other), right_citation(mine), wrong_citation(other)]),
     ])  # fmt: skip
@@ -92,8 +93,8 @@ async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
     assert verdict_citations(document) == turn_of(document, "judge")["citations"]
 
 
-async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartStub) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
+async def test_later_prompts_mark_unverified_and_fabricated_quotes(start_stub: StartStub) -> None:
+    mine, other = await first_result_of("rag"), await first_result_of("search")
     stub = start_stub([
         says("rag", "SUPPORTS", citations=[right_citation(mine), wrong_citation(mine)]),
         says("search", "REFUTES", citations=[right_citation(other), INVENTED]),
@@ -115,8 +116,9 @@ async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartSt
         assert f"{UNVERIFIED} {INVENTED['evidence_id']}" not in prompt
 
 
-async def test_an_opponents_quote_may_be_cited_by_a_debater_who_did_not_see_its_source(start_stub: StartStub) -> None:
-    mine = await found_by("rag")
+async def test_a_debater_may_repeat_an_opponents_verified_quote(start_stub: StartStub) -> None:
+    """The debater never sees the quoted evidence itself, so an altered quote is not verified."""
+    mine = await first_result_of("rag")
     stub = start_stub([
         says("rag", "SUPPORTS", citations=[right_citation(mine)]),
         says("search", "REFUTES", 1, citations=[right_citation(mine)]),
@@ -125,7 +127,7 @@ async def test_an_opponents_quote_may_be_cited_by_a_debater_who_did_not_see_its_
     ])  # fmt: skip
     document = await debate(max_rounds=2)
     [before] = turn_of(document, "search")["citations"]
-    assert (before["fabricated"], before["verified"]) == (True, False)  # not shown to `search` yet
+    assert (before["fabricated"], before["verified"]) == (True, False)  # `search` has not seen the quote yet
     again, altered = turn_of(document, "search", 2)["citations"]
     assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
     assert mine["text"][again["start"] : again["end"]] == right_citation(mine)["quote"]
@@ -139,7 +141,7 @@ async def test_an_opponents_quote_may_be_cited_by_a_debater_who_did_not_see_its_
 
 @pytest.mark.parametrize("first", ["wrong", "none", "invented"])
 async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub: StartStub, first: str) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
+    mine, other = await first_result_of("rag"), await first_result_of("search")
     given, fault = {
         "wrong": ([wrong_citation(mine)], f"which is not in {mine['id']}"),
         "none": ([], "there are none"),
@@ -161,8 +163,8 @@ async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub:
     assert fault in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 
-async def test_an_agent_has_no_answer_after_two_attempts_without_a_verified_quote(start_stub: StartStub) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
+async def test_an_agent_has_no_answer_after_two_replies_without_a_verified_quote(start_stub: StartStub) -> None:
+    mine, other = await first_result_of("rag"), await first_result_of("search")
     start_stub([
         says("rag", "SUPPORTS", citations=[wrong_citation(mine)]),
         says("search", "SUPPORTS", citations=[right_citation(other)]),
@@ -179,12 +181,12 @@ async def test_an_agent_has_no_answer_after_two_attempts_without_a_verified_quot
 
 @pytest.mark.parametrize("unparsed_first", [True, False])
 async def test_an_answer_is_requested_at_most_twice(start_stub: StartStub, unparsed_first: bool) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
+    mine, other = await first_result_of("rag"), await first_result_of("search")
     unparsed = {"model": "stub-rag$", "reply": "I would say SUPPORTS."}
     unquoted = says("rag", "SUPPORTS", citations=[wrong_citation(mine)])
-    replies = [unparsed, unquoted] if unparsed_first else [unquoted, unparsed]
+    failures = [unparsed, unquoted] if unparsed_first else [unquoted, unparsed]
     good = [says(who, "SUPPORTS", citations=[right_citation(other)]) for who in ("rag", "search", "judge")]
-    start_stub([*({**rule, "times": 1} for rule in replies), *good])
+    start_stub([*({**rule, "times": 1} for rule in failures), *good])
     document = await debate(verified_quotes=True)
     expected = ["unparsed", "unquoted"] if unparsed_first else ["unquoted", "unparsed"]
     assert outcomes_of_calls(document, "rag") == expected
@@ -192,10 +194,9 @@ async def test_an_answer_is_requested_at_most_twice(start_stub: StartStub, unpar
 
 
 @pytest.mark.parametrize("second", ["right", "wrong"])
-async def test_a_judge_without_a_verified_quote_is_asked_once_more_and_then_gives_no_verdict(
-    start_stub: StartStub, second: str
-) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
+async def test_a_judge_without_a_verified_quote_is_asked_once_more(start_stub: StartStub, second: str) -> None:
+    """If the second reply has no verified quote either, the debate fails."""
+    mine, other = await first_result_of("rag"), await first_result_of("search")
     judged = [right_citation(mine)] if second == "right" else [wrong_citation(mine)]
     start_stub([
         says("rag", "SUPPORTS", citations=[right_citation(mine)]),
@@ -214,22 +215,22 @@ async def test_a_judge_without_a_verified_quote_is_asked_once_more_and_then_give
     assert document["metrics"]["citations"]["total"] == 2
 
 
-async def test_without_evidence_no_quote_is_needed(start_stub: StartStub) -> None:
+async def test_without_evidence_no_verified_quote_is_required(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS", citations=[INVENTED])])
     document = await debate(verified_quotes=True, debaters=[{"name": "rag"}, {"name": "search"}])
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
     assert {c["outcome"] for c in document["calls"]} == {"ok"}
 
 
-async def test_without_the_setting_no_quote_is_needed(start_stub: StartStub) -> None:
+async def test_by_default_no_verified_quote_is_required(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     document = await debate()
     assert (document["status"], len(document["calls"])) == ("done", 3)
     assert document["metrics"]["citations"] == {"total": 0, "verified": 0, "unverified": 0, "fabricated": 0}
 
 
-async def test_the_first_version_of_tool_mad_checks_quotes_too(start_stub: StartStub) -> None:
-    mine, other = await found_by("rag"), await found_by("search")
+async def test_tool_mad_consistency_also_requires_verified_quotes(start_stub: StartStub) -> None:
+    mine, other = await first_result_of("rag"), await first_result_of("search")
     start_stub([
         says("rag", "SUPPORTS", citations=[right_citation(mine)]),
         says("search", "REFUTES", citations=[wrong_citation(other)]),
@@ -246,8 +247,8 @@ async def test_the_first_version_of_tool_mad_checks_quotes_too(start_stub: Start
     assert turn_of(document, "search")["outcome"] == "unquoted"
 
 
-async def test_the_final_output_says_which_quotes_were_found(start_stub: StartStub) -> None:
-    mine = await found_by("rag")
+async def test_the_final_output_says_which_quotes_were_found_in_the_evidence(start_stub: StartStub) -> None:
+    mine = await first_result_of("rag")
     start_stub([
         says("rag", "SUPPORTS"),
         says("search", "REFUTES"),

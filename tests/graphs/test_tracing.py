@@ -30,7 +30,7 @@ from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 TIME_LIMIT = 60.0
-"""The maximum time, in seconds, to wait for uploads; no upload in these tests takes as long."""
+"""The maximum time to wait for uploads, in seconds. Uploads in these tests take less."""
 
 Run = dict[str, Any]
 
@@ -41,7 +41,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     with collecting() as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the client's default
+        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the default value
         forget_client()
         yield running
         wait_until_sent(TIME_LIMIT)
@@ -50,7 +50,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def forget_client() -> None:
-    """Close LangSmith's client, so that the next one reads the environment variables again."""
+    """Close LangSmith's client, so that a new client reads the environment variables again."""
     if langsmith.run_trees._CLIENT is not None:
         langsmith.run_trees._CLIENT.close()
     langsmith.configure(client=None)
@@ -58,7 +58,13 @@ def forget_client() -> None:
     utils.get_tracer_project.cache_clear()
 
 
-async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any = None, **settings: Any) -> Run:
+async def run_debate(
+    name: str, given: Mapping[str, Any] | None = None, config: Any = None, **settings: Any
+) -> dict[str, Any]:
+    """Run a debate, wait until its trace is uploaded, and return its document.
+
+    ``given`` replaces the claim or adds other inputs.
+    """
     system = load_graph(name)
     chosen = {
         "model": "openai:stub",
@@ -67,7 +73,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
         **reading_demo(system.settings),
         **settings,
     }
-    document: Run = await system.graph.ainvoke(
+    document: dict[str, Any] = await system.graph.ainvoke(
         {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
     )
     assert wait_until_sent(TIME_LIMIT)
@@ -77,14 +83,14 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
 # --- the structure of a trace --------------------------------------------------------------------------------------
 
 
-def path(collector: Collector, run: Run) -> str:
+def run_path(collector: Collector, run: Run) -> str:
     """The names of a run and its ancestors, from the root down, joined by ``>``."""
-    around = collector.runs.get(run.get("parent_run_id") or "")
-    return f"{path(collector, around)} > {run['name']}" if around else str(run["name"])
+    parent = collector.runs.get(run.get("parent_run_id") or "")
+    return f"{run_path(collector, parent)} > {run['name']}" if parent else str(run["name"])
 
 
 def tags(run: Run) -> set[str]:
-    """A run's tags without those that LangGraph adds."""
+    """A run's tags without the tags for steps that LangGraph adds, such as ``graph:step:1``."""
     return {tag for tag in run["tags"] if ":step:" not in tag}
 
 
@@ -93,21 +99,24 @@ def metadata(run: Run) -> Run:
     return found
 
 
-async def test_a_trace_has_the_structure_of_the_debate(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_trace_has_the_calls_searches_and_metadata_of_its_debate(
+    start_stub: StartStub, collector: Collector
+) -> None:
+    """Each call and each search is a run under its node. Runs of an agent have its name in their tags and metadata."""
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
-    document = await debate("tool_mad", models=MODELS, max_rounds=1, scoring="consensus_only")
-    read = {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
-    work = [run for run in collector.runs.values() if run["run_type"] != "chain"]
-    assert [path(collector, run) for run in work if "round:1" not in run["tags"]] == []
+    document = await run_debate("tool_mad", models=MODELS, max_rounds=1, scoring="consensus_only")
+    sources = {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
+    calls_and_searches = [run for run in collector.runs.values() if run["run_type"] != "chain"]
+    assert [run_path(collector, run) for run in calls_and_searches if "round:1" not in run["tags"]] == []
     expected = [("Tool-MAD > judge > judge, round 1", "llm")]
-    for agent, source in read.items():
-        around = "Tool-MAD > debater > debater >"
+    for agent, source in sources.items():
+        prefix = "Tool-MAD > debater > debater >"
         expected += [
-            (f"{around} formulate_query > {agent}: formulate_query, round 1", "llm"),
-            (f"{around} retrieve > {source}", "retriever"),
-            (f"{around} respond > {agent}: respond, round 1", "llm"),
+            (f"{prefix} formulate_query > {agent}: formulate_query, round 1", "llm"),
+            (f"{prefix} retrieve > {source}", "retriever"),
+            (f"{prefix} respond > {agent}: respond, round 1", "llm"),
         ]
-    assert sorted((path(collector, run), run["run_type"]) for run in work) == sorted(expected)
+    assert sorted((run_path(collector, run), run["run_type"]) for run in calls_and_searches) == sorted(expected)
 
     [root] = (run for run in collector.runs.values() if run["name"] == "Tool-MAD")
     assert tags(root) == {"tool_mad"}
@@ -118,7 +127,7 @@ async def test_a_trace_has_the_structure_of_the_debate(start_stub: StartStub, co
     assert root["outputs"]["answer"] == document["answer"] == "SUPPORTS"
 
     of_rag = [run for run in collector.runs.values() if "agent:rag" in run["tags"]]
-    assert {"debater", "formulate_query", "retrieve", "respond", read["rag"]} <= {run["name"] for run in of_rag}
+    assert {"debater", "formulate_query", "retrieve", "respond", sources["rag"]} <= {run["name"] for run in of_rag}
     assert all({"tool_mad", "round:1"} <= tags(run) and metadata(run)["agent"] == "rag" for run in of_rag)
     [search] = (run for run in of_rag if run["run_type"] == "retriever")
     assert search["inputs"]["query"] == next(t["query"] for t in document["turns"] if t["agent"] == "rag")
@@ -131,16 +140,17 @@ async def test_a_trace_has_the_structure_of_the_debate(start_stub: StartStub, co
 
 @pytest.mark.parametrize("name", ["tool_mad", "society_of_minds", "proclaim", "react"])
 async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, collector: Collector, name: str) -> None:
+    """Each run has the fields and the token counts of its call. The test also checks searches and compression."""
     start_stub([{"fields": {"citations": []}}])
     rounds: dict[str, Any] = {"max_rounds": 1} if name in ("tool_mad", "proclaim") else {}
-    document = await debate(name, **rounds)
+    document = await run_debate(name, **rounds)
     assert document["status"] == "done"
     runs = [run for run in collector.runs.values() if run["run_type"] == "llm"]
 
-    def place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    def call_key(run: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(run.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
 
-    assert Counter(place(metadata(run)) for run in runs) == Counter(map(place, document["calls"]))
+    assert Counter(call_key(metadata(run)) for run in runs) == Counter(map(call_key, document["calls"]))
     for run in runs:
         fields, parent = metadata(run), collector.runs[run["parent_run_id"]]
         assert {name, f"role:{fields['role']}"} <= tags(run)
@@ -154,28 +164,30 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
         assert sum(usage[theirs] for usage in counted) == document["usage"][ours] > 0
     assert not any("total_cost" in usage for usage in counted)  # the scripted model has no price
     searches = [run for run in collector.runs.values() if run["run_type"] == "retriever"]
-    asked = {reading["retriever"] for reading in document["corpora"]}
-    assert {run["name"] for run in searches} == asked
+    retrievers = {reading["retriever"] for reading in document["corpora"]}
+    assert {run["name"] for run in searches} == retrievers
     assert all({name, f"agent:{metadata(run)['agent']}"} <= tags(run) for run in searches)
     assert "zstd" in collector.encodings
 
 
 def set_price(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
+    """Write a file of prices with this model only, and set ``MOOT_PRICES`` to its path."""
     (folder / "prices.jsonl").write_text(json.dumps({"model": model, "input": 2.0, "output": 10.0}))
     monkeypatch.setenv("MOOT_PRICES", str(folder / "prices.jsonl"))
 
 
-async def test_runs_have_costs_if_prices_are_known(
+async def test_only_calls_of_models_with_known_prices_have_costs(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     set_price(monkeypatch, tmp_path, "openai:stub-agent-1")
     start_stub([{"fields": {"citations": []}}])
-    await debate("multi_agent_voting", models={f"agent-{i}": f"openai:stub-agent-{i}" for i in (1, 2, 3)})
-    for run in collector.runs.values():
-        if run["run_type"] == "llm":
-            usage = metadata(run)["usage_metadata"]
-            known = with_costs(usage, {"input": 2.0, "output": 10.0})
-            assert usage.get("total_cost") == (known["total_cost"] if metadata(run)["agent"] == "agent-1" else None)
+    await run_debate("multi_agent_voting", models={f"agent-{i}": f"openai:stub-agent-{i}" for i in (1, 2, 3)})
+    calls = [metadata(run) for run in collector.runs.values() if run["run_type"] == "llm"]
+    assert {call["agent"] for call in calls} == {"agent-1", "agent-2", "agent-3"}
+    for call in calls:
+        usage = call["usage_metadata"]
+        known = with_costs(usage, {"input": 2.0, "output": 10.0})
+        assert usage.get("total_cost") == (known["total_cost"] if call["agent"] == "agent-1" else None)
 
 
 async def test_a_reply_from_the_ledger_costs_nothing(
@@ -186,7 +198,7 @@ async def test_a_reply_from_the_ledger_costs_nothing(
     start_stub([])
     for mode in ("record", "replay"):
         monkeypatch.setenv("MOOT_LEDGER", mode)
-        await debate("standard_prompting", model="openai:stub")
+        await run_debate("standard_prompting", model="openai:stub")
     await asyncio.to_thread(open_ledger().close)
     calls = [metadata(run) for run in collector.runs.values() if run["run_type"] == "llm"]
     costs = {call.get("from_ledger", False): call["usage_metadata"]["total_cost"] for call in calls}
@@ -194,7 +206,7 @@ async def test_a_reply_from_the_ledger_costs_nothing(
     assert costs[True] == 0
 
 
-async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
+async def test_calls_have_costs_after_another_process_resumes_the_debate(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     set_price(monkeypatch, tmp_path, "openai:stub")
@@ -204,7 +216,7 @@ async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
     await graph.ainvoke({"claim": CLAIM}, config, context=context)
     assert wait_until_sent(TIME_LIMIT)
-    forget_client()  # state that the other process would not have
+    forget_client()  # another process would start without this client
     tracing.guard_traces()
     await graph.ainvoke(Command(resume=True), config)
     assert wait_until_sent(TIME_LIMIT)
@@ -213,6 +225,7 @@ async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
 
 
 def test_costs_equal_a_calculation_by_hand() -> None:
+    """Without a price, no costs are added."""
     # USD per million tokens: 300 x 2 / 1,000,000 = 0.0006, 50 x 10 / 1,000,000 = 0.0005.
     usage = {"input_tokens": 300, "output_tokens": 50, "total_tokens": 350}
     costs = {"input_cost": 0.0006, "output_cost": 0.0005, "total_cost": pytest.approx(0.0011)}
@@ -220,10 +233,11 @@ def test_costs_equal_a_calculation_by_hand() -> None:
     assert with_costs(usage, None) == usage
 
 
-async def test_only_equal_settings_have_equal_hashes(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_changed_setting_changes_the_settings_hash(start_stub: StartStub, collector: Collector) -> None:
+    """Equal settings have equal hashes."""
     start_stub([{"fields": {"citations": []}}])
     for temperature in (0.1, 0.1, 0.2):
-        await debate("standard_prompting", temperature=temperature)
+        await run_debate("standard_prompting", temperature=temperature)
     roots = [run for run in collector.runs.values() if run.get("parent_run_id") is None]
     first, second, third = (metadata(run)["settings_hash"] for run in sorted(roots, key=lambda run: run["start_time"]))
     assert first == second != third
@@ -232,33 +246,34 @@ async def test_only_equal_settings_have_equal_hashes(start_stub: StartStub, coll
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-async def test_scores_are_feedback_on_the_debate(start_stub: StartStub, collector: Collector) -> None:
+async def test_scores_are_uploaded_as_feedback_on_the_debate(start_stub: StartStub, collector: Collector) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True, True, False], CLAIM)])
-    document = await debate("tool_mad", models=MODELS)
+    document = await run_debate("tool_mad", models=MODELS)
     [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
-    given = {(f.get("comment"), f["key"]): f["score"] for f in collector.feedback}
-    known = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
-    assert given == pytest.approx(known | {(None, "confidence"): 1.0})  # all answers equal the verdict
+    uploaded = {(f.get("comment"), f["key"]): f["score"] for f in collector.feedback}
+    expected = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
+    assert uploaded == pytest.approx(expected | {(None, "confidence"): 1.0})  # each answer equals the verdict
     assert {f["key"] for f in collector.feedback} == {"faithfulness", "answer_relevance", "confidence"}
     assert {(f["run_id"], f["trace_id"], f["session_id"]) for f in collector.feedback} == {
         (root["id"], root["id"], PROJECT)
     }
 
 
-def test_scores_that_are_null_are_not_uploaded() -> None:
+def test_missing_scores_are_left_out_of_the_feedback() -> None:
+    """The consistency of a trial has a maximum of 10. Its feedback is between 0 and 1."""
     document = {
         "scores": {"rag": {"faithfulness": None, "consistency": 0.4}},
         "confidence": 0.8,
         "confidence_parts": {"consistency": 7.0, "base": 0.7},
     }
-    known = [("consistency", 0.4, "rag"), ("consistency", 0.7, "7 of 10"), ("confidence", 0.8, None)]
-    assert list(scores_of(document)) == known
+    expected = [("consistency", 0.4, "rag"), ("consistency", 0.7, "7 of 10"), ("confidence", 0.8, None)]
+    assert list(scores_of(document)) == expected
     assert list(scores_of({"scores": {}, "confidence": None, "confidence_parts": None})) == []
 
 
-async def test_a_trials_confidence_and_consistency_are_feedback(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_trials_confidence_and_consistency_are_uploaded(start_stub: StartStub, collector: Collector) -> None:
     start_stub([{"fields": {"citations": []}}])
-    document = await debate("proclaim", max_rounds=1)
+    document = await run_debate("proclaim", max_rounds=1)
     sent = {f["key"]: f["score"] for f in collector.feedback}
     assert sent["confidence"] == pytest.approx(document["confidence"], abs=1e-4)  # LangSmith rounds
     assert sent["consistency"] == pytest.approx(document["confidence_parts"]["consistency"] / 10)
@@ -267,8 +282,8 @@ async def test_a_trials_confidence_and_consistency_are_feedback(start_stub: Star
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-def canary(place: str) -> str:
-    """The planted key of a place."""
+def planted_key(place: str) -> str:
+    """The key that the tests plant in a place of `PLACES`."""
     return f"canary/{place}+1234567890"
 
 
@@ -287,81 +302,82 @@ PLACES = (
 )
 """The places with planted keys.
 
-Each key is the value of an environment variable, except the keys in the header and the address.
+Each key is the whole value of an environment variable, except the keys in the header and the address.
 """
 
 
 class Leaky(BaseRetriever):
-    """A source whose documents contain a key, and whose errors contain another."""
+    """A source whose documents contain a key, and whose errors contain another key."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         if "fail" in query:
-            raise ConnectionError(f"https://shop.test/?key={quote(canary('exception'), safe='')} is closed")
-        return [Document(f"Our key is {canary('document')}.")]
+            raise ConnectionError(f"https://shop.test/?key={quote(planted_key('exception'), safe='')} is closed")
+        return [Document(f"Our key is {planted_key('document')}.")]
 
 
 leaky = Leaky()
 
 
-async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run debates with a planted key in every place."""
+async def run_debates_with_keys(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run three debates with a planted key in every place of `PLACES`."""
     for place in set(PLACES) - {"header", "address"}:
-        monkeypatch.setenv(f"{place.upper()}_API_KEY", canary(place))
-    refused = {"error": {"message": f"Incorrect API key provided: {canary('error')}"}}
+        monkeypatch.setenv(f"{place.upper()}_API_KEY", planted_key(place))
+    refused = {"error": {"message": f"Incorrect API key provided: {planted_key('error')}"}}
     stub = start_stub([
         {"match": "wrong", "status": 401, "raw": json.dumps(refused)},
-        {"fields": {"rationale": f"I know {canary('output')}.", "citations": []}},
+        {"fields": {"rationale": f"I know {planted_key('output')}.", "citations": []}},
     ])  # fmt: skip
-    user = quote(canary("address"), safe="")
+    user = quote(planted_key("address"), safe="")
     monkeypatch.setenv("OPENAI_BASE_URL", stub.url.replace("//", f"//me:{user}@"))
     config = {
-        "run_name": f"Debate {canary('run_name')}",
-        "tags": [f"of-{canary('tag')}"],
-        "metadata": {"who": canary("metadata"), "headers": {"X-Api-Key": canary("header")}},
-        "configurable": {"shop": canary("configurable")},
+        "run_name": f"Debate {planted_key('run_name')}",
+        "tags": [f"of-{planted_key('tag')}"],
+        "metadata": {"who": planted_key("metadata"), "headers": {"X-Api-Key": planted_key("header")}},
+        "configurable": {"shop": planted_key("configurable")},
     }
     sources = {"sources": [f"langchain:{__name__}:leaky"]}
-    await debate("rag", {"claim": f"It is {canary('input')}."}, config, **sources)
-    assert (await debate("rag", {"claim": "It is wrong."}, config, **sources))["error"]["kind"] == "authentication"
-    assert (await debate("rag", {"claim": "It will fail."}, config, **sources))["error"]["kind"] == "retrieval_failed"
+    await run_debate("rag", {"claim": f"It is {planted_key('input')}."}, config, **sources)
+    for claim, kind in (("It is wrong.", "authentication"), ("It will fail.", "retrieval_failed")):
+        assert (await run_debate("rag", {"claim": claim}, config, **sources))["error"]["kind"] == kind
 
 
 def uploaded_places(collector: Collector) -> set[str]:
     """The places whose keys were uploaded, verbatim or URL-encoded."""
-    sent = b"\n".join(collector.raw).decode()
-    return {place for place in PLACES if canary(place) in sent or quote(canary(place), safe="") in sent}
+    sent = b"\n".join(collector.raw).decode() + json.dumps([collector.feedback, collector.posted])
+    return {place for place in PLACES if planted_key(place) in sent or quote(planted_key(place), safe="") in sent}
 
 
-@pytest.mark.parametrize("hidden", ["false", "true"])
+@pytest.mark.parametrize("hide", ["false", "true"])
 async def test_no_key_is_uploaded(
-    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, hidden: str
+    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, hide: str
 ) -> None:
-    monkeypatch.setenv("LANGSMITH_HIDE_INPUTS", hidden)
-    monkeypatch.setenv("LANGSMITH_HIDE_OUTPUTS", hidden)
-    await plant(start_stub, monkeypatch)
+    monkeypatch.setenv("LANGSMITH_HIDE_INPUTS", hide)
+    monkeypatch.setenv("LANGSMITH_HIDE_OUTPUTS", hide)
+    await run_debates_with_keys(start_stub, monkeypatch)
     assert len([run for run in collector.runs.values() if run.get("parent_run_id") is None]) == 3
     assert uploaded_places(collector) == set()
 
 
-async def test_without_our_filter_all_keys_would_be_uploaded(
+async def test_without_our_filter_keys_would_be_uploaded(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without this test, `test_no_key_is_uploaded` could pass because the keys were not planted."""
     monkeypatch.setattr(tracing, "hide_secrets", lambda value, keys=None: value)
-    await plant(start_stub, monkeypatch)
-    assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints lose their keys earlier
+    await run_debates_with_keys(start_stub, monkeypatch)
+    assert uploaded_places(collector) == set(PLACES) - {"error"}  # keys in errors of endpoints are hidden earlier
 
 
-async def test_a_client_set_by_the_user_is_kept(start_stub: StartStub, collector: Collector) -> None:
+async def test_the_users_own_langsmith_client_is_kept(start_stub: StartStub, collector: Collector) -> None:
     theirs = langsmith.Client()
     langsmith.configure(client=theirs)
     start_stub([{"fields": {"citations": []}}])
-    await debate("standard_prompting")
+    await run_debate("standard_prompting")
     assert langsmith.run_trees._CLIENT is theirs
     assert collector.runs
 
 
-async def test_without_tracing_there_is_no_client(start_stub: StartStub) -> None:
+async def test_without_tracing_no_langsmith_client_is_created(start_stub: StartStub) -> None:
     assert os.environ["LANGSMITH_TRACING"] == "false"
     start_stub([{"fields": {"citations": []}}])
-    await debate("rag", sources=[LIBRARY])
+    await run_debate("rag", sources=[LIBRARY])
     assert langsmith.run_trees._CLIENT is None

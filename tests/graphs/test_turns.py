@@ -1,4 +1,4 @@
-"""A turn has the fields of its step and no others, both in the JSON schema and when a document is read."""
+"""The fields of turns that the JSON schema of documents allows, and that Pydantic accepts when it reads documents."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
 SCHEMA = Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
 TURNS_READER: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
 KEY = {"round": 1, "phase": "primary", "agent": "somebody"}
+"""The key of a turn, without its step."""
 KEY_FIELDS = {"round", "phase", "agent", "step"}
 
 
 def is_valid(turn: Any) -> bool:
-    """Whether a turn is valid in a document; the schema and the reader must agree."""
+    """Whether a turn is valid in a document. Pydantic must agree with the JSON schema, and must not change the turn."""
     try:
         assert TURNS_READER.validate_python([turn], strict=True) == [turn]
         read = True
@@ -37,7 +38,7 @@ def is_valid(turn: Any) -> bool:
 
 
 def examples(kind: TurnKind) -> list[dict[str, Any]]:
-    """Turns of a kind: with all fields, and with the required fields only."""
+    """Two turns of a kind: one with all fields, and one with only the required fields."""
     schema = {**OUTPUT["$defs"][kind.name]}
     step = {"step": {"enum": [schema["properties"]["step"]["const"]]}}
     full = draw({**schema, "properties": schema["properties"] | step}, random.Random(kind.name), OUTPUT["$defs"])
@@ -45,26 +46,29 @@ def examples(kind: TurnKind) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.name)
-def test_a_turn_has_the_fields_of_its_step(kind: TurnKind) -> None:
+def test_a_turn_needs_the_fields_of_its_step_and_allows_no_others(kind: TurnKind) -> None:
+    """A turn without a required field is valid only if it has all required fields of another kind with this step."""
     for turn in examples(kind):
         assert turn["step"] == kind.step
         assert is_valid(turn)
         assert not is_valid({**turn, "mood": "good"})
-        others = {
+        allowed = {
             name for other in ALL_KINDS if other.step == kind.step for name in OUTPUT["$defs"][other.name]["properties"]
         }
-        for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
+        for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - allowed), 4):
             assert not is_valid({**turn, name: None}), name
-    needed = set(turn) - KEY_FIELDS
-    in_progress = [set(examples(other)[1]) for other in ALL_KINDS if other.step == kind.step and other is not kind]
-    for name in sorted(needed):
-        left = {key: value for key, value in turn.items() if key != name}
-        assert not is_valid(left) or any(set(left) >= fields for fields in in_progress), name
+    required = set(turn) - KEY_FIELDS
+    of_other_kinds = [set(examples(other)[1]) for other in ALL_KINDS if other.step == kind.step and other is not kind]
+    for name in sorted(required):
+        rest = {key: value for key, value in turn.items() if key != name}
+        assert not is_valid(rest) or any(set(rest) >= fields for fields in of_other_kinds), name
 
 
-def test_an_answer_has_all_its_fields_or_none() -> None:
+def test_a_turn_has_all_fields_of_an_answer_or_none() -> None:
     complete = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
-    for name in ("answer", "rationale", "citations", "outcome"):
+    fields = ("answer", "rationale", "citations", "outcome")
+    assert is_valid({key: value for key, value in complete.items() if key not in fields})
+    for name in fields:
         assert not is_valid({key: value for key, value in complete.items() if key != name})
 
 
@@ -79,10 +83,10 @@ OUTCOMES = {
     "ExpertRuling": "granted", "Testimony": "testimony", "Reflection": "rebuttal", "Critique": "debate_resolved",
     "Closing": "close", "Consistency": "overall", "PanelVote": "verdict",
 }  # fmt: skip
-"""For each kind of turn, a field with its outcome. Turns in progress lack this field."""
+"""For each kind of finished turn, the field with its outcome. Turns in progress lack this field."""
 
 
-def test_every_turn_needs_its_outcome() -> None:
+def test_every_finished_turn_needs_its_outcome() -> None:
     kinds = {kind.name: examples(kind)[1] for kind in ALL_KINDS if not kind.name.endswith("Begun")}
     assert set(kinds) == set(OUTCOMES)
     for kind, name in OUTCOMES.items():
@@ -90,23 +94,25 @@ def test_every_turn_needs_its_outcome() -> None:
 
 
 @pytest.mark.parametrize("step", ["vote", "Respond", "respond ", ""])
-def test_a_users_step_may_have_unknown_fields_but_known_fields_keep_their_types(step: str) -> None:
+def test_a_turn_of_an_unknown_step_may_have_unknown_fields(step: str) -> None:
+    """Its known fields keep their types, and the fields of its key are required."""
     assert is_valid(KEY | {"step": step})
     assert is_valid(KEY | {"step": step, "answer": None, "premises": ["One."]})
-    own = KEY | {"step": step, "mood": ["any"]}
-    assert SCHEMA.is_valid([own])
-    assert TURNS_READER.validate_python([own]) == [KEY | {"step": step}]  # readers leave out unknown fields
+    turn = KEY | {"step": step, "mood": ["any"]}
+    assert SCHEMA.is_valid([turn])
+    assert TURNS_READER.validate_python([turn]) == [KEY | {"step": step}]  # Pydantic drops unknown fields
     assert not is_valid(KEY | {"step": step, "citations": "none"})
     assert not is_valid({"round": 1, "agent": "somebody", "step": step})
 
 
 @pytest.mark.parametrize("turn", [KEY, KEY | {"step": None}, KEY | {"step": ["respond"]}, "respond", None])
-def test_invalid_turns_are_refused(turn: Any) -> None:
+def test_turns_without_the_name_of_a_step_are_refused(turn: Any) -> None:
     assert not is_valid(turn)
 
 
-def test_the_type_of_any_turn_has_the_fields_of_all_steps() -> None:
-    loose = get_type_hints(Turn)
+def test_the_class_turn_has_the_fields_of_all_kinds() -> None:
+    """The fields also have the same types, except ``step``."""
+    all_fields = get_type_hints(Turn)
     for kind in ALL_KINDS:
         for name, hint in get_type_hints(kind.typed()).items():
-            assert name == "step" or loose[name] == hint, (kind.name, name)
+            assert name == "step" or all_fields[name] == hint, (kind.name, name)

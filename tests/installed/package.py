@@ -29,12 +29,12 @@ def install_tutorial(folder: Path) -> Path:
 
 
 def write_package(folder: Path, package: str, module: str = "", **entry_points: str) -> None:
-    """Write a package into a folder, with metadata like pip's.
+    """Write a package into a folder, with metadata as if pip had installed it.
 
     Args:
         folder: the folder for ``PYTHONPATH``.
         package: the name of the package and of its module.
-        module: the module's text.
+        module: the source code of the module.
         entry_points: for each kind (graph, source, benchmark), lines of the form ``name = value``.
     """
     about = folder / f"{package}-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""Packages that add graphs, sources or benchmarks: their errors name the package and spare other commands."""
+"""Errors of packages that add graphs, sources or benchmarks: they name the package and affect no other command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Declare packages and clear the caches, as if this process had just started."""
+    """A function that writes a package and clears the caches, as if this process had just started."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
@@ -70,32 +70,34 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         write_package(tmp_path, package, module, **entry_points)
         packages.append(package)
         invalidate_caches()
-        for kind, known in (("graph", registry), ("source", search), ("benchmark", catalogue)):
-            own = known.INSTALLED
-            monkeypatch.setattr(own, "_points", Plugins(kind, (), "invalid_setting")._points)
-            monkeypatch.setattr(own, "_loaded", {})
+        for kind, module_of_kind in (("graph", registry), ("source", search), ("benchmark", catalogue)):
+            plugins = module_of_kind.INSTALLED
+            monkeypatch.setattr(plugins, "_points", Plugins(kind, (), "invalid_setting")._points)
+            monkeypatch.setattr(plugins, "_loaded", {})
 
     yield write_package_and_clear_caches
     for package in packages:
         sys.modules.pop(package, None)
 
 
-def test_a_module_that_cannot_be_imported_only_fails_if_it_is_used(install: Install) -> None:
+def test_a_package_that_cannot_be_imported_fails_only_if_it_is_used(install: Install) -> None:
+    """Lists leave out its graph and its benchmark, and report the error."""
     install("torn", "import no_such_module", graph="torn = torn:graph", benchmark="tears = torn:tears")
     used = moot("verify", "Bees fly.", "--graph", "torn", "--model", "fake:1")
     assert used.returncode == 2
     assert 'The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported' in used.stderr
     assert "No module named 'no_such_module'" in used.stderr
-    for words in (["--help"], ["settings", "rag"], ["verify", "Bees fly.", "--graph", "rag", "--model", "fake:1"]):
-        assert (done := moot(*words)).returncode == 0, done.stderr
-    for words, last in ((["graphs"], "isolate"), (["eval", "tasks"], "math")):
-        listed = moot(*words)
+    for arguments in (["--help"], ["settings", "rag"], ["verify", "Bees fly.", "--graph", "rag", "--model", "fake:1"]):
+        assert (done := moot(*arguments)).returncode == 0, done.stderr
+    for arguments, own_name in ((["graphs"], "isolate"), (["eval", "tasks"], "math")):
+        listed = moot(*arguments)
         assert listed.returncode == 0
-        assert last in listed.stdout
+        assert own_name in listed.stdout
         assert "not listed: The package torn 1.0 declares" in listed.stderr
 
 
-def test_a_package_that_reuses_names_of_moot_fails_under_those_names_only(install: Install) -> None:
+def test_a_package_cannot_reuse_a_name_of_moot(install: Install) -> None:
+    """Commands that use this name fail, and the server does not start. Other names can still be used."""
     install("greedy", RING, graph="rag = greedy:graph", source="wikipedia = greedy:x", benchmark="fever = greedy:x")
     message = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but moot has its own rag.'
     port = str(free_port())
@@ -120,31 +122,30 @@ def test_a_package_that_reuses_names_of_moot_fails_under_those_names_only(instal
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],
 )
-def test_a_declared_graph_that_cannot_be_used_is_refused(
-    install: Install, point: str, module: str, message: str
-) -> None:
+def test_a_graph_that_cannot_be_used_is_refused(install: Install, point: str, module: str, message: str) -> None:
     install("own", module, graph=point)
-    for _ in range(2):  # the second error comes from the cache
+    for _ in range(2):  # the second time, the package is not imported again
         with pytest.raises(UserError, match="The package own 1.0 declares the graph") as error:
             load_graph(point.partition(" ")[0])
         assert message in error.value.detail
 
 
-def test_the_error_names_both_packages_that_declare_one_graph(install: Install) -> None:
+def test_if_two_packages_declare_the_same_graph_the_error_names_both(install: Install) -> None:
     install("own", RING, graph="ring = own:graph")
     install("theirs", RING, graph="ring = theirs:graph")
-    with pytest.raises(UserError, match=r"The package (own|theirs) 1.0 .* the package (own|theirs) 1.0 declares"):
+    with pytest.raises(UserError, match=r"package (own 1.0 .* package theirs|theirs 1.0 .* package own) 1.0 declares"):
         load_graph("ring")
 
 
-def test_an_unknown_name_is_compared_with_all_known_names(install: Install) -> None:
+def test_the_error_for_an_unknown_graph_suggests_a_packages_graph(install: Install) -> None:
+    """The title of a graph that was compiled without a name is its declared name."""
     install("own", RING, graph="ring = own:graph")
     with pytest.raises(UserError, match="There is no graph 'rign'. Did you mean ring[?]"):
         load_graph("rign")
-    assert registry.graph_title("ring") == "ring"  # the graph was compiled without a name
+    assert registry.graph_title("ring") == "ring"
 
 
-def test_changed_code_gives_another_version(install: Install, tmp_path: Path) -> None:
+def test_the_version_of_a_packages_graph_changes_with_its_code(install: Install, tmp_path: Path) -> None:
     install("own", RING, graph="ring = own:graph")
     settings = load_graph("ring").settings()
     before = version_of("ring", settings)
@@ -153,8 +154,9 @@ def test_changed_code_gives_another_version(install: Install, tmp_path: Path) ->
     assert version_of("ring", settings) != before
 
 
-async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors(install: Install) -> None:
-    install("own", SHELF, source="shelf = own:shelf\nclassy = own:Shelf")
+async def test_a_packages_source_is_searched_by_its_name(install: Install) -> None:
+    """An exception of the source becomes a `WorldError` that names the source; a `UserError` is raised unchanged."""
+    install("own", SHELF, source="shelf = own:shelf")
     source: Any = await open_retriever("shelf")
     first, second = await source.search("eggs", 2)
     assert (first["text"], first["retrievals"][0]["retriever"], second["source"]) == ("Eggs.", "shelf", "shelf")
@@ -163,6 +165,11 @@ async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors
         await source.search("anything", 2)
     with pytest.raises(UserError, match="SHELF_KEY"):
         await source.search("key", 2)
+
+
+async def test_a_packages_source_must_be_an_object_with_an_async_search(install: Install) -> None:
+    """A class is refused, and so is a corpus after the source's name."""
+    install("own", SHELF, source="shelf = own:shelf\nclassy = own:Shelf")
     with pytest.raises(UserError, match="it is not an object with `async def search"):
         await open_retriever("classy")
     with pytest.raises(UserError, match="Known: .*, web, classy, shelf, langchain:"):

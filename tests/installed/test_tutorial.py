@@ -1,4 +1,4 @@
-"""Each code block of the tutorial runs, with the tutorial's package installed by pip."""
+"""The tutorial's programs and commands run after pip has installed its package; ``moot serve`` is left out."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ COMMANDS = [
     for line in block.replace("\\\n", " ").splitlines()
     if re.match(r"(\w+=\S+ )*moot (?!serve)", line)
 ]
+"""The page's commands of moot except ``moot serve``, in their order."""
 Shell = Callable[..., str]
 
 
 def block(kind: str) -> str:
-    """The page's only block in this language."""
+    """The content of the page's only code block in this language."""
     (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S)
     return str(found)
 
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """Run a command of the page with the package installed; return its output."""
+    """A function that runs a shell command, with the package installed, and returns its output.
+
+    A command that fails makes the test fail. ``more`` has further environment variables.
+    """
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "claims.csv").write_text(block("csv"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -50,14 +54,18 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return run
 
 
-def test_the_page_shows_every_file_of_the_package_and_the_debate_is_short() -> None:
+def test_the_page_shows_the_packages_metadata_and_its_debate() -> None:
     shown = [EXAMPLE.parents[1] / name for name in re.findall(r"<!-- FILE: (\S+) -->", PAGE)]
     assert shown == [EXAMPLE / "pyproject.toml", EXAMPLE / "chaired_debate/debate.py"]
-    debate = shown[1].read_text(encoding="utf-8").partition(")\n\n\n")[2]
+
+
+def test_the_debate_has_at_most_30_lines() -> None:
+    """Imports, blank lines, and lines with the quotes of a docstring are not counted."""
+    debate = (EXAMPLE / "chaired_debate/debate.py").read_text(encoding="utf-8").partition(")\n\n\n")[2]
     assert len([line for line in debate.splitlines() if line.strip() and '"""' not in line]) <= 30
 
 
-def test_the_debate_is_listed_with_its_settings_and_runs(shell: Shell) -> None:
+def test_the_debate_is_listed_and_verifies_a_claim(shell: Shell) -> None:
     listing, settings, verify = COMMANDS[:3]
     assert "chaired               A chaired debate: the first agent hears all others" in shell(listing)
     assert "max_rounds" in shell(settings)
@@ -69,10 +77,10 @@ def test_the_program_prints_who_hears_whom(shell: Shell) -> None:
     assert (chair, others) == (["agent-2", "agent-3"], [["agent-1"], ["agent-1"]])
 
 
-def test_the_debate_is_measured_against_two_others(shell: Shell) -> None:
+def test_the_debate_is_compared_with_two_other_graphs(shell: Shell) -> None:
     run, compare = COMMANDS[3:5]
     rows = [line.split() for line in shell(f"PYTHONPROFILEIMPORTTIME=1 {run} 2> imported").splitlines()]
-    # The run imports none of Inspect's model clients.
+    # The run does not import the clients of Anthropic and OpenAI.
     assert not re.findall(r"\| +(anthropic|openai)$", shell("cat imported"), re.M)
     measured = {row[0]: row[3:5] for row in rows if row[1:3] == ["claims", "fake:1"]}
     assert measured == {name: ["4", "0"] for name in ("chaired", "society_of_minds", "self_consistency")}
@@ -91,18 +99,24 @@ def test_the_debate_is_traced_locally_and_in_langsmith(shell: Shell) -> None:
     assert any("chaired" in run["tags"] for run in collector.runs.values() if run["name"] == "Chaired debate")
 
 
-def test_the_packages_source_and_benchmark_work_and_its_debate_runs_in_a_batch(shell: Shell) -> None:
-    listed = {row["name"] for row in json.loads(shell("moot eval tasks --json"))}
-    assert {"motions", "fever"} <= listed
+def test_a_debate_searches_the_packages_source(shell: Shell) -> None:
     document = json.loads(
         shell("""moot verify "The council opened the tram line." --graph rag --set 'sources=["minutes"]' \
             --model fake:1 --json""")
     )
     assert document["evidence"][0]["title"] == "May 2024"
     assert document["evidence"][0]["retrievals"][0]["retriever"] == "minutes"
+
+
+def test_the_packages_benchmark_is_listed_and_runs_on_a_file(shell: Shell) -> None:
+    listed = {row["name"] for row in json.loads(shell("moot eval tasks --json"))}
+    assert {"motions", "fever"} <= listed
     shell("""echo '{"motion": "The council opens a tram line.", "carried": true}' > motions.jsonl""")
     run = "moot eval run --graph chaired --task motions=motions.jsonl --model fake:1 --logs motions"
     assert re.search(r"chaired +motions +fake:1 +1 +0 +accuracy", shell(run))
+
+
+def test_the_debate_verifies_all_claims_of_a_batch(shell: Shell) -> None:
     shell("moot batch claims.csv --graph chaired --model fake:1 --out verdicts")
     assert {f"{number}.json" for number in (1, 2, 3, 4)} <= set(shell("ls verdicts").split())
     assert json.loads(shell("cat verdicts/1.json"))["graph"] == "chaired"

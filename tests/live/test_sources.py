@@ -19,16 +19,15 @@ pytestmark = [pytest.mark.live, pytest.mark.enable_socket]
 
 
 @pytest.mark.parametrize("name", ONLINE)
-async def test_a_real_search_finds_evidence_and_indexes_of_papers_keep_the_cutoff_date(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_real_search_finds_evidence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources of papers return only papers that were published before the given date."""
     variable = WEB[name].source.key_variable
     if WEB[name].needs_key and variable not in LIVE:
         pytest.skip(f"{variable} is not set")
     if not WEB[name].needs_key and os.environ.get("MOOT_LIVE") != "1":
         pytest.skip("MOOT_LIVE is not 1")
-    for given, value in LIVE.items():
-        monkeypatch.setenv(given, value)
+    for key, value in LIVE.items():
+        monkeypatch.setenv(key, value)
     retriever = await open_retriever(name, limits=Limits(timeout=30), published_before="2024-01-01")
     found = await retriever.search("gravitational waves", 3)
     assert 1 <= len(found) <= 3

@@ -1,4 +1,4 @@
-"""A scripted endpoint of Anthropic's Messages API, streamed and not streamed."""
+"""A scripted endpoint with Anthropic's Messages API, which also streams its replies if a request asks for it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from aiohttp import web
 
 
 @dataclass
-class Messages:
+class MessagesEndpoint:
     """The endpoint: its replies, its address, and the bodies and headers of the requests that it received.
 
-    The endpoint returns ``replies`` in order, and the last one again for further requests. A reply is a text or a
-    dictionary. The keys of an error are ``status``, ``error`` (type and message) and ``headers``. The keys of a message
-    are ``text``, and ``stop`` (the stop reason) or ``breaks`` (an error that ends a stream).
+    The endpoint returns ``replies`` in order, and the last reply again for further requests. A reply is a text or a
+    dictionary. With the key ``status``, it is an error; ``error`` (type and message) and ``headers`` are optional.
+    Without ``status``, it is a message with ``text`` and, optionally, ``stop`` (the stop reason) or ``breaks`` (an error
+    that ends the reply if it is streamed).
     """
 
     replies: Sequence[Any]
@@ -26,33 +27,34 @@ class Messages:
     headers: list[dict[str, str]] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Record a request and send the next reply."""
         body = await request.json()
         self.requests.append(body)
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         assert {"model", "max_tokens", "messages"} <= set(body)
         assert all(message["role"] in ("user", "assistant") for message in body["messages"])
-        given = self.replies[min(len(self.requests), len(self.replies)) - 1]
-        given = {"text": given} if isinstance(given, str) else given
-        if "status" in given:
-            error = {"type": "error", "error": given.get("error", {"type": "api_error", "message": "No."})}
-            return web.json_response(error, status=given["status"], headers=given.get("headers"))
+        reply = self.replies[min(len(self.requests), len(self.replies)) - 1]
+        reply = {"text": reply} if isinstance(reply, str) else reply
+        if "status" in reply:
+            error = {"type": "error", "error": reply.get("error", {"type": "api_error", "message": "No."})}
+            return web.json_response(error, status=reply["status"], headers=reply.get("headers"))
         usage = {"input_tokens": 20, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0, "output_tokens": 7}
-        content = [{"type": "text", "text": given["text"]}]
+        content = [{"type": "text", "text": reply["text"]}]
         message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
         message |= {"stop_sequence": None}
-        stop = given.get("stop", "end_turn")
+        stop = reply.get("stop", "end_turn")
         if not body.get("stream"):
             return web.json_response(message | {"content": content, "stop_reason": stop})
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        half = len(given["text"]) // 2
+        half = len(reply["text"]) // 2
         started = message | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": started}]
         events.append({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
-        for part in (given["text"][:half], given["text"][half:]):
+        for part in (reply["text"][:half], reply["text"][half:]):
             events.append({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": part}})
-        if "breaks" in given:
-            events.append({"type": "error", "error": given["breaks"]})
+        if "breaks" in reply:
+            events.append({"type": "error", "error": reply["breaks"]})
         else:
             events.append({"type": "content_block_stop", "index": 0})
             delta = {"stop_reason": stop, "stop_sequence": None}
@@ -65,9 +67,9 @@ class Messages:
 
 
 @asynccontextmanager
-async def messages_api(*replies: Any) -> AsyncIterator[Messages]:
-    """Context manager: runs the endpoint."""
-    api = Messages(replies)
+async def messages_api(*replies: Any) -> AsyncIterator[MessagesEndpoint]:
+    """Context manager: runs an endpoint with at least one reply."""
+    api = MessagesEndpoint(replies)
     app = web.Application()
     app.router.add_post("/v1/messages", api.answer)
     runner = web.AppRunner(app)

@@ -1,4 +1,4 @@
-"""Edited prompts: which texts may replace a prompt, and which settings hold them."""
+"""Edited prompts: the texts that may replace a shipped prompt, and the settings that hold these texts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ ATTACKER = "attacks/poison"
 
 @each("name", NAMES)
 def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
-    assert check_edited(name, shipped(name).replace("\n", "\r\n")) == shipped(name)
+    """The line ends of Windows are replaced by those of the shipped prompt."""
+    for line_end in ("\n", "\r\n"):
+        assert check_edited(name, shipped(name).replace("\n", line_end)) == shipped(name)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("edit", "message"),
     [
         (lambda text: text.replace("\n---\n", "\n"), "a line --- between"),
         (lambda text: text + "\n{evidance}", r"\{evidance\} is unknown; known are asks, claim, evidence"),
@@ -46,34 +48,36 @@ def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
         (lambda text: text + "\n{", "Single '{'|expected '}'"),
     ],
 )
-def test_a_text_that_cannot_replace_a_prompt_is_refused(change: Any, message: str) -> None:
+def test_an_invalid_edited_prompt_is_refused(edit: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        check_edited("tool_mad/respond", change(shipped("tool_mad/respond")))
+        check_edited("tool_mad/respond", edit(shipped("tool_mad/respond")))
 
 
-def test_instructions_need_no_placeholders() -> None:
+def test_the_instructions_of_an_edited_prompt_need_no_placeholders() -> None:
     data = shipped("tool_mad/judge").partition("\n---\n")[2]
     assert check_edited("tool_mad/judge", f"Decide.\n---\n{data}").startswith("Decide.")
 
 
 @pytest.mark.parametrize("beginning", ["", "You are {name}. {stance}\n"])
-def test_the_speakers_placeholders_may_be_moved_or_left_out(beginning: str) -> None:
+def test_placeholders_about_the_speaker_may_be_moved_or_left_out(beginning: str) -> None:
     edited = beginning + shipped("tit_for_tat/argue").replace('You are "{name}". {stance}\n', "")
     assert check_edited("tit_for_tat/argue", edited) == edited
 
 
-async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
+async def test_a_speaker_uses_the_edited_prompt_of_the_settings() -> None:
+    """The other prompts stay as shipped, and so do all prompts under settings without edited prompts."""
     kind = with_prompts(Settings, {"scoring/questions": ["node"], "scoring/statements": ["node"]})
-    edited = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
-    one = await NodeContext(edited, Ledger()).speaker("scorer")
-    other = await NodeContext(kind(model="fake:1"), Ledger()).speaker("scorer")
+    settings = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
+    edited = await NodeContext(settings, Ledger()).speaker("scorer")
+    unedited = await NodeContext(kind(model="fake:1"), Ledger()).speaker("scorer")
     values = {"answer": "So.", "count": "3", "claim": "Bees make honey.", "of": "."}
-    assert one.filled("scoring/questions", values) == ("Ask.", "So. (3)")
-    assert one.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)
-    assert other.filled("scoring/questions", values) == fill(shipped("scoring/questions"), values)
+    assert edited.filled("scoring/questions", values) == ("Ask.", "So. (3)")
+    assert edited.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)
+    assert unedited.filled("scoring/questions", values) == fill(shipped("scoring/questions"), values)
 
 
-def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None:
+def test_each_prompt_is_a_setting_of_a_node_that_studio_draws() -> None:
+    """Only two prompts are not settings: `ATTACKER`, and the prompt of the graph that reads documents."""
     with_field = set()
     for name in (*DESCRIPTIONS, *OTHER_GRAPHS):
         system = load_graph(name, others=True)
@@ -84,7 +88,6 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
         with_field |= set(system.settings.prompts.values())
-    # Prompts of a graph that reads documents are not edited in Studio.
     assert with_field | {"reader/summary", ATTACKER} == set(NAMES)
 
 
@@ -94,13 +97,17 @@ def test_settings_say_which_prompts_were_edited() -> None:
     assert (kind().edited(), "judge_prompt" in kind().recorded()) == ({}, False)
     changed = checked_settings(kind, {"judge_prompt": text})
     assert (changed.edited(), changed.recorded()["judge_prompt"]) == ({"tool_mad/judge": text}, text)
+
+
+def test_an_invalid_edited_prompt_in_settings_is_a_user_error() -> None:
+    kind = with_prompts(Settings, {"tool_mad/judge": ["judge"]})
     with pytest.raises(UserError, match=r"judge_prompt: \{claim\} is missing below the line") as caught:
-        checked_settings(kind, {"judge_prompt": text.replace("{claim}", "")})
+        checked_settings(kind, {"judge_prompt": shipped("tool_mad/judge").replace("{claim}", "")})
     assert caught.value.kind == "invalid_setting"
 
 
-def test_a_prompt_is_named_in_one_place() -> None:
-    """The name of a prompt occurs once in ``nodes``, or in ``graphs``, but never in both."""
+def test_no_prompt_is_named_both_in_nodes_and_in_graphs() -> None:
+    """In ``nodes``, each name occurs at most once. Every name except `ATTACKER` occurs in one of the two folders."""
     written = Counter(
         (folder, node.value)
         for folder in ("nodes", "graphs")
@@ -113,20 +120,21 @@ def test_a_prompt_is_named_in_one_place() -> None:
     assert (in_nodes & in_graphs, in_nodes | in_graphs) == (set(), {*NAMES} - {ATTACKER})
 
 
-def test_two_prompts_cannot_have_one_field() -> None:
+def test_two_prompts_with_the_same_field_are_refused() -> None:
     with pytest.raises(ValueError, match="same field"):
         with_prompts(Settings, {"tool_mad/judge": ["judge"], "tit_for_tat/judge": ["other"]})
 
 
-@pytest.mark.parametrize("again", [True, False])
-async def test_a_resumed_debate_keeps_its_edited_prompts(start_stub: StartStub, again: bool) -> None:
+@pytest.mark.parametrize("empty_context", [True, False])
+async def test_a_resumed_debate_keeps_its_edited_prompts(start_stub: StartStub, empty_context: bool) -> None:
+    """The call that resumes the debate has an empty context or none. The checkpoint has the settings."""
     stub = start_stub([])
     graph: Any = society_of_minds.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
     texts = {f"{name}_prompt": "EDITED. " + shipped(f"agents/{name}") for name in ("answer", "revise")}
     context = {"model": "openai:stub", "max_rounds": 2, "ask_person": ["remark"], **texts}
     await graph.ainvoke({"claim": "Bees make honey.", "of": "."}, config, context=context)
-    document = await graph.ainvoke(Command(resume=True), config, **({"context": {}} if again else {}))
+    document = await graph.ainvoke(Command(resume=True), config, **({"context": {}} if empty_context else {}))
     assert (document["status"], document["rounds"]) == ("done", 2)
     assert len(stub.prompts()) == 6  # three agents in two rounds
     assert all(text.startswith("EDITED. ") for text in stub.prompts())

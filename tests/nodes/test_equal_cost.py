@@ -1,4 +1,4 @@
-"""The cost of a debate, and the ceilings that give a control the same budget."""
+"""The full cost of a debate, and the ceilings that give a control system the same budget."""
 
 from __future__ import annotations
 
@@ -15,21 +15,32 @@ def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
     return {"model": "openai:m", "prompt_tokens": prompt, "completion_tokens": reply, "outcome": "ok", **more}
 
 
-def test_ceilings_and_ratios_follow_from_the_cost_of_the_debate() -> None:
-    debate = FullCost(1200, 0.0034, 7, 2.5)
-    assert ceiling_settings(debate, "tokens") == {"budget": 1200}
-    assert ceiling_settings(debate, "usd") == {"max_cost": 0.0034}
-    assert ceiling_settings(debate, "calls") == {"samples": 7, "max_calls": 7}
+DEBATE = FullCost(1200, 0.0034, 7, 2.5)
+
+
+def test_each_ceiling_equals_the_cost_of_the_debate() -> None:
+    assert ceiling_settings(DEBATE, "tokens") == {"budget": 1200}
+    assert ceiling_settings(DEBATE, "usd") == {"max_cost": 0.0034}
+    assert ceiling_settings(DEBATE, "calls") == {"samples": 7, "max_calls": 7}
+
+
+def test_ratios_divide_the_cost_of_the_control_by_that_of_the_debate() -> None:
+    """A ratio is None if the debate's value is unknown or zero."""
     found = ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5))
     assert found == {"tokens": 0.75, "usd": pytest.approx(1.5), "calls": 0.75, "seconds": 0.4}
-    assert ratios(debate, FullCost(None, None, 0, 0.0)) == dict.fromkeys(FullCost._fields)
+    assert ratios(DEBATE, FullCost(None, None, 0, 0.0)) == dict.fromkeys(FullCost._fields)
 
 
-def test_calls_from_the_ledger_count_as_sent_and_unknown_costs_are_none() -> None:
+def test_replies_from_the_ledger_are_counted_as_if_paid_for() -> None:
+    """A call that shared the request of an equal call is not counted."""
     calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
-    both = full_cost(calls, 3.0, PRICES)
-    assert both == FullCost(240, both.usd, 2, None)  # the duration is unknown, because a reply came from the ledger
-    assert both.usd == pytest.approx(0.0006)
+    cost = full_cost(calls, 3.0, PRICES)
+    assert cost == FullCost(240, cost.usd, 2, None)  # the duration is unknown, because a reply came from the ledger
+    assert cost.usd == pytest.approx(0.0006)
+
+
+def test_the_cost_is_none_if_token_counts_or_prices_are_unknown() -> None:
+    """Without a price, only the cost in USD is None."""
     assert full_cost([call(), call(None, None)], 3.0, PRICES) == FullCost(None, None, 2, 3.0)
     assert full_cost([call()], 3.0, {}) == FullCost(120, None, 1, 3.0)
 

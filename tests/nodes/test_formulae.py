@@ -37,13 +37,13 @@ def test_faithfulness_is_the_share_of_supported_statements(supported: list[bool]
     ("claim", "questions", "score"),
     [
         ([1, 0], [], None),
-        ([1, 0], [[5, 0]], 1.0),  # lengths do not matter
+        ([1, 0], [[5, 0]], 1.0),  # the length of a vector does not matter
         ([3, 4], [[4, 3]], 24 / 25),  # (12 + 12) / (5 * 5)
         ([1, 0], [[3, 4], [0, 2], [-1, 0]], (0.6 + 0 - 1) / 3),
         ([2, 0], [[1, 0], [1, 0], [3, 4]], (1 + 1 + 0.6) / 3),
     ],
 )
-def test_answer_relevance_is_the_mean_cosine(
+def test_answer_relevance_is_the_mean_cosine_of_claim_and_questions(
     claim: list[float], questions: list[list[float]], score: float | None
 ) -> None:
     assert answer_relevance_score(claim, questions) == (None if score is None else pytest.approx(score))
@@ -59,7 +59,7 @@ def test_vectors_that_are_zero_or_not_finite_are_refused(claim: list[float], que
 
 
 @each(
-    ("f", "ar", "has_evidence", "passed"),
+    ("faithfulness", "relevance", "has_evidence", "stable"),
     [
         (0.7, 0.8, True, True),  # both thresholds met exactly
         (0.6999, 0.8, True, False),
@@ -75,14 +75,16 @@ def test_vectors_that_are_zero_or_not_finite_are_refused(claim: list[float], que
         (1.0, None, False, False),
     ],
 )
-def test_a_stable_answer_needs_both_scores_if_there_is_evidence(
-    f: float | None, ar: float | None, has_evidence: bool, passed: bool
+def test_an_answer_is_stable_if_its_scores_reach_their_thresholds(
+    faithfulness: float | None, relevance: float | None, has_evidence: bool, stable: bool
 ) -> None:
-    scores = {"faithfulness": f, "answer_relevance": ar}
-    assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
+    """Without evidence, faithfulness does not count."""
+    scores = {"faithfulness": faithfulness, "answer_relevance": relevance}
+    assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is stable
 
 
 def test_an_answer_is_not_stable_if_a_score_that_counts_is_missing() -> None:
+    assert not answer_is_stable({"answer_relevance": 1.0}, **THRESHOLDS, has_evidence=True)
     assert not answer_is_stable({}, **THRESHOLDS, has_evidence=True)
     assert not answer_is_stable({}, faithfulness=0, answer_relevance=0, has_evidence=False)
 
@@ -90,12 +92,12 @@ def test_an_answer_is_not_stable_if_a_score_that_counts_is_missing() -> None:
 @pytest.mark.parametrize(
     ("values", "mean"), [([], None), ([None], None), ([0.5, None, 1.0], 0.75), ([0.0, None], 0.0), ([0.2], 0.2)]
 )
-def test_the_average_is_over_known_scores(values: list[float | None], mean: float | None) -> None:
+def test_an_average_ignores_unknown_scores(values: list[float | None], mean: float | None) -> None:
     assert average(values) == (None if mean is None else pytest.approx(mean))
 
 
 @given(st.lists(st.none() | st.floats(0, 1)))
-def test_an_average_lies_between_the_least_and_the_greatest_score(values: list[float | None]) -> None:
+def test_an_average_lies_between_the_lowest_and_the_highest_score(values: list[float | None]) -> None:
     known = [v for v in values if v is not None]
     mean = average(values)
     if not known:
@@ -118,7 +120,7 @@ def test_an_average_lies_between_the_least_and_the_greatest_score(values: list[f
         ([None, None], None),  # missing answers are no consensus
     ],
 )
-def test_only_equal_and_complete_answers_agree(answers: list[str | None], agreed: str | None) -> None:
+def test_agents_agree_only_if_all_of_them_give_the_same_answer(answers: list[str | None], agreed: str | None) -> None:
     groups, _ = asyncio.run(group_answers("?", make_task(labels=["YES", "NO"]), answers))
     votes: list[Vote] = [
         {"agent": f"d{i}", "answer": a, "group": g} for i, (a, g) in enumerate(zip(answers, groups, strict=True))
@@ -129,14 +131,16 @@ def test_only_equal_and_complete_answers_agree(answers: list[str | None], agreed
 @pytest.mark.parametrize("task", ["gsm8k", "short_answer"])
 @pytest.mark.parametrize("answers", [*permutations(("212", "212 km", "212 miles"))])
 async def test_answers_with_different_units_are_never_grouped(task: str, answers: tuple[str, ...]) -> None:
-    same = GenericFakeChatModel(messages=cycle(['{"same": true, "reason": "As I read them."}']))
-    groups, _ = await group_answers("How far is it?", make_task(task), answers, same)
+    """This holds even if the model says that all answers mean the same."""
+    model = GenericFakeChatModel(messages=cycle(['{"same": true, "reason": "As I read them."}']))
+    groups, _ = await group_answers("How far is it?", make_task(task), answers, model)
     group_of = dict(zip(answers, groups, strict=True))
-    assert group_of["212"] == 0  # the first group that fits
+    assert group_of["212"] == 0  # an answer without a unit fits the first group
     assert {group_of["212 km"], group_of["212 miles"]} == {0, 1}
 
 
 def test_the_answers_of_a_round_do_not_include_the_judges_verdict() -> None:
+    """By default, `answers_of` returns the answers of the last round."""
     judge = turn("judge", "NO", 2)
     judge["step"] = "judge"
     turns = [turn("a", "YES"), turn("b", "NO"), turn("a", "NO", 2), turn("b", "NO", 2), judge]
@@ -145,9 +149,11 @@ def test_the_answers_of_a_round_do_not_include_the_judges_verdict() -> None:
     assert answers_of([]) == []
 
 
-def test_scores_are_averaged_over_all_rounds() -> None:
-    def scores(f: float | None, ar: float | None) -> dict[str, Any]:
-        return {"scores": {"faithfulness": f, "answer_relevance": ar, "questions": ["?"]}}
+def test_the_scores_of_each_debater_are_averaged_over_all_rounds() -> None:
+    """Scores in the judge's turn do not count."""
+
+    def scores(faithfulness: float | None, relevance: float | None) -> dict[str, Any]:
+        return {"scores": {"faithfulness": faithfulness, "answer_relevance": relevance, "questions": ["?"]}}
 
     turns = [
         turn("a", "YES", 1, **scores(1.0, 0.9)),

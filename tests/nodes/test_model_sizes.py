@@ -1,4 +1,4 @@
-"""The table of model sizes: each line is valid, and similar model names are distinguished."""
+"""The table of model sizes, and the search for a model's size by the name of the model."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ def test_every_line_of_the_table_is_valid(line: str) -> None:
     assert entry.get("note") != ""
 
 
-def test_no_two_lines_match_the_same_name() -> None:
+def test_no_name_occurs_twice_in_the_table() -> None:
     names = [fold_name(name) for entry in ENTRIES for name in entry["names"]]
     assert len(names) == len(set(names)) == len(BY_NAME)
 
 
 @each("entry", ENTRIES)
-def test_each_name_finds_its_line(entry: Any) -> None:
+def test_each_name_in_the_table_leads_to_its_entry(entry: Any) -> None:
+    """A provider's prefix, capital letters and the suffix of a variant make no difference."""
     for name in entry["names"]:
         for setting in (name, f"openai:{name}", f"vllm:{name.upper()}", *([f"ollama:{name}"] if ":" in name else [])):
             assert entry_of(setting) == entry
         if not name.endswith(":latest"):
-            endings = (
+            suffixes = (
                 "-instruct",
                 "-chat-hf",
                 "-it",
@@ -56,7 +57,7 @@ def test_each_name_finds_its_line(entry: Any) -> None:
                 "-Instruct-AWQ",
                 "-instruct-v0.2-fp16",
             )
-            assert all(entry_of(f"openai:{name}{ending}") == entry for ending in endings)
+            assert all(entry_of(f"openai:{name}{suffix}") == entry for suffix in suffixes)
 
 
 @each(
@@ -73,9 +74,9 @@ def test_each_name_finds_its_line(entry: Any) -> None:
         ("ollama:llama3:70b-instruct-q4_0", (70e9, 15e12)),
         ("openai:llama3.1:8b", (8e9, 15e12)),
         ("ollama:library/gemma2:27b", (27.23e9, 13e12)),
-        ("ollama:qwen:7b", (7e9, 4e12)),  # Qwen1.5; the next model is Qwen
+        ("ollama:qwen:7b", (7e9, 4e12)),  # this is Qwen1.5; the next row is Qwen
         ("vllm:Qwen/Qwen-7B-Chat", (7e9, 2.4e12)),
-        ("ollama:deepseek-v2", (15.7e9, 5.7e12)),  # Ollama's default is DeepSeek-V2-Lite; the next model is larger
+        ("ollama:deepseek-v2", (15.7e9, 5.7e12)),  # Ollama's default is DeepSeek-V2-Lite; the next row is larger
         ("vllm:deepseek-ai/DeepSeek-V2", (236e9, 8.1e12)),
         ("ollama:hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M", (3.21e9, 9e12)),
         ("openai:meta-llama/llama-3.3-70b-instruct:free", (70e9, 15e12)),
@@ -123,11 +124,12 @@ def test_models_of_one_family_are_distinguished(one: str, other: str) -> None:
         *("vllm:lmsys/vicuna-7b-v1.1", "ollama:somebody/llama3.2", "openai:my-llama-3.1-8b", "openai:Qwen2.5-Instruct"),
     ],
 )
-def test_a_model_that_is_not_in_the_table_has_no_size(model: str) -> None:
+def test_a_name_that_fits_no_entry_of_the_table_gives_no_size(model: str) -> None:
     assert size_of(model) is None
 
 
-def test_the_agents_of_the_cortex_debate_paper_are_in_the_table() -> None:
+def test_the_models_of_the_cortex_debate_paper_are_in_the_table() -> None:
+    """Two of them have an unknown credibility, so all credibilities are 1."""
     agents = {
         "Qwen": "openai:Qwen-2.5-7B-Instruct-Turbo",
         "Mistral": "openai:Mistral-7B-Instruct",
@@ -142,13 +144,14 @@ def test_the_agents_of_the_cortex_debate_paper_are_in_the_table() -> None:
     assert set(values.values()) == {1.0}
 
 
-def test_mixtures_of_experts_are_marked() -> None:
-    experts = [e for e in ENTRIES if any(mark in e["names"][0].lower() for mark in ("8x", "moe", "-a3b", "17b-16e"))]
-    assert len(experts) >= 5
-    assert all("mixture of experts" in e.get("note", "") for e in experts)
+def test_notes_in_the_table_mark_mixtures_of_experts() -> None:
+    """Such models are recognised by parts of their names."""
+    mixtures = [e for e in ENTRIES if any(mark in e["names"][0].lower() for mark in ("8x", "moe", "-a3b", "17b-16e"))]
+    assert len(mixtures) >= 5
+    assert all("mixture of experts" in e.get("note", "") for e in mixtures)
 
 
-def test_a_size_from_the_table_gives_a_credibility() -> None:
+def test_the_credibility_of_the_embedded_model_follows_from_its_size() -> None:
     size = size_of(EMBEDDED)
     assert isinstance(size, Size)
     assert size.tokens is not None
@@ -156,5 +159,5 @@ def test_a_size_from_the_table_gives_a_credibility() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_name_gives_a_size_or_none(text: str) -> None:
+def test_any_text_gives_none_or_a_size_from_the_table(text: str) -> None:
     assert size_of(text) is None or size_of(text) in {(e["parameters"], e["tokens"]) for e in ENTRIES}

@@ -1,4 +1,4 @@
-"""Replies that violate the OpenAI API: used if their meaning is clear, else an error that tells the user what to do."""
+"""Replies that violate the OpenAI API. moot uses a reply with a clear meaning; otherwise an error says what to do."""
 
 from __future__ import annotations
 
@@ -22,61 +22,64 @@ USAGE = {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14}
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}
 
 
-def reply(choice: Any = None, **more: Any) -> dict[str, Any]:
+def reply_body(choice: Any = None, **more: Any) -> dict[str, Any]:
     return REPLY | {"choices": [CHOICE | (choice or {})], "usage": USAGE} | more
 
 
-def message(**more: Any) -> dict[str, Any]:
-    return reply({"message": {"role": "assistant", "content": ANSWER} | more})
+def reply_with_message(**more: Any) -> dict[str, Any]:
+    return reply_body({"message": {"role": "assistant", "content": ANSWER} | more})
 
 
 def reply_with_usage(**more: Any) -> dict[str, Any]:
-    return reply(usage=USAGE | more)
+    return reply_body(usage=USAGE | more)
 
 
-READ: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
-    "texts": (reply_with_usage(prompt_tokens="12", completion_tokens="2", total_tokens="14"), (12, 2)),
-    "points": (reply_with_usage(prompt_tokens=12.0, completion_tokens=2.0), (12, 2)),
+USABLE: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
+    "counts as texts": (reply_with_usage(prompt_tokens="12", completion_tokens="2", total_tokens="14"), (12, 2)),
+    "counts with decimal points": (reply_with_usage(prompt_tokens=12.0, completion_tokens=2.0), (12, 2)),
     "no total": (reply_with_usage(total_tokens=None), (12, 2)),
     "odd details": (
         reply_with_usage(prompt_tokens_details=[1], completion_tokens_details={"reasoning_tokens": "many"}),
         (12, 2),
     ),
-    "odd names": (reply(id={}, model=["m"]), (12, 2)),
-    "fraction": (reply_with_usage(prompt_tokens="12.5"), (None, None)),
-    "word": (reply_with_usage(prompt_tokens="many"), (None, None)),
-    "null": (reply_with_usage(completion_tokens=None), (None, None)),
-    "negative": (reply_with_usage(prompt_tokens=-3), (None, None)),
-    "huge": (reply_with_usage(prompt_tokens=10**30), (None, None)),
-    "true": (reply_with_usage(prompt_tokens=True), (None, None)),
-    "list": (reply(usage=[1]), (None, None)),
-    "no usage": (reply(usage=None), (None, None)),
-    "no finish": (reply({"finish_reason": None}), (12, 2)),
-    "no error": (reply(error=None), (12, 2)),
+    "odd id and model": (reply_body(id={}, model=["m"]), (12, 2)),
+    "fractional count": (reply_with_usage(prompt_tokens="12.5"), (None, None)),
+    "word as count": (reply_with_usage(prompt_tokens="many"), (None, None)),
+    "count null": (reply_with_usage(completion_tokens=None), (None, None)),
+    "negative count": (reply_with_usage(prompt_tokens=-3), (None, None)),
+    "huge count": (reply_with_usage(prompt_tokens=10**30), (None, None)),
+    "count true": (reply_with_usage(prompt_tokens=True), (None, None)),
+    "usage as list": (reply_body(usage=[1]), (None, None)),
+    "no usage": (reply_body(usage=None), (None, None)),
+    "no finish reason": (reply_body({"finish_reason": None}), (12, 2)),
+    "error null": (reply_body(error=None), (12, 2)),
 }
 """Replies that are used, and their token counts (None: unknown)."""
 
-FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
+UNUSABLE: dict[str, tuple[bytes | dict[str, Any], str]] = {
     "choices null": ({"choices": None}, "bad_response"),
     "no choices": ({"choices": []}, "bad_response"),
     "odd choices": ({"choices": [None]}, "bad_response"),
-    "message null": (reply({"message": None}), "bad_response"),
-    "nothing": (message(content=None, tool_calls=None), "empty"),
-    "number as content": (message(content=5), "bad_response"),
-    "odd tools": (message(content=None, tool_calls=[None]), "bad_response"),
+    "message null": (reply_body({"message": None}), "bad_response"),
+    "no content": (reply_with_message(content=None, tool_calls=None), "empty"),
+    "number as content": (reply_with_message(content=5), "bad_response"),
+    "odd tool calls": (reply_with_message(content=None, tool_calls=[None]), "bad_response"),
     "array": (b"[1]", "bad_response"),
     "number": (b"5", "bad_response"),
-    "half a character": (b'{"choices": "\xff"}', "bad_response"),
+    "invalid UTF-8": (b'{"choices": "\xff"}', "bad_response"),
     "html": (b"<html>Sign in</html>", "bad_response"),
-    "error": ({"error": {"message": "Busy."}}, "bad_response"),
-    "error by code": ({"error": {"message": "Busy.", "code": 503}}, "server_error"),
-    "busy": ({"error": {"message": "Busy.", "code": 429}}, "rate_limited"),
+    "error without a code": ({"error": {"message": "Busy."}}, "bad_response"),
+    "error 503": ({"error": {"message": "Busy.", "code": 503}}, "server_error"),
+    "error 429": ({"error": {"message": "Busy.", "code": 429}}, "rate_limited"),
 }
-"""Bodies of responses that cause an error, and the kind of the error."""
+"""Bodies of responses that cause an error, and the kind of the error.
+
+For ``empty``, the call itself has no error: its outcome is ``empty``. In a stream, the kind is ``bad_response``.
+"""
 
 
 def stream_response(body: dict[str, Any]) -> Respond:
-    """A server's response: this reply as server-sent events."""
+    """The response that streams this reply as server-sent events. Removes ``usage`` from ``body``."""
     usage = {name: body.pop(name) for name in ("usage",) if name in body}
     choices = [{**choice, "delta": choice["message"]} for choice in body["choices"]]
     end = [event(**body | {"choices": []}, **usage)] if usage else []
@@ -86,7 +89,7 @@ def stream_response(body: dict[str, Any]) -> Respond:
 async def outcome_of_call(
     respond: Respond, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False
 ) -> Call | MootError:
-    """Make a call; return its record, or its error."""
+    """Make a call without retries; return its record, or its error."""
     async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         chat = (await open_chat_model("openai:m", timeout=20)).chat
@@ -109,11 +112,12 @@ async def outcome_of_call(
 
 
 @pytest.mark.parametrize("as_stream", [False, True])
-@pytest.mark.parametrize("name", READ)
-async def test_replies_with_one_possible_reading_are_read(
+@pytest.mark.parametrize("name", USABLE)
+async def test_a_reply_with_a_clear_meaning_is_used(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body, tokens = READ[name]
+    """Token counts without a clear meaning are recorded as unknown."""
+    body, tokens = USABLE[name]
     call = await outcome_of_call(
         stream_response({**body}) if as_stream else respond_with(answer(body)), monkeypatch, as_stream
     )
@@ -125,34 +129,36 @@ async def test_replies_with_one_possible_reading_are_read(
 
 
 @pytest.mark.parametrize("as_stream", [False, True])
-@pytest.mark.parametrize("name", FAILS)
-async def test_replies_without_a_clear_reading_are_errors_that_say_what_to_do(
+@pytest.mark.parametrize("name", UNUSABLE)
+async def test_an_unusable_reply_causes_an_error_that_says_what_to_do(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body, kind = FAILS[name]
+    """Without streaming, a reply without content causes no error. The outcome of the call is ``empty``."""
+    body, kind = UNUSABLE[name]
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     respond = (
         respond_with(STREAM, b"data: ", content, b"\n\n", close=True) if as_stream else respond_with(answer(content))
     )
-    error = await outcome_of_call(respond, monkeypatch, as_stream)
+    outcome = await outcome_of_call(respond, monkeypatch, as_stream)
     if kind == "empty" and not as_stream:
-        assert not isinstance(error, MootError)
-        assert error["outcome"] == "empty"
+        assert not isinstance(outcome, MootError)
+        assert outcome["outcome"] == "empty"
         return
-    assert isinstance(error, MootError)
-    assert error.kind == ("bad_response" if kind == "empty" else kind)
-    assert any(words in error.detail for words in ("Check ", "Try again", "lower"))
+    assert isinstance(outcome, MootError)
+    assert outcome.kind == ("bad_response" if kind == "empty" else kind)
+    assert any(words in outcome.detail for words in ("Check ", "Try again", "lower"))
 
 
-@pytest.mark.parametrize("name", [*READ, *FAILS])
+@pytest.mark.parametrize("name", [*USABLE, *UNUSABLE])
 @pytest.mark.parametrize("as_stream", [False, True])
 async def test_a_debate_with_an_odd_reply_returns_a_document(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body, kind = READ[name] if name in READ else FAILS[name]
+    """If the reply can be used, the status is ``done``; otherwise it is ``failed``."""
+    body, kind = USABLE[name] if name in USABLE else UNUSABLE[name]
     if not as_stream or isinstance(body, bytes):
         respond = respond_with(answer(body))
-    elif name in READ:
+    elif name in USABLE:
         respond = stream_response({**body})
     else:
         respond = respond_with(STREAM, event(**body), close=True)
@@ -165,7 +171,7 @@ async def test_a_debate_with_an_odd_reply_returns_a_document(
             document: Any = [value async for mode, value in parts if mode == "values"][-1]
         else:
             document = await system.graph.ainvoke({"claim": "It is so."}, context=context)
-    if name in READ:
+    if name in USABLE:
         assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
     else:
         assert document["status"] == "failed"
@@ -175,11 +181,14 @@ async def test_a_debate_with_an_odd_reply_returns_a_document(
 
 @pytest.mark.parametrize("as_stream", [False, True])
 async def test_a_rate_limited_call_is_retried(as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rejected requests do not count towards the limit of one attempt. The call's record counts all three requests."""
     good_stream = respond_with(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
-    good, left = good_stream if as_stream else respond_with(answer(reply())), [1, 1]
+    good = good_stream if as_stream else respond_with(answer(reply_body()))
+    busy = respond_with(answer(b"", "429 Busy", Retry_After="0"))
+    responses = iter([busy, busy, good])
 
     async def respond(writer: Any, raw: Any) -> None:
-        await (respond_with(answer(b"", "429 Busy", Retry_After="0")) if left and left.pop() else good)(writer, raw)
+        await next(responses)(writer, raw)
 
     async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
@@ -207,7 +216,9 @@ async def test_a_rate_limited_call_is_retried(as_stream: bool, monkeypatch: pyte
     ],
     ids=str,
 )
-async def test_invalid_embeddings_are_errors_that_say_what_to_do(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_embeddings_cause_an_error_that_says_what_to_do(
+    body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with raw_server(respond_with(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         with pytest.raises(MootError) as caught:
@@ -216,7 +227,7 @@ async def test_invalid_embeddings_are_errors_that_say_what_to_do(body: Any, monk
     assert any(words in caught.value.detail for words in ("Check ", "Try again"))
 
 
-async def test_embeddings_with_invalid_token_counts_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_embeddings_with_an_invalid_token_count_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"data": [{"index": 0, "embedding": [3.0, 4.0]}], "usage": {"prompt_tokens": "many"}}
     async with raw_server(respond_with(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)

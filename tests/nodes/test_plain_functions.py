@@ -1,4 +1,4 @@
-"""The steps of debates, used as plain functions with any LangChain model, and as nodes of users' graphs."""
+"""The steps of debates, used as plain functions with a LangChain model, and as nodes of a user's graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def evidence() -> list[Evidence]:
     return [make_evidence(text="It is.", title="Units", source="a book", query="kg", score=1.0, retriever="bm25:x")]
 
 
-class Lengths:
+class LengthEncoder:
     """An encoder with vectors that are easy to compute by hand."""
 
     name = "lengths"
@@ -59,12 +59,13 @@ class Lengths:
         pass
 
 
-async def test_a_plain_function_formulates_a_query() -> None:
-    one = await formulate_query(CLAIM, FAKE)
-    assert one
-    assert one == await formulate_query(CLAIM, FakeChatModel(seed="1"))
-    assert one != await formulate_query(CLAIM, FakeChatModel(seed="2"))
-    assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=one)
+async def test_formulate_query_returns_a_query() -> None:
+    """The seed of the fake model determines the query."""
+    query = await formulate_query(CLAIM, FAKE)
+    assert query
+    assert query == await formulate_query(CLAIM, FakeChatModel(seed="1"))
+    assert query != await formulate_query(CLAIM, FakeChatModel(seed="2"))
+    assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=query)
 
 
 async def test_an_object_that_is_not_a_chat_model_is_refused() -> None:
@@ -75,28 +76,30 @@ async def test_an_object_that_is_not_a_chat_model_is_refused() -> None:
     assert await judge(CLAIM, TASK, [ANSWER], evidence(), (await open_chat_model("fake:1")).chat)
 
 
-async def test_a_plain_function_answers() -> None:
+async def test_respond_returns_an_answer_that_the_task_allows() -> None:
     reply = await respond(CLAIM, TASK, evidence(), FAKE, opponents=[ANSWER])
     assert reply.answer in TASK["labels"]
     assert reply.rationale
     assert (await respond(CLAIM, make_task(options=["yes", "no"]), [], FAKE)).answer in ("A", "B")
 
 
-async def test_an_answer_without_verified_quotes_is_refused() -> None:
+async def test_an_answer_without_a_verified_quote_is_refused() -> None:
+    """After a first such answer, the model is asked again. Without evidence, no quote is required."""
     template = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
     [piece] = evidence()
     replies = [template % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
     with pytest.raises(ReplyError) as unquoted:
         await respond(CLAIM, TASK, [piece], FakeListChatModel(responses=replies), verified_quotes=True)
     assert unquoted.value.kind == "unquoted"
-    with pytest.raises(ReplyError):
+    with pytest.raises(ReplyError) as unquoted:
         await judge(CLAIM, TASK, [ANSWER], [piece], FakeListChatModel(responses=replies), verified_quotes=True)
+    assert unquoted.value.kind == "unquoted"
     model = FakeListChatModel(responses=replies[1:])
     assert (await respond(CLAIM, TASK, [piece], model, verified_quotes=True)).citations[0].quote == "It is"
     assert await respond(CLAIM, TASK, [], FakeListChatModel(responses=replies), verified_quotes=True)
 
 
-async def test_a_plain_function_scores_faithfulness() -> None:
+async def test_faithfulness_is_the_share_of_supported_statements() -> None:
     found = await faithfulness("It is so.", evidence(), FAKE, claim=CLAIM)
     assert len(found.statements) == len(found.supported) > 0
     assert found.score == sum(found.supported) / len(found.supported)
@@ -108,7 +111,7 @@ async def test_faithfulness_without_statements_is_unknown() -> None:
     assert (found.score, found.statements, found.supported) == (None, [], [])
 
 
-async def test_faithfulness_counts_each_statement_by_its_index() -> None:
+async def test_verdicts_are_matched_to_statements_by_index() -> None:
     verdicts = (
         '{"verdicts": [{"index": %d, "reason": "", "supported": %s}, {"index": %d, "reason": "", "supported": %s}]}'
     )
@@ -118,8 +121,9 @@ async def test_faithfulness_counts_each_statement_by_its_index() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
-async def test_a_plain_function_scores_answer_relevance(n: int) -> None:
-    encoder = Lengths()
+async def test_answer_relevance_compares_n_questions_with_the_claim(n: int) -> None:
+    """By default, the claim is compared as a question. With ``as_given``, the claim is compared unchanged."""
+    encoder = LengthEncoder()
     found = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n)
     assert len(found.questions) == n
     vectors = await encoder.embed([f"Is it true that {CLAIM}?", *found.questions])
@@ -129,12 +133,12 @@ async def test_a_plain_function_scores_answer_relevance(n: int) -> None:
     assert as_given.score == answer_relevance_score(vectors[0], vectors[1:]) != found.score
 
 
-async def test_a_plain_function_judges() -> None:
+async def test_judge_returns_a_label_of_the_task() -> None:
     reply = await judge(CLAIM, TASK, [ANSWER, {**ANSWER, "round": 2}], evidence(), FAKE, scores={"search": {}})
     assert reply.answer in TASK["labels"]
 
 
-async def test_a_model_that_never_replies_in_json_is_an_error() -> None:
+async def test_replies_without_json_cause_an_error_that_names_the_role() -> None:
     model: BaseChatModel = FakeListChatModel(responses=["SUPPORTS, I would say."])
     with pytest.raises(ReplyError) as unusable:
         await respond(CLAIM, TASK, evidence(), model)
@@ -145,22 +149,22 @@ async def test_a_model_that_never_replies_in_json_is_an_error() -> None:
 class RecordingModel(FakeListChatModel):
     """A chat model that records the messages that it receives."""
 
-    told: list[str] = Field(default_factory=list)
+    prompts: list[str] = Field(default_factory=list)
 
     def _call(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> str:
-        self.told.append("\n".join(str(m.content) for m in messages))
+        self.prompts.append("\n".join(str(m.content) for m in messages))
         return super()._call(messages, *args, **kwargs)
 
 
 async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt() -> None:
     model = RecordingModel(responses=['Here: {"query": "kilogram constant"}'])
     assert await formulate_query(CLAIM, model) == "kilogram constant"
-    [told] = model.told
-    assert CLAIM in told
-    assert told.endswith(json.dumps(reply_schema(QueryReply)))
+    [prompt] = model.prompts
+    assert CLAIM in prompt
+    assert prompt.endswith(json.dumps(reply_schema(QueryReply)))
 
 
-class Foreign(TypedDict, total=False):
+class UserState(TypedDict, total=False):
     """The state of a user's graph: the keys that the tested nodes use, and the user's own key ``sentence``."""
 
     claim: str
@@ -174,17 +178,17 @@ class Foreign(TypedDict, total=False):
     error: Any
 
 
-def foreign(node: Any) -> Any:
+def user_graph(node: Any) -> Any:
     """A user's graph with one node."""
-    builder = StateGraph(Foreign)
+    builder = StateGraph(UserState)
     builder.add_node("score", node)
     builder.add_edge(START, "score")
     builder.add_edge("score", END)
     return builder.compile()
 
 
-async def test_a_node_works_in_a_foreign_graph() -> None:
-    graph = foreign(faithfulness_node().with_settings(Settings(model="fake:1"), "score"))
+async def test_a_node_works_in_a_graph_of_a_user() -> None:
+    graph = user_graph(faithfulness_node().with_settings(Settings(model="fake:1"), "score"))
     state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
     [turn] = state["turns"]
     assert 0 <= turn["scores"]["faithfulness"] <= 1
@@ -197,51 +201,54 @@ async def test_a_node_works_in_a_foreign_graph() -> None:
 
 
 async def test_a_node_in_a_failed_debate_does_nothing() -> None:
-    graph = foreign(faithfulness_node().with_settings(Settings(model="fake:1")))
+    graph = user_graph(faithfulness_node().with_settings(Settings(model="fake:1")))
     error = {"kind": "timeout", "where": "", "detail": "late", "retryable": True}
     state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence(), "error": error})
     assert not state.get("calls")
     assert "scores" not in state["turns"][0]
 
 
-async def test_errors_are_raised_unless_the_node_keeps_them_in_the_state() -> None:
+async def test_a_node_raises_errors_unless_keeps_errors_is_set() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
     with pytest.raises(UserError, match="'nobody' is unknown"):  # the default, because the state may have no `error`
-        await foreign(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
-    state = await foreign(node.with_settings(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
+        await user_graph(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
+    state = await user_graph(node.with_settings(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
     assert state["error"]["kind"] == "unknown_provider"
 
 
-async def test_a_state_key_or_setting_that_a_foreign_graph_lacks_is_named() -> None:
+async def test_the_error_names_a_missing_state_key_or_setting() -> None:
+    """It also names the node. A node without a name has the name of its function."""
     score = faithfulness_node().with_settings(Settings(model="fake:1"), "score")
     with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is missing"):
-        await foreign(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
+        await user_graph(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
     nameless = faithfulness_node().with_settings(Settings(model="fake:1"))
     with pytest.raises(UserError, match="The node faithfulness_node reads the state's key 'evidence'"):
-        await foreign(nameless).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
+        await user_graph(nameless).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
     record = compile_record_node().with_settings(Settings(model="fake:1"), "record")
     with pytest.raises(
         UserError, match="The node record reads the setting 'panel_tokens', which Settings does not have"
     ):
-        await foreign(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
+        await user_graph(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
 
 
 async def test_a_debate_can_be_a_node_of_a_graph_with_other_state_keys() -> None:
-    def node(**settings: Any) -> Any:
+    """The node raises the errors of its debate."""
+
+    def graph_with_debate(**settings: Any) -> Any:
         debate = graph_node(standard_prompting.graph).with_settings(
             SingleAgentSettings.model_validate(settings), "debate"
         )
-        return foreign(
+        return user_graph(
             debate.with_keys(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]})
         )
 
-    assert (await node(model="fake:1").ainvoke({"sentence": CLAIM}))["claim"] in TASK["labels"]
+    assert (await graph_with_debate(model="fake:1").ainvoke({"sentence": CLAIM}))["claim"] in TASK["labels"]
     with pytest.raises(UserError, match="'nobody' is unknown"):
-        await node(model="nobody:x").ainvoke({"sentence": CLAIM})
+        await graph_with_debate(model="nobody:x").ainvoke({"sentence": CLAIM})
     with pytest.raises(ReplyError, match="No agent gave a usable answer"):
-        await node(model="fake:1", structured_output="text").ainvoke({"sentence": CLAIM})
+        await graph_with_debate(model="fake:1", structured_output="text").ainvoke({"sentence": CLAIM})
 
 
-async def test_a_node_without_settings_names_the_settings_it_needs() -> None:
+async def test_the_error_of_a_node_without_settings_names_a_settings_class() -> None:
     with pytest.raises(UserError, match=r"\.with_settings\(Settings"):
-        await foreign(query_node()).ainvoke({"claim": CLAIM, "turns": [TURN]})
+        await user_graph(query_node()).ainvoke({"claim": CLAIM, "turns": [TURN]})

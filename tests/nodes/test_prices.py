@@ -36,13 +36,13 @@ def test_every_line_of_the_table_is_valid(line: str) -> None:
     assert read_prices()[entry["model"]] == {"input": entry["input"], "output": entry["output"]}
 
 
-def test_a_model_without_a_price_is_not_free() -> None:
-    local = ("embedded:smollm2-135m", "ollama:llama3.2", "vllm:Qwen/Qwen3-8B", FAKE)
-    assert [price_of(model, read_prices()) for model in local] == [None] * len(local)
+def test_local_and_fake_models_have_an_unknown_price() -> None:
+    models = ("embedded:smollm2-135m", "ollama:llama3.2", "vllm:Qwen/Qwen3-8B", FAKE)
+    assert [price_of(model, read_prices()) for model in models] == [None] * len(models)
 
 
 @pytest.mark.parametrize(
-    ("model", "as_if"),
+    ("model", "priced_as"),
     [
         (f"{MINI}-2024-07-18", MINI),
         (f"{FULL}-2024-11-20", FULL),
@@ -52,9 +52,10 @@ def test_a_model_without_a_price_is_not_free() -> None:
         ("ollama:gpt-4o", None),
     ],
 )
-def test_a_snapshot_without_its_own_price_has_the_price_of_its_model(model: str, as_if: str | None) -> None:
+def test_a_dated_snapshot_without_a_price_has_the_price_of_its_model(model: str, priced_as: str | None) -> None:
+    """This does not apply to other suffixes or providers."""
     prices = read_prices()
-    assert price_of(model, prices) == (prices[as_if] if as_if else prices.get(model))
+    assert price_of(model, prices) == (prices[priced_as] if priced_as else prices.get(model))
 
 
 @pytest.mark.parametrize(
@@ -75,16 +76,18 @@ def test_a_snapshot_without_its_own_price_has_the_price_of_its_model(model: str,
         (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
     ],
 )
-def test_the_cost_of_calls_equals_worked_examples(calls: list[Any], cost: float | None) -> None:
+def test_the_cost_of_calls_follows_from_their_tokens(calls: list[Any], cost: float | None) -> None:
+    """The cost is None if the tokens or the price of a call are unknown. Failed calls without tokens cost nothing."""
     assert cost_of(calls, read_prices()) == (None if cost is None else pytest.approx(cost, rel=1e-12))
 
 
 @given(st.lists(st.tuples(st.sampled_from([MINI, FULL]), st.integers(1, 10**6), st.integers(0, 10**6)), max_size=20))
-def test_a_cost_is_the_sum_of_its_parts(made: list[tuple[str, int, int]]) -> None:
-    prices, calls = read_prices(), [call(*one) for one in made]
-    parts = [cost_of([one], prices) for one in calls]
-    assert all(part is not None and part > 0 for part in parts)
-    assert cost_of(calls, prices) == pytest.approx(sum(part or 0 for part in parts))
+def test_the_cost_of_calls_is_the_sum_of_their_costs(counts: list[tuple[str, int, int]]) -> None:
+    """If one cost is unknown, the sum is unknown."""
+    prices, calls = read_prices(), [call(*row) for row in counts]
+    costs = [cost_of([single], prices) for single in calls]
+    assert all(cost is not None and cost > 0 for cost in costs)
+    assert cost_of(calls, prices) == pytest.approx(sum(cost or 0 for cost in costs))
     assert cost_of([*calls, call(FAKE, 1, 1)], prices) is None
 
 
@@ -118,7 +121,7 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
         ('{"model": "openai:first", "input": 1, "output": 1}', "already"),
     ],
 )
-def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: str, message: str) -> None:
+def test_the_error_for_an_invalid_price_names_file_and_line(tmp_path: Path, line: str, message: str) -> None:
     own = tmp_path / "mine.jsonl"
     own.write_text(f'{{"model": "openai:first", "input": 1, "output": 1}}\n\n{line}\n')
     with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{message}") as caught:
@@ -126,7 +129,7 @@ def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: st
     assert caught.value.kind == "invalid_file"
 
 
-def test_an_unreadable_price_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_price_file_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.jsonl"
     binary.write_bytes(b"\xff\xfe\x00{")
     for path, kind in ((tmp_path / "none.jsonl", "missing_file"), (tmp_path, "invalid_file"), (binary, "invalid_file")):

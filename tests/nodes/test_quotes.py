@@ -1,4 +1,4 @@
-"""Quotes: whether a text contains them, at which offsets, and the resulting status of citations."""
+"""The search for quotes in texts, and the check of citations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FOUND = [
 
 
 @each(("text", "quote", "part"), FOUND)
-def test_quotes_are_found_in_any_typography(text: str, quote: str, part: str) -> None:
+def test_quotes_are_found_despite_different_typography(text: str, quote: str, part: str) -> None:
     found = find_quote(quote, text)
     assert found == (text.index(part), text.index(part) + len(part))
 
@@ -133,7 +133,8 @@ NOT_FOUND = [
 
 
 @each(("text", "quote"), NOT_FOUND)
-def test_changed_cut_or_empty_quotes_are_not_found(text: str, quote: str) -> None:
+def test_a_changed_or_empty_quote_is_not_found(text: str, quote: str) -> None:
+    """A quote is not found either if it begins or ends inside a word or a number."""
     assert find_quote(quote, text) is None
 
 
@@ -152,8 +153,8 @@ SPACES = st.text(" \n\t\u00a0\u2009", min_size=1, max_size=3)
 
 
 @st.composite
-def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A text, and consecutive words of it that contain a letter or a digit."""
+def texts_with_words(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A text and some of its consecutive words, with at least one letter or digit."""
     words = draw(st.lists(WORDS, min_size=1, max_size=12))
     text = draw(SPACES).join([""] * draw(st.booleans()) + words)
     begin = draw(st.integers(0, len(words) - 1))
@@ -164,18 +165,18 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 def swap_characters(kinds: str) -> Callable[[str, st.DataObject], str]:
-    """A function that replaces each of these characters by a random one of them."""
-    others = st.sampled_from(kinds)
-    return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
+    """A function that replaces each character that is in ``kinds`` by a random character of ``kinds``."""
+    substitutes = st.sampled_from(kinds)
+    return lambda text, data: "".join(data.draw(substitutes) if c in kinds else c for c in text)
 
 
 def normalised_form(text: str, data: st.DataObject) -> str:
-    """The text in one of Unicode's normal forms."""
+    """The text in Unicode's normal form NFC or NFD."""
     return unicodedata.normalize(data.draw(st.sampled_from(["NFC", "NFD"])), text)
 
 
-def ascii_form(text: str, data: st.DataObject) -> str:
-    """The text with a ligature and a full-width letter replaced."""
+def plain_letters_form(text: str, data: st.DataObject) -> str:
+    """The text with plain letters in place of the ligature ``ﬁ`` and the full-width ``ｘ``."""
     return text.translate({ord("ﬁ"): "fi", ord("ｘ"): "x"})
 
 
@@ -194,13 +195,15 @@ DISGUISES = [
     swap_characters("'\"‘’“”„«»′"),
     swap_characters("-‐‑–—−"),
     normalised_form,
-    ascii_form,
+    plain_letters_form,
     with_invisible_character,
 ]
 
 
-@given(slices(), st.data())
-def test_a_slice_is_found_in_any_typography(given_: tuple[str, list[str]], data: st.DataObject) -> None:
+@given(texts_with_words(), st.data())
+def test_consecutive_words_are_found_despite_different_typography(
+    given_: tuple[str, list[str]], data: st.DataObject
+) -> None:
     text, words = given_
     quote = data.draw(SPACES).join(words)
     for disguise in data.draw(st.lists(st.sampled_from(DISGUISES), max_size=4)):
@@ -209,12 +212,11 @@ def test_a_slice_is_found_in_any_typography(given_: tuple[str, list[str]], data:
     assert found is not None
     assert fold_quote(text[slice(*found)]) == fold_quote(quote)
     assert find_quote(text[slice(*found)], text) == found
-    around = find_quote(in_quotation_marks(quote, data), text)
-    assert around is not None
+    assert find_quote(in_quotation_marks(quote, data), text) is not None
 
 
-@given(slices(), st.data())
-def test_a_slice_with_a_strange_word_is_not_found(given_: tuple[str, list[str]], data: st.DataObject) -> None:
+@given(texts_with_words(), st.data())
+def test_words_with_an_inserted_character_are_not_found(given_: tuple[str, list[str]], data: st.DataObject) -> None:
     text, words = given_
     at = data.draw(st.integers(0, len(words) - 1))
     place = data.draw(st.integers(0, len(words[at])))
@@ -223,11 +225,14 @@ def test_a_slice_with_a_strange_word_is_not_found(given_: tuple[str, list[str]],
     assert find_quote(" ".join(words), text) is None
 
 
-FEW = st.lists(st.sampled_from(["so", "it", "is", "not", "So", "it's", "5", "50", "2.5"]), min_size=1, max_size=9)
+PLAIN_WORDS = st.lists(
+    st.sampled_from(["so", "it", "is", "not", "So", "it's", "5", "50", "2.5"]), min_size=1, max_size=9
+)
 
 
-@given(FEW, FEW)
+@given(PLAIN_WORDS, PLAIN_WORDS)
 def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quote: list[str]) -> None:
+    """If they occur several times, the first occurrence is found."""
     starts = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
     begin = len(" ".join(["", *text[: starts[0]], ""])) - 1 if starts else 0
     expected = (begin, begin + len(" ".join(quote))) if starts else None
@@ -235,7 +240,11 @@ def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quo
 
 
 @given(st.text(), st.text())
-def test_every_match_equals_the_quote_when_both_are_folded(quote: str, text: str) -> None:
+def test_each_match_equals_the_quote_after_folding(quote: str, text: str) -> None:
+    """The match may lack the quotation marks around the quote. Folding a text again changes nothing.
+
+    Quotes with ‹ or › may match < and >, so they are left out.
+    """
     found = find_quote(quote, text)
     if found is not None and {"‹", "›"}.isdisjoint(quote):
         part = fold_quote(text[slice(*found)])
@@ -256,7 +265,7 @@ HOSTILE = [
 ]
 
 
-def seconds(quote: str, text: str) -> float:
+def search_seconds(quote: str, text: str) -> float:
     """The processor time of a search for a quote."""
     _folded.cache_clear()
     started = time.process_time()
@@ -268,7 +277,7 @@ def seconds(quote: str, text: str) -> float:
 def test_the_search_in_hostile_texts_does_not_take_quadratic_time(text: str, quote: str) -> None:
     usual = "It was so. " * (SIZE // 11)
     # A quadratic search takes thousands of times longer.
-    assert seconds(quote, text) < 40 * seconds(usual[: SIZE // 2] + "z", usual)
+    assert search_seconds(quote, text) < 40 * search_seconds(usual[: SIZE // 2] + "z", usual)
 
 
 # --- citations --------------------------------------------------------------------------------------------------------
@@ -278,15 +287,16 @@ def piece(text: str) -> Evidence:
     return make_evidence(text=text, title="T", source="S", query="q", score=1.0, retriever="bm25:x")
 
 
-def test_citations_are_checked_against_the_evidence_they_name() -> None:
-    one, two = piece("Größe: the café is old."), piece("The museum is new.")
+def test_citations_are_checked_against_the_evidence_that_they_name() -> None:
+    """The counts of citations add up the turns. A turn without citations counts as zero."""
+    cafe, museum = piece("Größe: the café is old."), piece("The museum is new.")
     quotes = [
-        Quote(evidence_id=one["id"], quote="the cafe\u0301 is"),
-        Quote(evidence_id=two["id"], quote="the café is"),
+        Quote(evidence_id=cafe["id"], quote="the cafe\u0301 is"),
+        Quote(evidence_id=museum["id"], quote="the café is"),
         Quote(evidence_id="ev-0", quote="The museum is new."),
     ]
-    checked = check_citations(quotes, [one, two], {one["id"], two["id"]})
-    hashes = ["sha256:" + hashlib.sha256(p["text"].encode()).hexdigest() for p in (one, two)]
+    checked = check_citations(quotes, [cafe, museum], {cafe["id"], museum["id"]})
+    hashes = ["sha256:" + hashlib.sha256(p["text"].encode()).hexdigest() for p in (cafe, museum)]
     assert [tuple(c.values())[2:] for c in checked] == [
         (False, True, 7, 18, hashes[0]),
         (False, False, None, None, hashes[1]),
@@ -299,20 +309,21 @@ def test_citations_are_checked_against_the_evidence_they_name() -> None:
     assert count_citations([]) == {"total": 0, "verified": 0, "unverified": 0, "fabricated": 0}
 
 
-def test_a_quote_from_evidence_that_was_not_shown_is_not_verified() -> None:
+def test_a_citation_of_evidence_that_was_not_shown_is_fabricated() -> None:
     [checked] = check_citations([Quote(evidence_id=piece("So.")["id"], quote="So.")], [piece("So.")], set())
     assert (checked["fabricated"], checked["verified"], checked["text_hash"]) == (True, False, None)
 
 
-def test_the_fault_of_an_answer_names_its_unverified_quotes() -> None:
-    one = piece("The museum is new.")
-    good, bad = (Quote(evidence_id=one["id"], quote=q) for q in ("museum is new", "museum is old"))
-    strange = Quote(evidence_id="ev-0", quote="museum")
+def test_the_error_for_missing_quotes_names_unverified_quotes() -> None:
+    """If at least one quote is verified, there is no error."""
+    museum = piece("The museum is new.")
+    good, bad = (Quote(evidence_id=museum["id"], quote=q) for q in ("museum is new", "museum is old"))
+    unknown = Quote(evidence_id="ev-0", quote="museum")
 
     def fault(*quotes: Quote) -> str:
-        return missing_quote_fault(check_citations(quotes, [one], {one["id"]}))
+        return missing_quote_fault(check_citations(quotes, [museum], {museum["id"]}))
 
     assert fault(bad, good) == ""
-    assert f"'museum is old', which is not in {one['id']}" in fault(bad, strange)
-    assert "'ev-0', which was not shown" in fault(bad, strange)
+    assert f"'museum is old', which is not in {museum['id']}" in fault(bad, unknown)
+    assert "'ev-0', which was not shown" in fault(bad, unknown)
     assert "there are none" in fault()

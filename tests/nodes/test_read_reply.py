@@ -1,4 +1,4 @@
-"""Parsing a model's message: which messages are read as replies, and which are not."""
+"""The messages of a model that are read as replies, and the messages that are refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def model_message(text: str, finish: str = "stop", **more: Any) -> AIMessage:
     ],
 )
 @each("indent", [None, 2])
-def test_a_json_object_is_found_bare_or_fenced_or_within_prose(around: str, indent: int | None) -> None:
+def test_a_json_object_is_found_even_in_a_code_fence_or_in_prose(around: str, indent: int | None) -> None:
     text = around.replace("%s", json.dumps(VALID, indent=indent))
     assert set(map(json.dumps, find_objects(text))) == {json.dumps(VALID)}
     found, outcome, problem = read_reply(model_message(text), ANSWER)
@@ -71,7 +71,7 @@ def test_a_json_object_is_found_bare_or_fenced_or_within_prose(around: str, inde
     ],
 )
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_half_a_reply_is_never_usable(reply: type[Reply], value: dict[str, Any], ascii_only: bool) -> None:
+def test_an_incomplete_reply_is_never_usable(reply: type[Reply], value: dict[str, Any], ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert read_reply(model_message(text), reply)[0] is not None
     for raw in {text.encode()[:n] for n in range(len(text.encode()))}:
@@ -97,7 +97,7 @@ def test_half_a_reply_is_never_usable(reply: type[Reply], value: dict[str, Any],
         '{"query": ' + "9" * 100_000 + "}",
     ],
 )
-def test_a_hostile_reply_costs_little_time(text: str) -> None:
+def test_a_hostile_reply_is_refused_within_a_second(text: str) -> None:
     started = time.perf_counter()
     assert read_reply(model_message(text), QueryReply)[:2] == (None, "unparsed")
     assert time.perf_counter() - started < 1  # parsing blocks the event loop
@@ -137,7 +137,8 @@ def test_a_hostile_reply_costs_little_time(text: str) -> None:
         '{"answer": "SUPPORTS"',
     ],
 )
-def test_texts_without_a_valid_reply_give_none(text: str) -> None:
+def test_a_text_without_a_valid_reply_is_unparsed(text: str) -> None:
+    """The description of the problem is short."""
     found, outcome, problem = read_reply(model_message(text), ANSWER)
     assert (found, outcome) == (None, "unparsed")
     assert 10 < len(problem) <= 1000
@@ -157,12 +158,13 @@ def test_texts_without_a_valid_reply_give_none(text: str) -> None:
         [(0, True), (1, None)],
     ],
 )
-def test_verdicts_need_every_index_once(verdicts: list[tuple[float, bool | None]]) -> None:
+def test_invalid_verdicts_are_unparsed(verdicts: list[tuple[float, bool | None]]) -> None:
+    """Each index must occur exactly once, and ``supported`` must be true or false."""
     value = {"verdicts": [{"index": i, "reason": "", "supported": s} for i, s in verdicts]}
     assert read_reply(model_message(json.dumps(value)), verdicts_reply(2))[:2] == (None, "unparsed")
 
 
-def test_verdicts_are_put_in_order() -> None:
+def test_verdicts_are_sorted_by_index() -> None:
     value = {"verdicts": [{"index": i, "reason": "", "supported": i == 2} for i in (2, 0, 1)]}
     found, _, _ = read_reply(model_message(json.dumps(value)), verdicts_reply(3))
     assert found is not None
@@ -170,7 +172,7 @@ def test_verdicts_are_put_in_order() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
-def test_a_reply_with_too_few_or_too_many_questions_is_unparsed(count: int) -> None:
+def test_a_reply_with_a_wrong_number_of_questions_is_unparsed(count: int) -> None:
     text = json.dumps({"questions": ["Who?"] * count})
     assert read_reply(model_message(text), questions_reply(3))[:2] == (None, "unparsed")
 
@@ -189,20 +191,25 @@ def test_a_reply_with_too_few_or_too_many_questions_is_unparsed(count: int) -> N
         (model_message("I cannot help."), "unparsed"),
     ],
 )
-def test_the_finish_reason_is_checked_before_the_content(message: AIMessage, outcome: str) -> None:
+def test_the_outcome_says_why_a_message_is_unusable(message: AIMessage, outcome: str) -> None:
+    """The finish reason and a refusal take precedence over the content."""
     found, seen, problem = read_reply(message, ANSWER)
     assert (found, seen) == (None, outcome)
     assert problem
 
 
-def test_unknown_fields_are_ignored_and_labels_are_made_canonical() -> None:
-    found, outcome, _ = read_reply(
-        model_message(json.dumps({**VALID, "answer": "**not_enough_info**", "mood": 5})), ANSWER
-    )
+def test_an_unknown_field_is_ignored() -> None:
+    found, outcome, _ = read_reply(model_message(json.dumps({**VALID, "mood": 5})), ANSWER)
+    assert outcome == "ok"
+    assert found is not None
+    assert not hasattr(found, "mood")
+
+
+def test_a_label_in_another_spelling_is_read_as_the_label() -> None:
+    found, outcome, _ = read_reply(model_message(json.dumps({**VALID, "answer": "**not_enough_info**"})), ANSWER)
     assert outcome == "ok"
     assert found is not None
     assert found.answer == "NOT ENOUGH INFO"
-    assert not hasattr(found, "mood")
 
 
 @given(st.text() | st.lists(st.sampled_from([*'{}[]",:\\', "answer", "SUPPORTS", "1", "null", "\n"])).map("".join))
@@ -228,12 +235,13 @@ DRAFT = json.dumps({**VALID, "answer": "REFUTES"})
         (f'{{"draft": [{DRAFT}', None),
     ],
 )
-def test_drafts_and_thoughts_are_no_answers(text: str, answer: str | None) -> None:
+def test_drafts_and_thoughts_are_not_read_as_answers(text: str, answer: str | None) -> None:
+    """A message with several different replies is refused. Equal replies count as one reply."""
     found, outcome, _ = read_reply(model_message(text), ANSWER)
     assert (getattr(found, "answer", None), outcome) == (answer, "ok" if answer else "unparsed")
 
 
-def test_invisible_characters_are_removed_from_a_reply() -> None:
+def test_invisible_and_control_characters_are_removed_from_a_reply() -> None:
     quote = {"evidence_id": "ev-1\u200b", "quote": "so\u00ad it\u202e is"}
     value = {"rationale": "\ufeffBecause\x07\r\nso.", "citations": [quote], "answer": "SUP\u200bPORTS"}
     found, outcome, _ = read_reply(model_message(json.dumps(value)), ANSWER)

@@ -1,8 +1,9 @@
-"""The reducers that join the writes of parallel nodes."""
+"""The reducers that merge the writes of parallel nodes."""
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any, cast
 
 import pytest
@@ -58,22 +59,23 @@ def key(turn: Turn) -> tuple[Any, ...]:
 
 
 @given(TURNS, TURNS)
-def test_each_turn_is_kept_once_ordered_by_phase_and_round(old: list[Turn], new: list[Turn]) -> None:
+def test_merged_turns_are_unique_and_in_the_order_of_phases_and_rounds(old: list[Turn], new: list[Turn]) -> None:
     merged = merge_turns(old, new)
     first = list(dict.fromkeys(map(key, [*old, *new])))
     assert list(map(key, merged)) == sorted(first, key=lambda k: ([*PHASES, OWN_PHASE].index(k[1]), k[0]))
 
 
 @given(TURNS, TURNS)
-def test_the_last_value_of_a_field_holds_and_scores_are_joined(old: list[Turn], new: list[Turn]) -> None:
+def test_a_later_write_to_a_turn_replaces_earlier_fields(old: list[Turn], new: list[Turn]) -> None:
+    """The scores are merged: only a later score with the same name replaces a score."""
     for turn in merge_turns(old, new):
         written = [t for t in [*old, *new] if key(t) == key(turn)]
         for name in {n for t in written for n in t} - {*KEYS, "scores"}:
             assert turn.get(name) == [t.get(name) for t in written if name in t][-1]
-        joined: dict[str, Any] = {}
+        scores: dict[str, Any] = {}
         for t in written:
-            joined |= t.get("scores", {})
-        assert turn.get("scores", {}) == joined
+            scores |= t.get("scores", {})
+        assert turn.get("scores", {}) == scores
 
 
 @given(TURNS, TURNS, TURNS)
@@ -82,25 +84,30 @@ def test_merging_turns_is_associative(a: list[Turn], b: list[Turn], c: list[Turn
 
 
 @given(TURNS)
-def test_an_empty_write_changes_nothing_and_no_write_modifies_old_values(turns: list[Turn]) -> None:
+def test_an_empty_write_changes_nothing(turns: list[Turn]) -> None:
     merged = merge_turns([], turns)
-    before = [dict(t) for t in merged]
     assert merge_turns(merged, []) == merged
+
+
+@given(TURNS)
+def test_a_write_does_not_modify_the_turns_of_a_checkpoint(turns: list[Turn]) -> None:
+    merged = merge_turns([], turns)
+    before = deepcopy(merged)
     merge_turns(merged, turns)
-    assert [dict(t) for t in merged] == before  # a checkpoint's values are not modified
+    assert merged == before
 
 
-ONE: Turn = {"round": 1, "phase": "primary", "agent": "a", "step": "respond"}
+TURN: Turn = {"round": 1, "phase": "primary", "agent": "a", "step": "respond"}
 WRITES: list[Turn] = [
-    {**ONE, "query": "q", "evidence_ids": ["ev-1"]},
-    {**ONE, "answer": "YES", "rationale": "So."},
-    {**ONE, "scores": {"faithfulness": 0.5, "statements": ["So."]}},
-    {**ONE, "scores": {"answer_relevance": None}},
+    {**TURN, "query": "q", "evidence_ids": ["ev-1"]},
+    {**TURN, "answer": "YES", "rationale": "So."},
+    {**TURN, "scores": {"faithfulness": 0.5, "statements": ["So."]}},
+    {**TURN, "scores": {"answer_relevance": None}},
 ]
 
 
 @given(st.permutations(WRITES), st.integers(0, 4))
-def test_writes_of_different_nodes_are_joined_in_any_order(writes: list[Turn], cut: int) -> None:
+def test_the_order_of_the_writes_to_a_turn_does_not_matter(writes: list[Turn], cut: int) -> None:
     [turn] = merge_turns(writes[:cut], writes[cut:])
     assert turn == {
         **WRITES[0],
@@ -110,7 +117,8 @@ def test_writes_of_different_nodes_are_joined_in_any_order(writes: list[Turn], c
 
 
 @given(TURNS)
-def test_a_repeated_write_counts_once(turns: list[Turn]) -> None:
+def test_a_repeated_write_changes_nothing(turns: list[Turn]) -> None:
+    """Only ``scores`` may become an empty dict if the turn has no scores."""
     once = merge_turns([], turns)
     assert [{"scores": {}, **t} for t in merge_turns(once, turns)] == [{"scores": {}, **t} for t in once]
 
@@ -133,7 +141,7 @@ READINGS = cast(
 
 
 @given(READINGS, READINGS)
-def test_each_reading_is_kept_once(old: list[Reading], new: list[Reading]) -> None:
+def test_each_reading_of_a_source_is_kept_once(old: list[Reading], new: list[Reading]) -> None:
     merged = merge_readings(merge_readings([], old), new)
     assert all(r in merged for r in [*old, *new])
     assert all(merged.count(r) == 1 for r in merged)
@@ -141,22 +149,27 @@ def test_each_reading_is_kept_once(old: list[Reading], new: list[Reading]) -> No
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
-def test_the_longest_chain_of_calls_counts(a: int, b: int, c: int) -> None:
+def test_the_depth_is_the_length_of_the_longest_chain_of_calls(a: int, b: int, c: int) -> None:
     assert deepest(a, b) == deepest(b, a)
     assert deepest(deepest(a, b), c) == deepest(a, deepest(b, c)) == max(a, b, c)
 
 
-def test_the_first_error_holds_until_a_new_debate_fails_at_its_start() -> None:
-    one: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
-    two: ErrorRecord = {**one, "kind": "quota"}
-    assert first_error(None, one) == first_error(one, two) == one
-    opening: ErrorRecord = {**two, "where": "open"}
-    assert first_error(one, opening) == opening  # an error at the start belongs to a new debate
+def test_the_first_error_is_kept_until_a_new_debate_starts() -> None:
+    """A new debate writes None, or an error if it fails at its start."""
+    first: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
+    second: ErrorRecord = {**first, "kind": "quota"}
+    assert first_error(None, first) == first_error(first, second) == first
+    at_start: ErrorRecord = {**second, "where": "open"}
+    assert first_error(first, at_start) == at_start
+    assert first_error(first, None) is None
 
 
 @pytest.mark.parametrize("kind", [*REPEATED_KINDS, "unparsed"])
-def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
-    """Such a warning may be repeated in one update or in several. Warnings of other kinds are all kept."""
+def test_warnings_of_some_kinds_are_kept_only_once(kind: str) -> None:
+    """These kinds are `REPEATED_KINDS`. Repetitions in the same update and in later updates are dropped.
+
+    Warnings of other kinds are all kept.
+    """
     warned, other = ({"kind": kind, "where": "retrieve", "detail": detail} for detail in ("First.", "Second."))
     first = merge_warnings([], cast(list[Warned], [warned, other, warned]))
     then = merge_warnings(first, cast(list[Warned], [other, warned, warned]))
@@ -166,10 +179,11 @@ def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
         assert then == [warned, other, warned, other, warned, warned]
 
 
-async def test_overwrite_replaces_the_value_of_a_key_with_a_reducer() -> None:
+async def test_overwrite_replaces_a_value_without_its_reducer() -> None:
+    """The write is plain JSON. `written_values` returns the value in it."""
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     old_values: dict[str, Any] = {
-        "turns": [ONE],
+        "turns": [TURN],
         "corpora": [{"agent": "a"}],
         "warnings": [{"kind": "late"}],
         "depth": 5,
@@ -188,7 +202,8 @@ async def test_overwrite_replaces_the_value_of_a_key_with_a_reducer() -> None:
     assert json.loads(json.dumps(new)) == new
 
 
-async def test_a_new_debate_on_a_thread_clears_the_state_of_the_debate_before_it() -> None:
+async def test_a_new_debate_on_a_thread_clears_the_state_of_the_previous_debate() -> None:
+    """The previous debate may still wait for a person, or may have failed."""
     graph = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
     context = {"model": "fake:1", "sources": ["bm25"], "ask_person": ["evidence"]}
 
@@ -203,12 +218,13 @@ async def test_a_new_debate_on_a_thread_clears_the_state_of_the_debate_before_it
         return {key: values[key] for key in accumulated}
 
     asked = {"claim": "Mandarins were grown in China.", "given": [{"text": "Mandarins are fruit."}]}
-    alone = [await run("1", {"claim": "Python is a snake."}), await run("2", asked)]
+    other_debate = await run("1", {"claim": "Python is a snake."})
+    on_new_thread = await run("2", asked)
     waiting = await run("1", asked)  # replaces a debate that still waits
-    for read in (alone[1], waiting):
-        for piece in read["evidence"]:
+    for values in (on_new_thread, waiting):
+        for piece in values["evidence"]:
             piece["retrievals"] = [retrieval | {"retrieved": ""} for retrieval in piece["retrievals"]]
-    assert waiting == alone[1] != alone[0]
+    assert waiting == on_new_thread != other_debate
     assert len(waiting["turns"]) == 1
     resumed = await run("1", Command(resume=True))
     assert [record["round"] for record in resumed["round_log"]] == [1]

@@ -1,4 +1,4 @@
-"""A signal that arrives after the end of a debate does not lose its document."""
+"""A run of a debate that is cancelled after the end of the debate."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from moot.nodes._runtime import running
 from moot.nodes._speakers.single import SingleAgentSettings
 
 
-async def test_a_signal_after_the_end_does_not_lose_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def interrupted() -> None:
+async def test_a_cancellation_after_the_debate_does_not_discard_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task is cancelled while it closes the HTTP clients. A signal may do this."""
+
+    async def cancel_this_task() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(running, "close_clients", interrupted)
+    monkeypatch.setattr(running, "close_clients", cancel_this_task)
     settings = SingleAgentSettings(model="fake:1")
     document = await running.DebateRun(graph, settings, lambda update: None).run({"claim": "Saffron is a root."})
     assert document["status"] == "done"

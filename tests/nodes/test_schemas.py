@@ -38,7 +38,7 @@ TASKS = [
     make_task(),
     make_task(labels=["yes", "no", "maybe"]),
     make_task(labels=["Supported", "Refuted", "Not Enough Evidence", "Conflicting Evidence/Cherrypicking"]),
-    make_task(labels=["title", "default", "description"]),  # names that are keywords in other positions
+    make_task(labels=["title", "default", "description"]),  # these labels are also keywords of schemas
     make_task(labels=['"quoted"', "back\\slash", "{brace}", "ünï"]),
     make_task(options=["AA", "Aa"]),
     make_task(options=[f"option {i}" for i in range(26)]),
@@ -57,7 +57,7 @@ REPLIES: list[type[Reply]] = [
 
 
 def faults(schema: dict[str, Any]) -> list[str]:
-    """The parts of a schema outside the subset."""
+    """Describes each part of a schema that is outside of the subset, with its place."""
     found: list[str] = []
     properties_seen = 0
     parts: dict[str, Any] = schema.get("$defs", {})
@@ -128,24 +128,25 @@ def nested_schema(levels: int) -> dict[str, Any]:
         nested_schema(DEEPEST + 1),
     ],
 )
-def test_the_check_finds_faults(schema: dict[str, Any]) -> None:
+def test_each_invalid_schema_has_a_fault(schema: dict[str, Any]) -> None:
+    """A schema of the maximum depth has no fault."""
     assert faults(schema)
     assert faults(nested_schema(DEEPEST)) == []
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)
 def test_reply_schemas_use_only_the_strict_subset(reply: type[Reply]) -> None:
+    """They have all fields of the class in the order of the class. Each call returns a new schema."""
     schema = reply_schema(reply)
     assert faults(schema) == []
-    # No field is lost, and the reasoning precedes the answer.
     assert list(schema["properties"]) == list(reply.model_fields)
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", reply.__name__)
     schema["properties"].clear()
-    assert reply_schema(reply)["properties"]  # not shared with another schema
+    assert reply_schema(reply)["properties"]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda t: t["name"])
-def test_the_enum_of_the_answer_is_the_labels_of_the_task(task: Any) -> None:
+def test_the_schema_of_an_answer_allows_exactly_the_labels_of_the_task(task: Any) -> None:
     assert reply_schema(answer_reply(task))["properties"]["answer"]["enum"] == task["labels"]
 
 

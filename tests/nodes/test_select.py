@@ -1,4 +1,4 @@
-"""Selecting from a pool of evidence: which numbers are kept, and how replies are read."""
+"""Selections from a pool of evidence: the numbers that are kept, and the replies that can be read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pool(size: int) -> list[Evidence]:
 
 
 async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
-    """Run a selection with a model that gives these replies in turn, and then again from the first."""
+    """Run a selection with a model that gives these replies in turn. After the last reply, it repeats them."""
     return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **options)
 
 
@@ -42,20 +42,20 @@ def numbers_read(text: str, size: int = 5) -> list[int] | None:
 
 
 @given(NUMBERS, st.integers(0, 9), st.integers(0, 5))
-def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], size: int, most: int) -> None:
+def test_the_first_valid_numbers_are_kept(numbers: list[int], size: int, most: int) -> None:
     selected, dropped = valid_numbers(numbers, size, most)
-    there = [n for n in numbers if n in range(1, size + 1)]
-    assert len(selected) == min(most, len(set(there)))
+    valid = [n for n in numbers if n in range(1, size + 1)]
+    assert len(selected) == min(most, len(set(valid)))
     assert len(set(selected)) == len(selected)
-    assert set(selected) <= set(there)
+    assert set(selected) <= set(valid)
     for number in selected:  # every valid number before a kept number is kept
-        assert set(there[: there.index(number)]) <= set(selected)
-    assert selected == sorted(selected, key=there.index)
-    assert (set(dropped), len(dropped)) == (set(numbers) - set(there), len(set(numbers) - set(there)))
+        assert set(valid[: valid.index(number)]) <= set(selected)
+    assert selected == sorted(selected, key=valid.index)
+    assert (set(dropped), len(dropped)) == (set(numbers) - set(valid), len(set(numbers) - set(valid)))
 
 
 @pytest.mark.parametrize(
-    ("given", "selected", "dropped"),
+    ("named", "selected", "dropped"),
     [
         ([9], [], [9]),
         ([], [], []),
@@ -65,11 +65,12 @@ def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], siz
         ([9, 1, 9, 0, -1, 5], [1, 5], [9, 0, -1]),
     ],
 )
-async def test_selected_numbers_outside_the_pool_are_recorded(
-    given: list[int], selected: list[int], dropped: list[int]
+async def test_selected_numbers_outside_the_pool_are_recorded_as_dropped(
+    named: list[int], selected: list[int], dropped: list[int]
 ) -> None:
-    chosen = await select(json.dumps({"selected": given, "reason": "they do"}))
-    assert chosen == Selection(selected, dropped, "they do", len(set(given)))
+    """By default, at most three different numbers are selected."""
+    chosen = await select(json.dumps({"selected": named, "reason": "they do"}))
+    assert chosen == Selection(selected, dropped, "they do", len(set(named)))
 
 
 @each(
@@ -101,7 +102,8 @@ async def test_selected_numbers_outside_the_pool_are_recorded(
         ("", None),
     ],
 )
-def test_selections_are_read_in_many_wordings(text: str, numbers: list[int] | None) -> None:
+def test_a_selection_can_be_read_in_many_wordings(text: str, numbers: list[int] | None) -> None:
+    """A reply without a clear selection is refused."""
     assert numbers_read(text) == numbers
 
 
@@ -117,12 +119,12 @@ async def test_an_unusable_reply_is_retried_once() -> None:
         await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
 
 
-async def test_the_maximum_of_selected_items_is_a_setting() -> None:
+async def test_no_more_items_are_selected_than_the_argument_allows() -> None:
     assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
     assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
 
 
-def test_the_schema_allows_the_pools_numbers_and_an_empty_selection() -> None:
+def test_the_schema_allows_up_to_three_numbers_of_the_pool() -> None:
     schema = reply_schema(select_reply(5, 3))
     assert schema["properties"]["selected"] == {
         "type": "array",
@@ -134,10 +136,11 @@ def test_the_schema_allows_the_pools_numbers_and_an_empty_selection() -> None:
 
 
 @pytest.mark.parametrize("text", ["[" + "1 " * 5000, "[" + "12" * 5000, "[1, " * 5000, "no " * 5000, "[" * 10_000])
-def test_long_texts_are_read_quickly(text: str) -> None:
-    assert numbers_read(text) is None  # a regular expression that backtracks would not end
+def test_a_long_text_without_a_selection_is_refused_quickly(text: str) -> None:
+    """A regular expression with exponential backtracking would not end."""
+    assert numbers_read(text) is None
 
 
 @pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
-def test_an_ambiguous_reply_is_not_read(text: str) -> None:
+def test_an_ambiguous_reply_is_refused(text: str) -> None:
     assert numbers_read(text) is None

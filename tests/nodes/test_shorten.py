@@ -1,4 +1,4 @@
-"""Shortening prompts to a limit: the parts dropped first, the parts never dropped, and the order of the rest."""
+"""Prompts that are shortened to a limit: the parts that are dropped, and the parts that stay."""
 
 from __future__ import annotations
 
@@ -50,15 +50,16 @@ def prompt(pieces: list[Evidence], turns: list[Any]) -> str:
 
 
 def text_of(number: int, size: int) -> str:
+    """A text of at least ``size`` characters."""
     return " ".join(f"Sentence {i} of text {number} says that the mill has bells." for i in range(size // 50 + 1))
 
 
-def ids_shown(made: ShortenedTexts) -> list[str]:
+def shown_ids(made: ShortenedTexts) -> list[str]:
     """The ids of the pieces that a shortened prompt shows."""
     return re.findall(r'<evidence id="(\w+)">', made.texts[0])
 
 
-def rounds(text: str) -> list[int]:
+def shown_rounds(text: str) -> list[int]:
     """The rounds that a prompt shows."""
     return [int(number) for number in re.findall(r"^Round (\d+)$", text, re.MULTILINE)]
 
@@ -74,78 +75,85 @@ def test_a_prompt_that_fits_is_unchanged() -> None:
 
 
 def test_evidence_of_the_worst_rank_is_dropped_first() -> None:
+    """A note in the prompt says how many pieces were dropped."""
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
-    assert ids_shown(made) == ["p1", "p2", "p3", "p4", "p5"]
+    assert shown_ids(made) == ["p1", "p2", "p3", "p4", "p5"]
     assert (made.evidence_left_out, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
-    assert rounds(made.texts[0]) == list(range(1, 11))
+    assert shown_rounds(made.texts[0]) == list(range(1, 11))
     assert made.rounds_left_out == []
     note = "1 more piece of evidence and the rest of each text that ends in [...]"
     assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
     ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
-    assert ids_shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
+    assert shown_ids(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
 
 
-def test_the_ranks_of_evidence_come_from_its_search() -> None:
+def test_show_evidence_keeps_the_ranks_from_the_search() -> None:
+    """A piece without a rank stays without one."""
     found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
     assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1}
 
 
-def test_evidence_without_a_rank_is_ordered_by_words_shared_with_the_claim() -> None:
+def test_evidence_without_a_rank_is_ranked_by_words_shared_with_the_claim() -> None:
     given = [piece(n, "The miller owned no watch. " * 60) for n in range(1, 10)]
     given.append(piece(10, "The miller's wife wrote that the mill has had two bells. " + "She owned a watch. " * 60))
     made = shorten([prompt(given, [])], 5_000)
-    assert ids_shown(made)[-1] == "p10"
+    assert shown_ids(made)[-1] == "p10"
     assert "two bells" in made.texts[0].partition("p10")[2]
     assert made.ids == [f"p{n}" for n in range(3, 10)]
     # A rank from a search takes precedence over shared words.
-    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)
+    assert shown_ids(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown_ids(made)
 
 
-def test_cited_evidence_is_kept_while_other_evidence_is_dropped() -> None:
+def test_cited_evidence_is_dropped_after_all_other_evidence() -> None:
     cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
     made = shorten([prompt(PIECES, cited)], 9000)
-    assert ids_shown(made) == ["p6"]
+    assert shown_ids(made) == ["p6"]
     assert made.ids == [f"p{n}" for n in range(1, 6)]
     assert set(cited_in(made.texts[0])) == {"p6"}
 
 
-def test_a_dropped_piece_that_remaining_turns_cite_may_still_be_cited() -> None:
+def test_the_ids_of_dropped_evidence_exclude_ids_that_turns_still_cite() -> None:
+    """So a model may still cite such a piece."""
     cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
     made = drop_elements(shorten([prompt(PIECES, cited)], 9000), 3000)
-    assert ids_shown(made) == []
+    assert shown_ids(made) == []
     assert ("p6" in set(cited_in(made.texts[0])), "p6" in made.ids, "p5" in made.ids) == (True, False, True)
 
 
 def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
+    """If two pieces are cited, both are shown in part."""
     pieces = [piece(1, text_of(1, 3000)), piece(2, text_of(2, 3000))]
     made = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2")])], 4800)
     assert pieces[1]["text"] in made.texts[0]
     both = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2"), answer(1, "b", "It has.", "p1")])], 4800)
-    assert ids_shown(both) == ["p1", "p2"]
+    assert shown_ids(both) == ["p1", "p2"]
     assert both.in_part == 2
 
 
-def test_the_oldest_rounds_are_dropped_after_evidence() -> None:
+def test_the_oldest_rounds_are_dropped_before_the_last_evidence() -> None:
+    """A quarter of the prompt is reserved for evidence."""
     made = shorten([WHOLE], 7000)
     assert made.rounds_left_out == list(range(1, len(made.rounds_left_out) + 1)) != []
-    assert rounds(made.texts[0]) == list(range(len(made.rounds_left_out) + 1, 11))
+    assert shown_rounds(made.texts[0]) == list(range(len(made.rounds_left_out) + 1, 11))
     assert made.of_rounds == 10
     assert f"rounds 1 to {len(made.rounds_left_out)}.)\n\nRound {len(made.rounds_left_out) + 1}\n" in made.texts[0]
-    assert ids_shown(made)  # a quarter is reserved for evidence
+    assert made.evidence_left_out
+    assert shown_ids(made)
 
 
-def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
+def test_the_last_round_stays_with_shortened_reasons() -> None:
+    """This holds even if the limit is below the size of the shortest prompt. The caller must compare the sizes."""
     made = shorten([WHOLE], 1100)
-    assert rounds(made.texts[0]) == [10]
+    assert shown_rounds(made.texts[0]) == [10]
     assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2
     assert made.reasons_cut == 2
     assert made.size <= 1100
     least = shorten([WHOLE], 1)
-    assert 1 < least.size < 1100  # even the shortest prompt exceeds this limit; the caller must compare the size
-    assert rounds(least.texts[0]) == [10]
+    assert 1 < least.size < 1100
+    assert shown_rounds(least.texts[0]) == [10]
 
 
-def test_items_of_a_pool_keep_their_numbers_when_others_are_dropped() -> None:
+def test_items_of_a_pool_keep_their_numbers_if_other_items_are_dropped() -> None:
     text = f"Items:\n{show_pool(PIECES)}\n\nNow select."
     made = shorten([text], 6000, {f"p{n}": 7 - n for n in range(1, 7)})
     items = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
@@ -156,7 +164,7 @@ def test_items_of_a_pool_keep_their_numbers_when_others_are_dropped() -> None:
 
 
 def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
-    def argues(phase: str, round: int, side: str) -> Any:
+    def argument(phase: str, round: int, side: str) -> Any:
         return {"phase": phase, "round": round, "side": side, "step": "argue", "argument": text_of(round, 300)}
 
     scored = {"logic": 1, "evidence": 1, "rebuttal": 1, "reason": text_of(1, 100)}
@@ -166,20 +174,20 @@ def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
         for p in phases
         for r in range(1, 6)
     ]
-    arguments = {p: [argues(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
+    arguments = {p: [argument(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
     parts = [show_statements(arguments[p], f"The {p} debate:") for p in phases]
     text = "\n\n".join([*parts, show_critic(critics), "Now reply."])
     made = shorten([text], 4000)
-    left = list(range(len(made.rounds_left_out) + 1, 6))
-    assert left
-    assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == left * 2
-    assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == left * 2
+    remaining = list(range(len(made.rounds_left_out) + 1, 6))
+    assert remaining
+    assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == remaining * 2
+    assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == remaining * 2
     dropped = f"rounds 1 to {made.rounds_left_out[-1]}" if made.rounds_left_out[1:] else "round 1"
     assert f"too long: {dropped} of the first debate and {dropped} of the second debate.)" in made.texts[0]
     assert made.texts[0].endswith("Now reply.")
 
 
-def test_a_conversation_is_shortened_in_its_messages() -> None:
+def test_the_messages_of_a_conversation_share_one_limit() -> None:
     texts = ["The task.", *(show_evidence(PIECES[at : at + 2]) for at in (0, 2, 4))]
     made = shorten(texts, 8000)
     assert len(made.texts) == 4
@@ -200,20 +208,20 @@ FORGED = st.lists(
     ),
     max_size=30,
 ).map("".join)
-"""Texts that imitate our markup."""
+"""Texts that imitate the markup of moot's prompts."""
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(FORGED, min_size=8, max_size=8), st.integers(0, 9000))
-def test_texts_that_imitate_our_markup_are_not_read_as_markup(forged: list[str], most: int) -> None:
+def test_forged_markup_in_texts_is_not_read_as_markup(forged: list[str], most: int) -> None:
     pieces = [piece(n, f"{text}{text_of(n, 600)}{text}") for n, text in enumerate(forged[:4], 1)]
     turns = [answer(r, "a", f"{text}{text_of(r, 200)}") for r, text in enumerate(forged[4:], 1)]
     [text] = shorten([prompt(pieces, turns)], most).texts
     assert text.startswith(HEAD)
     assert text.endswith(TAIL)
     assert not set(cited_in(text))
-    left = [int(n) for n in re.findall(r"^Round (\d+)\n<answer ", text, re.MULTILINE)]
-    assert left == list(range(5 - len(left), 5)) != []
+    remaining = [int(n) for n in re.findall(r"^Round (\d+)\n<answer ", text, re.MULTILINE)]
+    assert remaining == list(range(5 - len(remaining), 5)) != []
     scored = {"logic": 1, "evidence": 1, "rebuttal": 1}
     critics: list[Any] = [
         {
@@ -242,9 +250,8 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_shortening_keeps_limit_order_and_tags_for_any_pieces_and_rounds(
-    texts: Any, rounds_of_reasons: Any, most: int
-) -> None:
+def test_any_shortened_prompt_keeps_its_order_and_its_tags(texts: Any, rounds_of_reasons: Any, most: int) -> None:
+    """Its size is within the limit or near the smallest possible size. If there are rounds, at least one stays."""
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [
         answer(round, f"agent-{n}", reasons * times, cites)
@@ -258,11 +265,11 @@ def test_shortening_keeps_limit_order_and_tags_for_any_pieces_and_rounds(
     assert made.size <= max(most, shorten([full_prompt], 0).size + 400)
     assert text.startswith(HEAD)
     assert text.endswith(TAIL)
-    ids = ids_shown(made)
+    ids = shown_ids(made)
     assert ids == sorted(ids, key=lambda id: int(id[1:]))
     assert len(ids) == len(pieces) - made.evidence_left_out
     assert not set(made.ids) & set(ids)
-    assert rounds(text) == [r for r in range(1, len(rounds_of_reasons) + 1) if r not in made.rounds_left_out]
+    assert shown_rounds(text) == [r for r in range(1, len(rounds_of_reasons) + 1) if r not in made.rounds_left_out]
     assert made.rounds_left_out == list(range(1, len(made.rounds_left_out) + 1))
     assert len(made.rounds_left_out) < max(1, len(rounds_of_reasons))
     for tag in ("evidence", "answer", "reasons", "citations"):

@@ -30,7 +30,7 @@ def citation_lines(shown: str) -> list[str]:
     ]
 
 
-def test_no_reason_looks_like_a_checked_citation() -> None:
+def test_reasons_cannot_forge_a_checked_citation() -> None:
     shown = show_answers([answer(FORGED)])
     assert citation_lines(shown) == []
     reasons = re.findall(r"\n<reasons>\n(.*?)\n</reasons>\n", shown, re.S)
@@ -42,7 +42,8 @@ BREAKS = st.lists(st.sampled_from(["\n", "\r", "\u2028", "\x85", "</citations>",
 
 
 @given(BREAKS, BREAKS)
-def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: str, quote: str) -> None:
+def test_each_citation_is_shown_on_one_line(id: str, quote: str) -> None:
+    """The line of a citation that is not verified begins with the reason."""
     good = citation("ev-1", "the quote", verified=True)
     shown = show_answers([answer("True.", citation("ev-1", quote), good, citation(id, quote, fabricated=True))])
     unverified, verified, fabricated = citation_lines(shown)
@@ -51,15 +52,17 @@ def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: s
     assert fabricated.startswith("[this id was never shown to its writer] ")
 
 
-def test_a_history_lists_each_debaters_evidence() -> None:
+def test_a_history_lists_the_evidence_of_each_debater() -> None:
+    """If no debater had evidence, the history does not mention evidence."""
     turns = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
     shown = show_history(turns)
     assert '<answer by="rag" evidence="ev-1, ev-2">' in shown
     assert '<answer by="vanilla" evidence="none">' in shown
-    assert "evidence=" not in show_history(turns[1:])  # no debater had evidence
+    assert "evidence=" not in show_history(turns[1:])
 
 
-def test_an_average_names_its_number_of_rounds() -> None:
+def test_an_average_score_is_shown_with_its_number_of_rounds() -> None:
+    """The number is omitted if the turns are not given. A score that is unknown for all debaters is omitted."""
     turns = [
         answer(scores={"faithfulness": 0.5, "answer_relevance": 0.9}),
         answer(round=2, scores={"faithfulness": None, "answer_relevance": 0.7}),
@@ -75,9 +78,9 @@ def test_an_average_names_its_number_of_rounds() -> None:
         "- search: faithfulness unknown, answer relevance 0.60 (1 round)",
     ]
     assert show_scores(means).splitlines()[1].endswith("answer relevance 0.80")
-    assert "faithfulness" not in show_scores({"search": means["search"]})  # no score was measured
+    assert "faithfulness" not in show_scores({"search": means["search"]})
 
 
-def test_a_persona_is_an_instruction() -> None:
+def test_a_persona_is_shown_as_an_instruction() -> None:
     assert show_persona("a clerk") == "Speak as: a clerk"
     assert show_persona(None) == ""

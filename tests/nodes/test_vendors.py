@@ -24,7 +24,7 @@ from moot.nodes._vendors.catalogue import VENDORS, check_provider, providers_her
 from moot.nodes._vendors.clients import options_of, reply_options
 from pydantic import BaseModel, Field
 
-from tests.nodes.messages_api import Messages, messages_api
+from tests.nodes.messages_api import MessagesEndpoint, messages_api
 
 PROMPTS = {"decide": "Decide.\n---\nThe data."}
 ANSWER = answer_reply(make_task())
@@ -40,7 +40,7 @@ async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     await close_clients()
 
 
-async def ask(api: Messages, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
+async def ask(api: MessagesEndpoint, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
     """The reply or the error of one `ask`, and the ledger with its calls."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
     ledger = Ledger(node="respond", round=2, agent="rag")

@@ -1,4 +1,4 @@
-"""Shared by these tests: HTTP servers on loopback, an empty home folder, and an encoder without a model."""
+"""Fixtures and helpers for tests of retrievers: HTTP servers on loopback, a new home folder, a quick encoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from moot.retrievers import Passage, UserError, open_retriever
 from .quick import open_quick_encoder
 
 Answer = Callable[[int, dict[str, Any]], web.Response | None]
-"""A function from the number of a request (from 1) and its JSON body to the response; None: no response at all."""
+"""A function from the number of a request (from 1) and its JSON body to the response. The body is {} without content.
+
+If the function returns None, the request gets no response until the test ends.
+"""
 
 
 @dataclass
@@ -34,7 +37,10 @@ Serve = Callable[[Answer], Awaitable[Server]]
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Start a server that answers every request: ``await serve(lambda n, body: web.json_response(...))``."""
+    """A function that starts a server: ``await serve(lambda n, body: web.json_response(...))``.
+
+    All started servers stop when the test ends.
+    """
     runners: list[web.AppRunner] = []
     test_ended = asyncio.Event()
 
@@ -68,7 +74,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 @pytest.fixture
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home folder, without corpora, for one test."""
+    """The path of a new home folder without corpora. The folder does not exist until a test writes to it."""
     home = tmp_path / "empty home"
     monkeypatch.setenv("MOOT_HOME", str(home))
     return home
@@ -76,17 +82,18 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def quick_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the encoder by an encoder without a model."""
+    """Make corpora and local searches use `QuickEncoder`, whatever encoder they name."""
     for module in ("corpus", "local"):
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_quick_encoder)
 
 
 def passage(i: int | str, text: str = "", **more: Any) -> Passage:
+    """A passage with the id ``i``; by default, its text is a sentence that contains the id."""
     return Passage(id=str(i), title=f"Entry {i}", text=text or f"Entry {i} of the ledger.", source="ledger", **more)
 
 
 async def refusal_of(name: str) -> UserError:
-    """The error that both kinds of search raise for a corpus."""
+    """The error of dense search in a corpus that cannot be opened. BM25 must raise an error of the same kind."""
     errors = []
     for kind in ("chroma", "bm25"):
         with pytest.raises(UserError) as caught:

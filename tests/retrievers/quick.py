@@ -1,8 +1,10 @@
 """An encoder that needs no model, for this process and for processes that tests start (`CHILD`).
 
-index CORPUS FIRST END     indexes numbered passages, and prints the count after each batch
-search CORPUS TIMES        searches for TIMES passages, and prints how many of them came first
-damaged FOLDER...          prints for each home folder the results of three uses of the corpus `big`
+`CHILD` is a program with three tasks:
+
+index CORPUS FIRST END     indexes the passages FIRST to END - 1, and prints the number of stored passages after each batch
+search CORPUS COUNT        searches for the passages 0 to COUNT - 1, and prints how many were the first result
+damaged FOLDER...          uses the corpus `big` of each home folder three times, and prints the results as JSON
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ class QuickEncoder:
         return vectors
 
     def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
-        """Do nothing: vectors are computed quickly."""
+        """Do nothing, because it is quick to compute a vector again."""
 
 
 def output_of_child(*words: str, **options: Any) -> str:
-    """The output of `CHILD` for a task."""
+    """Run a task in `CHILD`, which must succeed; return what it prints."""
     with start([*CHILD, *words], stdout=subprocess.PIPE, text=True, **options) as child:
         printed: str = child.communicate(timeout=120)[0]
     assert child.returncode == 0
@@ -50,24 +52,24 @@ def output_of_child(*words: str, **options: Any) -> str:
 
 
 async def open_quick_encoder(*_: Any) -> QuickEncoder:
-    """Replaces `open_encoder`."""
+    """Tests replace `open_encoder` by this function, which ignores the encoder's name."""
     return QuickEncoder()
 
 
 def numbered_passages(first: int, end: int) -> list[Passage]:
-    """Passages that `is_found` finds by their numbers."""
+    """The passages with the numbers ``first`` to ``end`` - 1. `is_found` searches for their texts."""
     return [Passage(id=str(i), text=f"Entry {i} of the ledger.", source="ledger") for i in range(first, end)]
 
 
 async def is_found(corpus: str, number: int, kind: str = "chroma") -> bool:
-    """Whether a search in the newly opened corpus returns the passage of that number first."""
+    """Open a corpus for a kind of search; return whether a search for a numbered passage returns its text first."""
     text = f"Entry {number} of the ledger."
     best = await (await open_retriever(f"{kind}:{corpus}")).search(text, 3)
     return bool(best) and best[0]["text"] == text
 
 
-async def _use(folder: str) -> list[str]:
-    """Index into, and search, the corpus `big` of a home folder; return the results or errors."""
+async def _use_corpus(folder: str) -> list[str]:
+    """Index passages in the corpus `big` of a home folder, and search it twice; return three results or errors."""
     os.environ["MOOT_HOME"] = folder
     results = []
     for call in (index_passages("big", numbered_passages(0, 3)), is_found("big", 777), is_found("big", 777, "bm25")):
@@ -79,17 +81,18 @@ async def _use(folder: str) -> list[str]:
 
 
 async def main(task: str, *words: str) -> None:
+    """Do a task of `CHILD`. ``words`` are its arguments."""
     if task == "index":
-        some = numbered_passages(int(words[1]), int(words[2]))
-        await index_passages(words[0], some, progress=lambda seen, _: print(seen, flush=True))
+        passages = numbered_passages(int(words[1]), int(words[2]))
+        await index_passages(words[0], passages, progress=lambda seen, _: print(seen, flush=True))
     elif task == "search":
         print(sum([await is_found(words[0], i) for i in range(int(words[1]))]))
     for folder in words if task == "damaged" else ():
-        print(json.dumps(await _use(folder)), flush=True)
+        print(json.dumps(await _use_corpus(folder)), flush=True)
 
 
 def run() -> None:
-    """Do this process's task with the encoder that needs no model."""
+    """Do the task in the arguments of this process with `QuickEncoder`."""
     for module in (corpus, local):
         module.open_encoder = open_quick_encoder  # type: ignore[attr-defined]
     asyncio.run(main(*sys.argv[1:]))

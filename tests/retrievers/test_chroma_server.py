@@ -1,4 +1,4 @@
-"""Corpora on a Chroma server (MOOT_CHROMA_URL): a real `chroma run`, and addresses that are no Chroma server."""
+"""Corpora on a Chroma server (MOOT_CHROMA_URL). The server is real, or a stub that gives unusable responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Store corpora on the module's server. A proxy is set, which requests to loopback addresses must not use."""
+    """Store corpora on this module's server; return its address.
+
+    A proxy that does not work is set, because requests to loopback addresses must not use a proxy.
+    """
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_URL", server)
@@ -43,7 +46,7 @@ def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def chroma_api(url: str) -> Any:
-    """Chroma's own client, for changes by other programs on the server."""
+    """Chroma's own client, with which tests change the server as other programs would."""
     return server_api(url, {}, lambda response: None)
 
 
@@ -54,6 +57,7 @@ def collection(url: str, name: str) -> Any:
 
 
 async def error_of(call: Coroutine[Any, Any, Any]) -> MootError:
+    """The error that a call raises."""
     with pytest.raises(MootError) as caught:
         await call
     return caught.value
@@ -62,7 +66,7 @@ async def error_of(call: Coroutine[Any, Any, Any]) -> MootError:
 # --- corpora ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_corpus_on_a_server_is_seen_from_another_home_and_kept_apart_from_local_ones(
+async def test_a_corpus_on_a_server_is_found_from_another_home_folder(
     chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = await index_passages("everywhere", numbered_passages(0, 1100))
@@ -71,18 +75,24 @@ async def test_a_corpus_on_a_server_is_seen_from_another_home_and_kept_apart_fro
     assert read_manifest("everywhere") == manifest
     assert "everywhere" in known_corpora()
     assert [await is_found("everywhere", 1050, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
-    state = corpus_state("everywhere")
+
+
+async def test_a_local_corpus_may_have_the_name_of_a_corpus_on_a_server(
+    chroma: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await index_passages("namesake", numbered_passages(0, 20))
+    state = corpus_state("namesake")
     monkeypatch.delenv("MOOT_CHROMA_URL")
     assert known_corpora() == sorted(DEMO_CORPORA)
-    assert (await error_of(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
-    await index_passages("everywhere", numbered_passages(0, 2))
-    assert corpus_state("everywhere") != state
-    assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
+    assert (await error_of(open_retriever("chroma:namesake"))).kind == "unknown_corpus"
+    await index_passages("namesake", numbered_passages(0, 2))
+    assert corpus_state("namesake") != state
+    assert len(await (await open_retriever("chroma:namesake")).search("Entry", 5)) == 2
     monkeypatch.setenv("MOOT_CHROMA_URL", chroma)
-    assert await is_found("everywhere", 1050)
+    assert await is_found("namesake", 15)
 
 
-async def test_a_shorter_version_of_a_document_replaces_the_longer_on_a_server(chroma: str, tmp_path: Path) -> None:
+async def test_a_shortened_document_loses_its_old_passages_on_a_server(chroma: str, tmp_path: Path) -> None:
     file = tmp_path / "report.txt"
     file.write_text("It opened in 1869.\n\nIt has no locks.")
     assert (await index_passages("reports", read_passages(file))).passages == 2
@@ -90,18 +100,19 @@ async def test_a_shorter_version_of_a_document_replaces_the_longer_on_a_server(c
     assert (await index_passages("reports", read_passages(file))).passages == 1
 
 
-async def test_an_open_retriever_finds_passages_that_another_process_stored(chroma: str) -> None:
+async def test_an_open_dense_retriever_finds_passages_that_another_process_stored(chroma: str) -> None:
+    """BM25 and hybrid retrievers find them after they are opened again."""
     await index_passages("growing", numbered_passages(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
     await asyncio.to_thread(output_of_child, "index", "growing", "20", "40")
     [best] = await dense.search("Entry 33 of the ledger.", 1)
     assert best["text"] == "Entry 33 of the ledger."
     assert corpus_state("growing") != state
-    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]  # newly opened
+    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
     assert len(all_passages("growing")) == 40
 
 
-def test_event_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
+def test_event_loops_in_many_threads_search_one_corpus_on_a_server(chroma: str) -> None:
     asyncio.run(index_passages("shared", numbered_passages(0, 50)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
@@ -113,7 +124,8 @@ async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
     assert [c.name for c in chroma_api(chroma).list_collections() if c.name.startswith("demo-")] == ["demo-news"]
 
 
-async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str) -> None:
+async def test_an_interrupted_build_on_a_server_can_be_completed(chroma: str) -> None:
+    """Until then, the corpus cannot be opened."""
     def passages_then_error() -> Iterator[Any]:
         yield from numbered_passages(0, 600)
         raise OSError("the disk went away")
@@ -129,7 +141,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str)
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_cached_vectors_belong_to_the_texts_they_were_computed_from(
+async def test_old_texts_keep_their_cached_vectors_if_their_passages_change(
     chroma: str, kind: str, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("corpus", "local"):
@@ -148,7 +160,7 @@ async def test_cached_vectors_belong_to_the_texts_they_were_computed_from(
     assert await vectors_of(found, encoder) == old
 
 
-async def test_another_encoder_is_refused(chroma: str) -> None:
+async def test_a_corpus_built_with_another_encoder_is_refused(chroma: str) -> None:
     await index_passages("encoded", numbered_passages(0, 2))
     stored = collection(chroma, "encoded")
     manifest = stored.metadata["moot"].replace("all-MiniLM-L6-v2", "openai:m")
@@ -161,15 +173,16 @@ async def test_another_encoder_is_refused(chroma: str) -> None:
 # --- changes by other programs on the server --------------------------------------------------------------------------
 
 
-async def test_collections_of_others_are_left_alone(chroma: str) -> None:
+async def test_a_collection_of_another_program_is_refused_as_a_corpus(chroma: str) -> None:
     chroma_api(chroma).create_collection("theirs")
     assert "theirs" not in known_corpora()
     for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered_passages(0, 2))):
         error = await error_of(attempt)
         assert (error.kind, "not created by moot" in error.detail) == ("invalid_corpus", True)
+    assert collection(chroma, "theirs").count() == 0
 
 
-async def test_a_corpus_that_was_changed_or_deleted_by_others_is_refused(chroma: str) -> None:
+async def test_a_corpus_that_another_program_damaged_or_deleted_is_refused(chroma: str) -> None:
     await index_passages("lost", numbered_passages(0, 5))
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])
@@ -186,7 +199,7 @@ async def test_a_corpus_that_was_changed_or_deleted_by_others_is_refused(chroma:
 # --- servers that fail ------------------------------------------------------------------------------------------------
 
 
-async def test_a_search_after_the_servers_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_corpora_are_unreachable_after_their_server_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_chroma(tmp_path) as (url, server):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
         await index_passages("mortal", numbered_passages(0, 20))
@@ -221,9 +234,9 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
         lambda: web.Response(status=302, headers={"location": "/login"}),
         lambda: web.Response(body=b"\xff\xfe", content_type="application/json"),
     ],
-    ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
+    ids=["web page", "list", "empty object", "status 500", "status 404", "redirect", "not UTF-8"],
 )
-async def test_an_address_that_is_not_a_chroma_server_is_an_error(
+async def test_an_unusable_response_to_a_request_for_a_corpus_is_an_error(
     response: Response, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: response())).url)
@@ -238,18 +251,18 @@ async def test_an_address_that_is_not_a_chroma_server_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("ids", "first"),
+    ("ids", "first_number"),
     [([], 0.5), ([[]], 0.5), ([["1", "2"]], 0.5), (None, 0.5), ([["1"]], None), ([["1"]], "x"), ([["1"]], 0.0)],
 )
-async def test_invalid_responses_to_searches_are_errors(
-    ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch
+async def test_an_invalid_response_to_a_search_is_an_error(
+    ids: Any, first_number: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All responses of the server are valid, except those to searches."""
+    """The server's other responses are valid. ``first_number`` is the first number of the vector that it returns."""
     server = await serve(lambda n, body: web.json_response(answer(server.paths[-1])))
 
     def answer(path: str) -> Any:
         if path.endswith("/query"):
-            vectors = [[[first] + [0.0] * 63]]
+            vectors = [[[first_number] + [0.0] * 63]]
             about = {"documents": [["a"]], "metadatas": [[{"source": "s"}]], "distances": [[0.5]]}
             return {"ids": ids, "embeddings": vectors, **about}
         if path.endswith("/get"):
@@ -265,7 +278,7 @@ async def test_invalid_responses_to_searches_are_errors(
     ("user", "token", "sent"),
     [("", "secret-0123456789", "Bearer secret-0123456789"), ("user:secret@", "", "Basic dXNlcjpzZWNyZXQ=")],
 )
-async def test_tokens_and_passwords_are_sent_and_never_shown(
+async def test_tokens_and_passwords_are_sent_but_are_not_in_error_messages(
     user: str, token: str, sent: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await serve(lambda n, body: web.json_response({"error": token}, status=401 if n == 1 else 500))
@@ -287,7 +300,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
         ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
     ],
 )
-def test_invalid_variables_are_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_server_address_or_token_is_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
     monkeypatch.setenv(variable, value)

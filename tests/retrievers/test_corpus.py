@@ -1,4 +1,4 @@
-"""Corpora: reading files, building, interrupted builds, and several processes at once."""
+"""Corpora in a local folder: reading files, builds, interrupted builds, and use by several threads and processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MANY = BATCH + 44
 
 
 async def index_and_count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
-    """Index passages; return how many were seen, and how many of them were newly encoded."""
+    """Index passages; return how many were read, and how many of them were encoded."""
     done = [(0, 0)]
     await index_passages(name, passages, progress=lambda seen, encoded: done.append((seen, encoded)))
     return done[-1]
@@ -52,6 +52,7 @@ async def index_and_count(name: str, passages: Iterator[Passage] | list[Passage]
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
+    """A folder with files that can be indexed, a picture, and a folder whose name ends in .txt."""
     folder = tmp_path / "files"
     (folder / "sub").mkdir(parents=True)
     lines = [{"id": 7, "text": "Copper conducts well.", "source": "notes"}, {"id": "8", "text": "Tin is soft."}]
@@ -65,7 +66,7 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_files_of_every_kind_are_indexed(files: Path, empty_home: Path) -> None:
+async def test_jsonl_markdown_and_plain_text_files_are_indexed(files: Path, empty_home: Path) -> None:
     read = {p.id: (p.title, p.text) for p in read_passages(files)}
     assert read == {
         "7": ("", "Copper conducts well."),
@@ -85,7 +86,7 @@ async def test_files_of_every_kind_are_indexed(files: Path, empty_home: Path) ->
     assert (dense[0]["title"], dense[0]["source"]) == ("(no title)", "(no source)")
 
 
-def test_long_paragraphs_are_split_into_readable_passages(tmp_path: Path) -> None:
+def test_long_paragraphs_are_split_without_loss_of_text(tmp_path: Path) -> None:
     sentence = "The pass was closed in winter and the goods had to wait for spring. "
     (tmp_path / "long.txt").write_text(f"Short.\n\n{sentence * 60}\n\n{'x' * 3000}")
     found = list(read_passages(tmp_path))
@@ -95,7 +96,7 @@ def test_long_paragraphs_are_split_into_readable_passages(tmp_path: Path) -> Non
     assert len({p.id for p in found}) == len(found)
 
 
-async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> None:
+async def test_indexing_again_encodes_only_changed_passages(empty_home: Path) -> None:
     first = [passage(1, url="http://a.test"), passage(2, "e\u200d\u0301 and \x00 more"), passage(3)]
     assert await index_and_count("ledger", first) == (3, 3)
     assert await index_and_count("ledger", first) == (3, 0)
@@ -110,7 +111,7 @@ async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> N
     assert [p["text"] for p in await after.search("Entry 1. Rewritten.", 1)] == ["Rewritten."]
 
 
-async def test_all_passages_are_read_page_by_page(
+async def test_all_passages_are_read_if_they_fill_several_pages(
     empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus, "PAGE", 7)
@@ -119,12 +120,13 @@ async def test_all_passages_are_read_page_by_page(
         assert [p.id for p in all_passages(f"pages-{size}")] == sorted(str(i) for i in range(size))
 
 
-def finds_nearly_all(found: int, stored: int) -> bool:
-    """Whether a search finds at least 99% of the passages; an approximate index may miss a few."""
+def is_nearly_all(found: int, stored: int) -> bool:
+    """Whether a search found at least 99% of the stored passages. An approximate index may miss a few."""
     return 0.99 * stored <= found <= stored
 
 
-async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
+async def test_an_interrupted_build_can_be_completed(empty_home: Path) -> None:
+    """Until then, the corpus cannot be opened."""
     def passages_then_error() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
         raise OSError("the disk went away")
@@ -135,13 +137,14 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
     assert await index_and_count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
-    assert finds_nearly_all(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
+    assert is_nearly_all(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
 
 
-@pytest.mark.parametrize("turns", range(0, 40, 4))
+@pytest.mark.parametrize("iterations", range(0, 40, 4))
 async def test_a_cancelled_build_ends_after_its_last_write(
-    empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, turns: int
+    empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, iterations: int
 ) -> None:
+    """The build is cancelled after some iterations of the event loop, so that it is at different steps."""
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
     log: list[str] = []
 
@@ -154,15 +157,15 @@ async def test_a_cancelled_build_ends_after_its_last_write(
     monkeypatch.setattr(filling, "store_passages", store)
     task = asyncio.ensure_future(index_passages("slow", [passage(i) for i in range(3)]))
     await asyncio.to_thread(writing.wait, 60)
-    for _ in range(turns):  # the build is cancelled at different steps
+    for _ in range(iterations):
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0)
-    task.add_done_callback(lambda _: log.append("let go"))
+    task.add_done_callback(lambda _: log.append("build ended"))
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert log == ["written", "let go"]
+    assert log == ["written", "build ended"]
 
 
 async def test_open_retrievers_are_reused_until_an_interrupted_build_is_completed(
@@ -192,7 +195,7 @@ KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
 
 
 def kill_while_indexing() -> None:
-    """Index in a new process, and send it SIGKILL after `KILLED_AFTER` passages."""
+    """Index passages in another process, and send it SIGKILL when it has stored `KILLED_AFTER` passages."""
     command = [*CHILD, "index", "killed", "0", str(TOTAL)]
     with start(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -202,9 +205,10 @@ def kill_while_indexing() -> None:
     assert child.returncode == -9
 
 
-async def test_a_build_killed_in_another_process_is_refused_then_completed(
+async def test_a_build_can_be_completed_after_its_process_was_killed(
     empty_home: Path, quick_encoder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Until then, only retrievers that are already open can be used. A copy without index files is damaged."""
     passages = numbered_passages(0, TOTAL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
@@ -244,10 +248,10 @@ def test_nearly_all_passages_added_by_another_process_are_found(empty_home: Path
 
     first, then = asyncio.run(grow())
     assert first == 1
-    assert finds_nearly_all(then, KILLED_AFTER)
+    assert is_nearly_all(then, KILLED_AFTER)
 
 
-async def test_two_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
+async def test_two_simultaneous_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
     passages = [passage(i) for i in range(MANY)]
     builds = await asyncio.gather(index_and_count("both", passages), index_and_count("both", passages))
     assert sorted(builds) == [(MANY, 0), (MANY, MANY)]
@@ -258,7 +262,7 @@ async def test_a_passage_given_twice_is_stored_once(empty_home: Path) -> None:
     assert [p.id for p in all_passages("twice")] == ["1", "2"]
 
 
-async def test_a_deleted_corpus_can_be_built_again(empty_home: Path) -> None:
+async def test_a_corpus_can_be_built_again_after_its_folder_was_deleted(empty_home: Path) -> None:
     for _ in range(2):
         await index_passages("again", [passage(1)])
         assert (corpora_folder() / "again" / "chroma" / "chroma.sqlite3").exists()
@@ -266,7 +270,7 @@ async def test_a_deleted_corpus_can_be_built_again(empty_home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.txt", b"/".join([b"x" * 120] * 5) + b"/a.md"], ids=["not UTF-8", "long"])
-def test_paths_that_cannot_be_ids_are_refused(name: bytes, tmp_path: Path) -> None:
+def test_a_file_whose_path_cannot_be_a_passage_id_is_refused(name: bytes, tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("Ice floats.")
@@ -275,7 +279,7 @@ def test_paths_that_cannot_be_ids_are_refused(name: bytes, tmp_path: Path) -> No
     assert caught.value.kind == "invalid_file"
 
 
-OPEN = """
+PROGRAM = """
 import asyncio, contextlib
 from moot.retrievers import MootError, Passage, index_passages, open_encoder, open_retriever
 from moot.core.endpoint import Limits, close_clients
@@ -300,11 +304,14 @@ with strict():
 """
 
 
-async def test_two_processes_build_a_corpus_at_once_without_blocking_the_event_loop(empty_home: Path) -> None:
-    """The new process still has to import modules. Like LangGraph's server, it refuses blocking calls."""
+async def test_two_processes_build_one_demo_corpus_at_once(empty_home: Path) -> None:
+    """The child process imports moot's modules in its event loop.
+
+    If blockbuster is installed, a blocking call in this event loop is an error, as in LangGraph's server.
+    """
     closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, env=variables, stdout=-1, stderr=-1)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, env=variables, stdout=-1, stderr=-1)
     await (await open_encoder()).embed(["Moon"])
     while child.returncode is None and not (corpora_folder() / "demo-news").exists():
         await asyncio.sleep(0.01)
@@ -315,14 +322,14 @@ async def test_two_processes_build_a_corpus_at_once_without_blocking_the_event_l
     assert [found, *map(int, output.split())] == [len(demo_passages("demo-news"))] * 2 + [9, 9]
 
 
-async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
-    """Chroma fails if several threads create clients at the same time."""
+async def test_twelve_corpora_are_built_at_once(empty_home: Path) -> None:
+    """The threads of the builds must not create clients of Chroma at the same time, because Chroma would fail."""
     names = [f"corpus-{i}" for i in range(12)]
     await asyncio.gather(*(index_passages(name, [passage(name)]) for name in names))
     assert {name: all_passages(name)[0].id for name in names} == {name: name for name in names}
 
 
-# --- several at once, without a server -------------------------------------------------------------------------------
+# --- simultaneous searches -------------------------------------------------------------------------------------------
 
 
 def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick_encoder: None) -> None:
@@ -333,8 +340,10 @@ def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path
         assert all(opened)
 
 
-async def test_a_newly_opened_corpus_has_passages_of_another_process(empty_home: Path, quick_encoder: None) -> None:
-    """Retrievers that are already open do not find the new passages, because Chroma keeps their state."""
+async def test_a_corpus_opened_again_has_passages_that_another_process_added(
+    empty_home: Path, quick_encoder: None
+) -> None:
+    """A dense retriever that is already open does not find them, because Chroma keeps its state."""
     await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")
     child = asyncio.create_task(asyncio.to_thread(output_of_child, "index", "growing", "1100", "2200"))
@@ -355,17 +364,18 @@ async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick_e
     assert [output.strip() for output in await asyncio.gather(*children)] == ["50", "50"]
 
 
-async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recent_state_of_a_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``recent``, a state is looked up only after `RECENT` seconds, or after this process indexed a corpus."""
     await index_passages("metals", [passage("1", "Copper conducts.")])
     asked: list[str] = []
     state = FolderStore.state
 
-    def count_and_call(self: FolderStore, name: str) -> str:
+    def record_and_call(self: FolderStore, name: str) -> str:
         asked.append(name)
         return state(self, name)
 
     first = await open_retriever("bm25:metals")
-    monkeypatch.setattr(FolderStore, "state", count_and_call)
+    monkeypatch.setattr(FolderStore, "state", record_and_call)
     assert await open_retriever("bm25:metals", recent=True) is first
     assert asked == []
     assert await open_retriever("bm25:metals") is first

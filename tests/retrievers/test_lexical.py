@@ -13,33 +13,33 @@ from moot.retrievers._stores import Manifest, ServerStore, corpora_folder
 
 
 async def index(passages: list[Passage], encoder: str = "none") -> int:
-    """Index into one corpus; return the number of new passages."""
-    fresh = [0]
-    await index_passages("words", passages, encoder=encoder, progress=lambda seen, new: fresh.append(new))
-    return fresh[-1]
+    """Index passages into the corpus ``words``; return the number of new passages."""
+    new_counts = [0]
+    await index_passages("words", passages, encoder=encoder, progress=lambda seen, new: new_counts.append(new))
+    return new_counts[-1]
 
 
-async def texts_of(query: str) -> list[str]:
+async def texts_found(query: str) -> list[str]:
     source = await open_retriever("bm25:words")
     return [piece["text"] for piece in await source.search(query, 5)]
 
 
-async def test_changed_files_are_stored_and_their_old_versions_removed(empty_home: Path, tmp_path: Path) -> None:
+async def test_a_changed_file_replaces_its_old_version(empty_home: Path, tmp_path: Path) -> None:
     file = tmp_path / "metals.md"
     file.write_text("# Copper\n\nCopper conducts well.\n\n# Tin\n\nTin is soft.\n")
     assert await index(list(read_passages(file))) == 2
-    assert await texts_of("Which metal conducts?") == ["Copper conducts well."]
+    assert await texts_found("Which metal conducts?") == ["Copper conducts well."]
     assert await index(list(read_passages(file))) == 0
     file.write_text("# Copper\n\nCopper conducts heat.\n")
     assert await index(list(read_passages(file))) == 1
-    assert await texts_of("Is tin soft, or does copper conduct heat?") == ["Copper conducts heat."]
+    assert await texts_found("Is tin soft, or does copper conduct heat?") == ["Copper conducts heat."]
     manifest = read_manifest("words")
     assert manifest is not None
     assert (manifest.passages, manifest.complete, manifest.encoder) == (1, True, "none")
     assert not (corpora_folder() / "words" / "chroma").exists()
 
 
-async def test_searches_by_meaning_and_other_encoders_are_refused(empty_home: Path) -> None:
+async def test_a_corpus_without_vectors_refuses_dense_searches_and_encoders(empty_home: Path) -> None:
     await index([Passage(id="a", text="Copper conducts well.")])
     for opening in (open_retriever("hybrid:words"), open_retriever("chroma:words"), index([], "all-MiniLM-L6-v2")):
         with pytest.raises(UserError, match="built without vectors, so only BM25 can search it. Name bm25:words"):

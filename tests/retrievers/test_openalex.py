@@ -33,7 +33,9 @@ async def test_abstracts_become_evidence(serve: Serve, monkeypatch: pytest.Monke
     assert (sent["api_key"], sent["mailto"]) == (KEY, "us@example.org")
 
 
-async def test_the_latest_date_is_sent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_day_before_published_before_is_sent_as_the_last_date(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await starter(serve, monkeypatch)(OPENALEX)
     await (await open_retriever("openalex", published_before="2024-03-01")).search("hydrocele", 3)
     assert server.queries[0]["filter"] == "has_abstract:true,to_publication_date:2024-02-29"

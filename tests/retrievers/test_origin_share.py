@@ -1,4 +1,4 @@
-"""No origin has more than its share of a pool; the next results fill the gaps."""
+"""The share of one origin in a pool of evidence. Only documents without a web address may exceed it."""
 
 from __future__ import annotations
 
@@ -38,24 +38,29 @@ def pieces(names: str) -> list[Evidence]:
 
 
 @pytest.mark.parametrize(
-    ("found", "pool", "k", "joins"),
+    ("found", "pool", "k", "expected"),
     [
         ("a1 a2 a3 a4 a5", "", 5, "a1"),
         ("a1 a2 b1", "", 3, "a1 b1"),
         ("a1 a2 a3 b1 c1", "", 3, "a1 b1 c1"),  # the next results fill the gaps
         ("a1 b1 a2 b2", "", 4, "a1 b1 a2 b2"),
-        ("a1 a2", "b1 b2 c1 c2", 2, "a1"),  # the limit holds within one search, too
+        ("a1 a2", "b1 b2 c1 c2", 2, "a1"),  # the limit also holds within one search
         ("a3 c1", "a1 b1", 2, "a3 c1"),
         ("a3 b2", "a1 a2 b1", 2, "b2"),  # with a3, three of the five pieces would be of origin a
         ("a3", "a1 a2", 1, ""),
-        ("a1", "a1 a2 a3", 1, "a1"),  # found before
-        ("notes:1 notes:2 notes:3", "", 3, "notes:1 notes:2 notes:3"),
+        ("a1", "a1 a2 a3", 1, "a1"),  # a1 is already in the pool
+        (
+            "notes:1 notes:2 notes:3",
+            "",
+            3,
+            "notes:1 notes:2 notes:3",
+        ),  # a document may exceed its share if places remain
         ("notes:1 notes:2 notes:3 book:1", "", 3, "notes:1 notes:2 book:1"),
     ],
 )
-def test_no_origin_has_more_than_its_share(found: str, pool: str, k: int, joins: str) -> None:
-    shown = within_share(pieces(found), 0.5, pieces(pool), k)
-    assert [p["id"] for p in shown] == [p["id"] for p in pieces(joins)]
+def test_new_pieces_join_a_pool_within_the_share_of_their_origin(found: str, pool: str, k: int, expected: str) -> None:
+    joined = within_share(pieces(found), 0.5, pieces(pool), k)
+    assert [p["id"] for p in joined] == [p["id"] for p in pieces(expected)]
 
 
 def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
@@ -66,29 +71,32 @@ def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
     assert within_share(copies, 0.5) == copies[:1]
 
 
-def test_left_out_pieces_are_recorded_and_the_limit_can_be_turned_off() -> None:
+def test_pieces_beyond_the_share_are_returned_separately() -> None:
+    """A share of 1 turns the limit off."""
     found = [pieces("a1 a2 a3 a4 b1")]
-    shown, beyond = pool_results(found, Rules(3), NOW, 0.5)
-    assert ([p["title"] for p in shown], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
-    shown, beyond = pool_results(found, Rules(3), NOW, 1.0)
-    assert ([p["title"] for p in shown], beyond) == (["a1", "a2", "a3"], [])
+    joined, beyond = pool_results(found, Rules(3), NOW, 0.5)
+    assert ([p["title"] for p in joined], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
+    joined, beyond = pool_results(found, Rules(3), NOW, 1.0)
+    assert ([p["title"] for p in joined], beyond) == (["a1", "a2", "a3"], [])
 
 
 names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(1, 6)]), unique=True, max_size=10)
 
 
 @given(found=names, pool=names, share=st.floats(0.05, 1))
-def test_the_share_holds_in_a_search_and_with_the_pool(found: list[str], pool: list[str], share: float) -> None:
+def test_the_share_holds_for_the_new_pieces_and_for_the_whole_pool(
+    found: list[str], pool: list[str], share: float
+) -> None:
     before = within_share([piece(name) for name in pool], share)
-    shown = within_share([piece(name) for name in found], share, before)
-    grouped = origins([*before, *shown])
-    for joined in (shown, list({p["id"]: p for p in [*before, *shown]}.values())):
-        count = Counter(grouped[p["id"]] for p in joined)
-        assert all(number <= max(1, floor(share * len(joined) + 1e-9)) for number in count.values())
+    joined = within_share([piece(name) for name in found], share, before)
+    grouped = origins([*before, *joined])
+    for limited in (joined, list({p["id"]: p for p in [*before, *joined]}.values())):
+        count = Counter(grouped[p["id"]] for p in limited)
+        assert all(number <= max(1, floor(share * len(limited) + 1e-9)) for number in count.values())
 
 
 def test_a_piece_found_again_does_not_enlarge_the_pool() -> None:
-    shown = within_share(pieces("b1 c1 a2"), 0.5, pieces("a1 b1 c1"))
-    assert [p["title"] for p in shown] == ["b1", "c1", "a2"]
-    shown = within_share(pieces("a1 b1 b2"), 0.5, pieces("a1 b1"))
-    assert [p["title"] for p in shown] == ["a1", "b1"]
+    joined = within_share(pieces("b1 c1 a2"), 0.5, pieces("a1 b1 c1"))
+    assert [p["title"] for p in joined] == ["b1", "c1", "a2"]
+    joined = within_share(pieces("a1 b1 b2"), 0.5, pieces("a1 b1"))
+    assert [p["title"] for p in joined] == ["a1", "b1"]

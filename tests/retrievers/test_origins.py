@@ -1,4 +1,4 @@
-"""Grouping pieces by origin: by their website, and by their words."""
+"""Pieces of evidence are grouped by origin: by website or document, and by near-duplicate texts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def piece(text: str, url: str = "", **more: Any) -> Evidence:
         ("", ""),
     ],
 )
-def test_the_registered_domain_of_an_address(url: str, domain: str) -> None:
+def test_an_address_is_reduced_to_its_registered_domain(url: str, domain: str) -> None:
+    """An address without a registered domain is reduced to its host."""
     assert registered_domain(url) == domain
 
 
-def test_each_kind_of_source_has_its_origin() -> None:
+def test_the_origin_depends_on_the_kind_of_source() -> None:
     pieces = [
         piece("One.", "https://www.reuters.com/a"),
         piece("Two.", "https://uk.reuters.com/b"),
@@ -61,7 +62,7 @@ def test_each_kind_of_source_has_its_origin() -> None:
     assert grouped[7] != grouped[8]
 
 
-def test_pages_and_headings_of_a_file_are_one_document(tmp_path: Path) -> None:
+def test_pages_and_headings_of_a_file_have_one_origin(tmp_path: Path) -> None:
     (tmp_path / "report.pdf").write_bytes(pdf(["It is long.", "It was dear."], ["Length", "Costs"], title="Tunnel"))
     (tmp_path / "faq.md").write_text("# Hours\n\nDay and night.\n\n# Toll\n\nSix euros.\n", encoding="utf-8")
     found = [piece(p.text, title=p.title, source=p.source) for p in read_passages(tmp_path)]
@@ -77,11 +78,11 @@ def test_a_text_found_at_two_places_joins_their_origins() -> None:
 
 def test_reprints_are_detected_but_other_reports_and_paraphrases_are_not() -> None:
     texts = [report["text"] for report in REPORTS]
-    same = {"original", "reprint", "edited"}
+    versions = {"original", "reprint", "edited"}
     expected = {
         (i, j)
         for (i, a), (j, b) in combinations(enumerate(REPORTS), 2)
-        if a["topic"] == b["topic"] and {a["kind"], b["kind"]} <= same
+        if a["topic"] == b["topic"] and {a["kind"], b["kind"]} <= versions
     }
     assert len(expected) == 21  # three pairs for each of seven topics
     for threshold in (ALIKE, ALIKE * 1.3, ALIKE / 2):
@@ -91,12 +92,12 @@ def test_reprints_are_detected_but_other_reports_and_paraphrases_are_not() -> No
     assert len(set(origins(pieces).values())) == len(REPORTS) - 14
 
 
-def test_short_texts_are_no_duplicates() -> None:
+def test_equal_short_texts_are_not_near_duplicates() -> None:
     assert near_duplicates(["It rained in May."] * 2) == []
 
 
 @given(st.permutations(range(8)))
-def test_origins_do_not_depend_on_the_order(order: list[int]) -> None:
+def test_groups_by_origin_do_not_depend_on_the_order_of_the_pieces(order: list[int]) -> None:
     pieces = [piece(REPORTS[i]["text"], f"https://site-{i % 5}.com/{i}") for i in range(8)]
     groups = {
         frozenset(k for k, v in found.items() if v == name) for found in [origins(pieces)] for name in found.values()

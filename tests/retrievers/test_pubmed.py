@@ -1,4 +1,4 @@
-"""PubMed: two requests, sections of abstracts, dates, and errors with status 200."""
+"""PubMed: the two requests of a search, sections of abstracts, dates, and errors with status 200."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_the_day_before_published_before_is_sent_as_the_last_date(start: S
         ("<MedlineDate>Spring</MedlineDate>", None),
     ],
 )
-async def test_dates_are_read_in_every_format(start: StartVendor, date: str, published: str | None) -> None:
+async def test_dates_are_read_in_several_formats(start: StartVendor, date: str, published: str | None) -> None:
     await start(PUBMED, found=replies(record("11", date)))
     [piece] = await (await open_retriever("pubmed")).search("vitamin c", 3)
     assert piece.get("published") == published
@@ -69,7 +69,7 @@ async def test_dates_are_read_in_every_format(start: StartVendor, date: str, pub
         ('{"esearchresult": {"ERROR": "Empty term and query_key - nothing todo"}}', "search_refused"),
     ],
 )
-async def test_errors_with_status_200_are_errors(
+async def test_an_error_message_with_status_200_is_an_error(
     start: StartVendor, monkeypatch: pytest.MonkeyPatch, body: str, kind: str
 ) -> None:
     monkeypatch.setattr("moot.core.limiter.backoff", lambda failures: 0.0)

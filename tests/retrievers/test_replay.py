@@ -1,4 +1,4 @@
-"""Searches and embeddings in the ledger: a replay needs no key and opens no connection."""
+"""Searches and embeddings are recorded in the ledger. A replay needs no key and opens no connection."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def ledger(empty_home: Path) -> AsyncIterator[CallLedger]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_search_replays_without_its_server(
+async def test_a_recorded_search_is_replayed_without_server_and_keys(
     start: StartVendor, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool
 ) -> None:
     server = await start(TAVILY, lambda n: web.Response(status=432) if fails else FOUND)
@@ -70,12 +70,13 @@ SOURCES = ["chroma:notes", "bm25:notes", "hybrid:notes"]
 
 
 @pytest.mark.parametrize("corpus_exists", [True, False])
-async def test_a_replay_needs_neither_corpus_nor_endpoint_but_the_same_settings(
+async def test_a_replay_needs_neither_the_corpus_nor_the_endpoint(
     ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, corpus_exists: bool
 ) -> None:
+    """A recorded error for a missing corpus is also replayed. Another ``k`` is a replay miss."""
     system = load_graph("tool_mad")
-    readers = [{"name": name, "retriever": SOURCES if corpus_exists else "bm25:none"} for name in ("rag", "search")]
-    given = {"model": "openai:stub", "embedder": "openai:some-embedding", "debaters": readers, "max_rounds": 2}
+    debaters = [{"name": name, "retriever": SOURCES if corpus_exists else "bm25:none"} for name in ("rag", "search")]
+    given = {"model": "openai:stub", "embedder": "openai:some-embedding", "debaters": debaters, "max_rounds": 2}
     settings = system.settings.model_validate(given)
 
     async def debate(use: LedgerUse) -> dict[str, Any]:
@@ -96,9 +97,9 @@ async def test_a_replay_needs_neither_corpus_nor_endpoint_but_the_same_settings(
     again = await debate(LedgerUse("replay", id=first["id"]))
     assert comparable(again) == comparable(first)
     if corpus_exists:
-        with_more = settings.model_copy(update={"k": 5})
+        changed = settings.model_copy(update={"k": 5})
         with ledger_use(LedgerUse("replay", id=first["id"])):
-            other = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=with_more)
+            other = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=changed)
         assert "replay_miss" in {(other["error"] or {}).get("kind"), *(w["kind"] for w in other["warnings"])}
         assert "differs in: k" in json.dumps([other["warnings"], other["error"]])
 
@@ -121,7 +122,7 @@ async def test_a_stored_failure_of_an_embedding_is_used_only_in_a_replay(
     assert len(set(errors)) == 1
 
 
-def test_only_a_replay_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_without_a_key_is_found_only_in_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):

@@ -1,4 +1,4 @@
-"""Searching corpora: names, models that cannot be loaded, odd queries, and many searches at once."""
+"""Searching corpora: names, models that cannot be loaded, unusual queries, and simultaneous searches."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ async def test_unknown_encoders_are_refused() -> None:
         assert caught.value.kind == "unknown_encoder"
 
 
-def look_ups(hub: Server) -> int:
-    """How often a model was looked up; the hub's client may send other requests, too."""
+def count_look_ups(hub: Server) -> int:
+    """How often a model was looked up. Other requests of the hub's client are not counted."""
     return sum("/models/" in path for path in hub.paths)
 
 
@@ -54,11 +54,11 @@ async def test_a_missing_encoder_is_looked_up_once(serve: Serve, monkeypatch: py
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
     with pytest.raises(UserError, match="cannot be loaded"):
         await open_encoder("nobody/nothing")
-    assert look_ups(hub) == 1
+    assert count_look_ups(hub) == 1
 
 
 @pytest.mark.parametrize("open_model", [open_encoder, open_cross_encoder, open_summariser])
-async def test_a_model_that_could_not_be_loaded_is_not_looked_up_again_at_once(
+async def test_a_model_that_failed_to_load_is_looked_up_again_after_a_pause(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_model: Any
 ) -> None:
     hub = await serve(lambda n, body: web.Response(status=503))
@@ -70,23 +70,24 @@ async def test_a_model_that_could_not_be_loaded_is_not_looked_up_again_at_once(
         with pytest.raises(UserError, match="'nobody/down' cannot be loaded") as caught:
             await open_model("nobody/down")
         failures.append(caught.value)
-    assert look_ups(hub) == 1
+    assert count_look_ups(hub) == 1
     assert {failure.kind for failure in failures} == {failures[0].kind}
     assert failures[1].detail.startswith(failures[0].detail)
     assert failures[1].detail.endswith("(moot tries again 5 minutes after this failure, or after a restart.)")
-    monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 0)  # as if the time had passed
+    monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 0)  # as if five minutes had passed
     with pytest.raises(UserError, match="or a folder"):
         await open_model("nobody/down")
-    assert look_ups(hub) == 2
+    assert count_look_ups(hub) == 2
     monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 300)
     (tmp_path / "nobody/down").mkdir(parents=True)
-    with pytest.raises(UserError) as caught:  # a folder is read again: its files may have been repaired
+    with pytest.raises(UserError) as caught:  # a folder is read again at once, because its files may have been repaired
         await open_model("nobody/down")
-    assert "tries it again" not in caught.value.detail
+    assert "tries again" not in caught.value.detail
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_search_returns_the_best_first_and_at_most_all(name: str) -> None:
+async def test_a_search_returns_results_in_descending_order_of_scores(name: str) -> None:
+    """A dense or hybrid search can return all 175 passages. BM25 returns only passages that match a word."""
     retriever = await open_retriever(name)
     found = await retriever.search("Which is the deepest lake?", 1000)
     assert found[0]["title"] == "Lake Baikal"
@@ -99,13 +100,13 @@ async def test_a_search_returns_the_best_first_and_at_most_all(name: str) -> Non
 
 
 @pytest.mark.parametrize("query", ["the and of", "zzyzx quux", "\u202e\U0001f600", "", " \x00\ud800"])
-async def test_words_that_match_nothing_find_nothing(query: str) -> None:
+async def test_a_lexical_search_without_matching_words_finds_nothing(query: str) -> None:
     assert await (await open_retriever("bm25")).search(query, 3) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("query", ["deep lake " * 1000, "lake \ud800\x00\u202e", "🏔️ ལྷོ་ la\u0301ke", "湖 lake"])
-async def test_odd_queries_are_searched(name: str, query: str) -> None:
+async def test_long_and_non_ascii_queries_are_searched(name: str, query: str) -> None:
     found = await (await open_retriever(name)).search(query, 3)
     assert len(found) == 3 or ("la\u0301ke" in query and name.startswith("bm25"))
 
@@ -115,18 +116,18 @@ async def test_a_blank_query_finds_nothing(name: str) -> None:
     assert await (await open_retriever(name)).search(" \u200b\n", 3) == []
 
 
-async def test_a_corpus_without_words_is_refused_by_lexical_search(empty_home: Path) -> None:
-    await index_passages("wordless", [Passage(id="1", text="the and of")])
-    with pytest.raises(UserError, match="use chroma:wordless"):
-        await open_retriever("bm25:wordless")
-    assert len(await (await open_retriever("chroma:wordless")).search("and", 3)) == 1
+async def test_a_lexical_search_refuses_a_corpus_of_stop_words(empty_home: Path) -> None:
+    await index_passages("stop-words", [Passage(id="1", text="the and of")])
+    with pytest.raises(UserError, match="use chroma:stop-words"):
+        await open_retriever("bm25:stop-words")
+    assert len(await (await open_retriever("chroma:stop-words")).search("and", 3)) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_fifty_searches_at_once_find_the_same_as_one_by_one(name: str) -> None:
+async def test_fifty_simultaneous_searches_find_the_same_as_successive_searches(name: str) -> None:
     queries = [f"{word} {n}" for n in range(10) for word in ("lake", "moon", "river", "tower", "virus")]
     retrievers = await asyncio.gather(*(open_retriever(name) for _ in queries))
     assert len({id(retriever) for retriever in retrievers}) == 1
-    at_once = await asyncio.gather(*(r.search(q, 3) for r, q in zip(retrievers, queries, strict=True)))
-    one_by_one = [await retrievers[0].search(q, 3) for q in queries]
-    assert at_once == one_by_one
+    simultaneous = await asyncio.gather(*(r.search(q, 3) for r, q in zip(retrievers, queries, strict=True)))
+    successive = [await retrievers[0].search(q, 3) for q in queries]
+    assert simultaneous == successive

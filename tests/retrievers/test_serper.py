@@ -28,7 +28,7 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["X-API-KEY"] == KEY
 
 
-async def test_the_latest_date_is_sent(start: StartVendor) -> None:
+async def test_the_day_before_published_before_is_sent_as_the_last_date(start: StartVendor) -> None:
     server = await start(SERPER)
     await (await open_retriever("serper", published_before="2024-03-01")).search("deepest lake", 3)
     assert server.bodies[0]["tbs"] == "cdr:1,cd_min:1/1/1900,cd_max:2/29/2024"
@@ -41,7 +41,7 @@ async def test_the_latest_date_is_sent(start: StartVendor) -> None:
         (403, '{"message": "Not enough credits", "statusCode": 403}', "quota"),
     ],
 )
-async def test_a_refused_key_and_a_used_up_quota_are_user_errors(
+async def test_a_refused_key_and_a_used_up_quota_are_different_user_errors(
     start: StartVendor, status: int, body: str, kind: str
 ) -> None:
     await start(SERPER, lambda n: web.Response(text=body, status=status))
@@ -51,11 +51,12 @@ async def test_a_refused_key_and_a_used_up_quota_are_user_errors(
 
 
 @pytest.mark.parametrize(
-    ("shown", "day"),
+    ("given", "expected"),
     [("Jan 5, 2024", "2024-01-05"), ("September 30, 1999", "1999-09-30"), ("5 hours ago", "5 hours ago"), (None, None)],
 )
-def test_dates_that_name_a_day_become_iso_dates(shown: str | None, day: str | None) -> None:
-    assert iso_google_date(shown) == day
+def test_dates_with_a_day_become_iso_dates(given: str | None, expected: str | None) -> None:
+    """Other dates are not changed."""
+    assert iso_google_date(given) == expected
 
 
 async def test_web_uses_serper_if_tavily_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

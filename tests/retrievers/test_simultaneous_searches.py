@@ -1,4 +1,4 @@
-"""Simultaneous searches are one batch for Chroma; each gets the result that it would get alone."""
+"""Simultaneous searches are sent to Chroma in batches. Each search gets the same result as alone."""
 
 from __future__ import annotations
 
@@ -31,63 +31,71 @@ async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
     return found
 
 
-def batch_sizes(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
-    """A list to which each further batch adds its number of queries; ``before`` is called before each batch."""
+def record_batch_sizes(
+    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None
+) -> list[int]:
+    """Record the number of queries of each later batch in the returned list. Call ``before`` before each batch."""
     sizes: list[int] = []
-    found = source._query_batch
+    query_batch = source._query_batch
 
-    def count_and_search(vectors: Any, k: int) -> Any:
+    def record_and_search(vectors: Any, k: int) -> Any:
         sizes.append(len(vectors))
         before()
-        return found(vectors, k)
+        return query_batch(vectors, k)
 
-    monkeypatch.setattr(source, "_query_batch", count_and_search)
+    monkeypatch.setattr(source, "_query_batch", record_and_search)
     return sizes
 
 
-async def test_simultaneous_searches_are_one_batch_per_number_of_passages(
+async def test_simultaneous_searches_for_equally_many_passages_are_one_batch(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = [await source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)]
-    sizes = batch_sizes(source, monkeypatch)
+    sizes = record_batch_sizes(source, monkeypatch)
     together = await asyncio.gather(*(source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)))
     assert together == alone
     assert sizes == [20, 20]
 
 
-async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_search_of_a_failed_batch_gets_a_separate_error(
+    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def raise_error() -> None:
         raise WorldError("The disk is gone.", kind="unreachable")
 
-    sizes = batch_sizes(source, monkeypatch, raise_error)
+    sizes = record_batch_sizes(source, monkeypatch, raise_error)
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
     assert [str(error) for error in errors] == ["The disk is gone."] * 3
     assert len({id(error) for error in errors}) == 3
     assert sizes == [3]
 
 
-async def test_an_incomplete_batch_fails_each_search(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = source._query_batch
-    monkeypatch.setattr(source, "_query_batch", lambda vectors, k: found(vectors, k)[:-1])
+async def test_each_search_of_an_incomplete_batch_fails(
+    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_batch = source._query_batch
+    monkeypatch.setattr(source, "_query_batch", lambda vectors, k: query_batch(vectors, k)[:-1])
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
     assert {getattr(error, "kind", None) for error in errors} == {"damaged_corpus"}
 
 
-async def test_a_hanging_batch_does_not_block_others(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_batch_does_not_block_the_next_batch(
+    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("moot.retrievers._local.PATIENCE", 0.01)
-    ended, first = threading.Event(), threading.Event()
+    released, hanging = threading.Event(), threading.Event()
 
-    def hangs_once() -> None:
-        if not first.is_set():
-            first.set()
-            ended.wait()
+    def hang_once() -> None:
+        if not hanging.is_set():
+            hanging.set()
+            released.wait()
 
-    batch_sizes(source, monkeypatch, hangs_once)
+    record_batch_sizes(source, monkeypatch, hang_once)
     hung = asyncio.create_task(source.search(QUERIES[0], 2))
-    await asyncio.to_thread(first.wait)
+    await asyncio.to_thread(hanging.wait)
     try:
         assert len(await source.search(QUERIES[1], 2)) == 2
         assert not hung.done()
     finally:
-        ended.set()
+        released.set()
     assert len(await hung) == 2

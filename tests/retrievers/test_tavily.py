@@ -31,21 +31,21 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_the_maximum_of_results_and_the_latest_date_are_sent(start: StartVendor) -> None:
+async def test_at_most_20_results_before_the_date_are_requested(start: StartVendor) -> None:
     server = await start(TAVILY)
     await (await open_retriever("tavily", published_before="2024-03-01")).search("deepest lake", 99)
     assert (server.bodies[0]["max_results"], server.bodies[0]["end_date"]) == (20, "2024-02-29")
 
 
 @pytest.mark.parametrize("status", [403, 432, 433])
-async def test_a_used_up_quota_is_recognised_by_its_status(start: StartVendor, status: int) -> None:
+async def test_a_used_up_quota_is_recognised_by_the_http_status(start: StartVendor, status: int) -> None:
     await start(TAVILY, lambda n: web.Response(status=status))
     with pytest.raises(UserError, match="used up") as caught:
         await (await open_retriever("tavily")).search("deepest lake", 3)
     assert caught.value.kind == "quota"
 
 
-async def test_each_key_has_its_own_client(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_uses_the_current_key(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await start(TAVILY)
     for key in (KEY, "another-key"):
         monkeypatch.setenv("TAVILY_API_KEY", key)

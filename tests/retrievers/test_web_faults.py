@@ -1,4 +1,4 @@
-"""Every web source, if its vendor refuses, fails, does not answer, or answers in another format."""
+"""Every web source is tested with a vendor that refuses, fails, is silent, or answers in another format."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from moot.retrievers import MootError, UserError, WorldError, open_retriever
 from .conftest import Serve
 from .vendors import FOUND, KEY, OTHER_KEY, VENDORS, StartVendor, Vendor, starter
 
-NOW = {"Retry-After": "0"}
+RETRY_AT_ONCE = {"Retry-After": "0"}
 
-every = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
-with_key = pytest.mark.parametrize("vendor", [v for v in VENDORS if v.key], ids=lambda vendor: vendor.name)
+every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+every_vendor_with_key = pytest.mark.parametrize("vendor", [v for v in VENDORS if v.key], ids=lambda vendor: vendor.name)
 
 
 @pytest.fixture
@@ -33,8 +33,9 @@ async def error_of(vendor: Vendor, **options: Any) -> MootError:
     return caught.value
 
 
-@every
-async def test_an_empty_result_is_no_error(vendor: Vendor, start: StartVendor) -> None:
+@every_vendor
+async def test_an_empty_result_is_not_an_error(vendor: Vendor, start: StartVendor) -> None:
+    """A blank query finds nothing and sends no request."""
     server = await start(vendor, lambda n: web.Response(text=vendor.nothing))
     retriever = await open_retriever(vendor.name)
     assert await retriever.search("deepest lake", 3) == []
@@ -43,7 +44,7 @@ async def test_an_empty_result_is_no_error(vendor: Vendor, start: StartVendor) -
     assert server.headers[0]["User-Agent"].startswith("moot/")
 
 
-@with_key
+@every_vendor_with_key
 async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
     server = await start(vendor)
     with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect sets httpx's level
@@ -55,8 +56,9 @@ async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog:
     assert KEY not in logged
 
 
-@every
-async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor, start: StartVendor) -> None:
+@every_vendor
+async def test_long_queries_are_cut(vendor: Vendor, start: StartVendor) -> None:
+    """The request also names the maximum number of results."""
     server = await start(vendor)
     retriever = await open_retriever(vendor.name)
     assert len(await retriever.search("lake\x00 " * 1000, 1)) == 1
@@ -66,7 +68,7 @@ async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor
     assert [v for v in sent.values() if str(v) == "1"]
 
 
-@every
+@every_vendor
 @pytest.mark.parametrize(
     ("status", "kind", "error", "requests"),
     [
@@ -78,19 +80,19 @@ async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor
         (503, "server_error", WorldError, 3),
     ],
 )
-async def test_refusals_name_their_status_and_hide_the_key(
+async def test_http_errors_name_the_status_and_hide_the_key(
     vendor: Vendor, start: StartVendor, status: int, kind: str, error: type, requests: int
 ) -> None:
     message = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
-    server = await start(vendor, lambda n: web.Response(text=message, status=status, headers=NOW))
+    server = await start(vendor, lambda n: web.Response(text=message, status=status, headers=RETRY_AT_ONCE))
     caught = await error_of(vendor, max_wait=0)
     assert (caught.kind, type(caught), caught.attempts, len(server.paths)) == (kind, error, requests, requests)
     assert f"HTTP {status}" in caught.detail
     assert f"[{vendor.key or OTHER_KEY}]" in caught.detail
 
 
-@every
-async def test_no_part_of_a_key_is_shown(vendor: Vendor, start: StartVendor) -> None:
+@every_vendor
+async def test_a_key_is_hidden_if_the_message_is_cut_inside_it(vendor: Vendor, start: StartVendor) -> None:
     await start(vendor, lambda n: web.Response(text="x" * 180 + KEY, status=400))
     assert KEY[:6] not in (await error_of(vendor)).detail
 
@@ -105,23 +107,23 @@ async def test_a_used_up_quota_is_a_user_error(vendor: Vendor, start: StartVendo
     assert "account's plan" in caught.detail
 
 
-@every
+@every_vendor
 @pytest.mark.parametrize("status", [429, 502])
 async def test_a_transient_failure_is_retried(vendor: Vendor, start: StartVendor, status: int) -> None:
-    server = await start(vendor, lambda n: FOUND if n > 2 else web.Response(status=status, headers=NOW))
+    server = await start(vendor, lambda n: FOUND if n > 2 else web.Response(status=status, headers=RETRY_AT_ONCE))
     assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert len(server.paths) == 2 + len(vendor.found)
 
 
-@every
-async def test_a_retry_after_beyond_the_maximum_is_an_error(vendor: Vendor, start: StartVendor) -> None:
+@every_vendor
+async def test_a_retry_after_longer_than_the_maximum_wait_is_an_error(vendor: Vendor, start: StartVendor) -> None:
     server = await start(vendor, lambda n: web.Response(status=429, headers={"Retry-After": "3600"}))
     caught = await error_of(vendor)
     assert (caught.kind, caught.retry_after, len(server.paths)) == ("rate_limited", 3600, 1)
 
 
-@every
-async def test_silent_and_missing_servers_are_retryable_errors(
+@every_vendor
+async def test_silent_and_unreachable_servers_are_retryable_errors(
     vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await start(vendor, lambda n: None)
@@ -133,13 +135,13 @@ async def test_silent_and_missing_servers_are_retryable_errors(
     assert vendor.address in caught.detail
 
 
-@every
+@every_vendor
 @pytest.mark.parametrize(
     "body",
     ["<html><body>Sign in</body></html>", "<!DOCTYPE html><p>Sign in", "[]", "", "\ufeff"],
-    ids=["html", "broken html", "list", "empty", "mark"],
+    ids=["html", "broken html", "list", "empty", "byte order mark"],
 )
-async def test_unreadable_answers_are_errors_instead_of_empty_results(
+async def test_an_unreadable_response_is_an_error_and_not_an_empty_result(
     vendor: Vendor, start: StartVendor, body: str
 ) -> None:
     server = await start(vendor, lambda n: web.Response(text=body, content_type="text/html"))
@@ -148,8 +150,8 @@ async def test_unreadable_answers_are_errors_instead_of_empty_results(
     assert "cannot be read" in caught.detail
 
 
-@every
-async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) -> None:
+@every_vendor
+async def test_a_response_above_five_megabytes_is_an_error(vendor: Vendor, start: StartVendor) -> None:
     body = next(iter(vendor.found.values())) + " " * 10_000_000
     server = await start(vendor, lambda n: web.Response(text=body))
     caught = await error_of(vendor)
@@ -158,14 +160,14 @@ async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) ->
 
 
 @pytest.mark.parametrize(("vendor", "body"), [(v, body) for v in VENDORS for body in v.odd])
-async def test_answers_in_another_format_are_errors_instead_of_empty_results(
+async def test_a_response_in_another_format_is_an_error_and_not_an_empty_result(
     vendor: Vendor, start: StartVendor, body: str
 ) -> None:
     server = await start(vendor, lambda n: web.Response(text=body))
     assert ((await error_of(vendor)).kind, len(server.paths)) == ("bad_response", 1)
 
 
-@every
+@every_vendor
 @pytest.mark.parametrize("status", [301, 302, 307])
 async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, serve: Serve, status: int) -> None:
     elsewhere = await serve(lambda n, body: web.Response())
@@ -176,19 +178,19 @@ async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, se
     assert f"HTTP {status}: a redirect" in caught.detail
 
 
-@every
-async def test_invalid_variables_are_user_errors(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+@every_vendor
+async def test_invalid_environment_variables_are_user_errors(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     if vendor.key:
         monkeypatch.setenv(vendor.key, KEY)
     monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
     caught = await error_of(vendor)
-    assert (caught.kind, "ALL_PROXY" in caught.detail) == ("invalid_environment", True)
+    assert (caught.kind, type(caught), "ALL_PROXY" in caught.detail) == ("invalid_environment", UserError, True)
     monkeypatch.setenv(vendor.address, "not an address")
     caught = await error_of(vendor)
-    assert (caught.kind, vendor.address in caught.detail) == ("invalid_environment", True)
+    assert (caught.kind, type(caught), vendor.address in caught.detail) == ("invalid_environment", UserError, True)
 
 
-@with_key
+@every_vendor_with_key
 async def test_an_invalid_key_is_not_sent(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await start(vendor)
     monkeypatch.setenv(vendor.key, "two\nlines")
@@ -203,7 +205,7 @@ async def test_a_missing_key_is_named(name: str) -> None:
     assert caught.value.kind == "missing_key"
 
 
-@every
+@every_vendor
 @pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
 async def test_invalid_dates_are_refused(
     vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str

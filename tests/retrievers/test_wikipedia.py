@@ -40,7 +40,7 @@ async def test_articles_become_evidence(start: StartVendor, monkeypatch: pytest.
         ("badvalue", "search_refused", 1),
     ],
 )
-async def test_errors_with_status_200_are_errors(
+async def test_an_error_message_with_status_200_is_an_error(
     start: StartVendor, monkeypatch: pytest.MonkeyPatch, code: str, kind: str, requests: int
 ) -> None:
     monkeypatch.setattr("moot.core.limiter.backoff", lambda failures: 0.0)

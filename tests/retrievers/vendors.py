@@ -1,4 +1,4 @@
-"""Responses of the vendors of web sources, in the format of their documentation."""
+"""Test responses of web sources, in the formats that their vendors document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .conftest import Serve, Server
 
 KEY = "key-0123456789abcdef"
 OTHER_KEY = "OTHER_API_KEY"
-"""The environment variable of a key that is not the vendor's; it is set if the vendor needs no key."""
+"""The environment variable of a key of another vendor. It is set if the tested vendor uses no key."""
 
 Rule = Callable[[int], web.Response | None]
 """A function from the number of a request (from 1) to the response; `FOUND` means the vendor's results."""
@@ -23,9 +23,16 @@ FOUND = web.Response()
 
 @dataclass(frozen=True)
 class Vendor:
-    """A vendor: the variables of its address and key, and its response bodies by the request's path.
+    """A vendor of a web source.
 
-    ``used_up`` is the response if the account's quota is used up, and ``odd`` are responses in other formats.
+    Args:
+        name: the name of the source.
+        address: the environment variable of the vendor's address.
+        found: the response bodies of a search with results, by the path of the request.
+        nothing: the response body of a search without results.
+        key: the environment variable of the vendor's key; empty if the vendor uses no key.
+        used_up: the status and the body of the response if the account's quota is used up.
+        odd: response bodies in other formats.
     """
 
     name: str
@@ -41,7 +48,10 @@ StartVendor = Callable[..., Awaitable[Server]]
 
 
 def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
-    """A function that starts a vendor's server, and sets its address and key: ``await start(VENDOR, rule, found)``."""
+    """Return a function that starts a vendor's server: ``await start(VENDOR, rule, found)``.
+
+    The function also sets the environment variables of the vendor's address and key.
+    """
 
     async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
         def answer(n: int, body: dict[str, Any]) -> web.Response | None:

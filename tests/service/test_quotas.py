@@ -1,4 +1,4 @@
-"""Quotas of users for debates, tokens and USD, their corpora, and attempts to get around these limits."""
+"""Users' quotas for debates, tokens and USD, and the corpora that they may read; attempts to get around these limits."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ PRICED = {"model": "openai:gpt-5"}
 
 
 def run_debate(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
-    """Run a debate to its end."""
+    """Start a debate, by default with a priced model; return the response at its end or its refusal."""
     asked = {"assistant_id": "standard_prompting", "input": {"claim": claim}, "context": context}
     return client.post("/runs/wait", json={**asked, **more})
 
 
 def check_refused(answer: httpx.Response, reason: str) -> None:
-    """Check that a request was refused because of a quota."""
+    """Check that a request was refused because of a quota, and that the response names this reason."""
     assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
     assert reason in answer.json()["detail"]
 
 
 def log_in(client: httpx.Client, user: str) -> str:
-    """Log a user in; return the page with the user's usage."""
+    """Log a user in; return the HTML of the page that shows the user's usage."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
         return browser.get("/moot/login").text
 
 
-def test_spent_money_counts_against_the_quota_even_after_deletion(service: Service) -> None:
+def test_the_cost_of_a_deleted_debate_counts_against_the_quota(service: Service) -> None:
     with service.client_of("dee") as dee:
         assert run_debate(dee, "Dill is green.").json()["status"] == "done"
         check_refused(run_debate(dee, "Dill is blue."), "spent $")
@@ -48,7 +48,7 @@ def test_spent_money_counts_against_the_quota_even_after_deletion(service: Servi
         assert "In the last 24 hours: 1 debate, " in log_in(dee, "dee")
 
 
-def test_with_a_quota_in_usd_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
+def test_a_user_with_a_quota_in_usd_cannot_use_unpriced_models(service: Service) -> None:
     with service.client_of("eve") as eve:
         own = {"graph_id": "standard_prompting", "context": CONTEXT}
         assert eve.post("/assistants", json=own).json()["kind"] == "invalid_setting"
@@ -70,10 +70,10 @@ def test_with_a_quota_in_usd_a_debate_with_an_unpriced_model_is_refused(service:
         assert "In the last 24 hours: 1 debate," in log_in(eve, "eve")
 
 
-def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
+def test_after_a_debate_of_unknown_cost_a_quota_in_usd_allows_no_debate(service: Service) -> None:
     with service.client_of("fay") as fay:
-        asking = "INSERT INTO moot.spent (id, person, tokens) VALUES ('untold', 'fay', 0) RETURNING 1"
-        assert service.query(asking)
+        insert = "INSERT INTO moot.spent (id, person, tokens) VALUES ('untold', 'fay', 0) RETURNING 1"
+        assert service.query(insert)
         check_refused(run_debate(fay, "Chives are thin."), "the cost of 1 of your debates is not known")
         assert service.query("DELETE FROM moot.spent WHERE id = 'untold' RETURNING 1")
 
@@ -84,7 +84,7 @@ def test_used_tokens_count_against_the_quota(service: Service) -> None:
         check_refused(run_debate(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may use 10")
 
 
-def test_finding_claims_counts_against_the_quota(service: Service) -> None:
+def test_the_cost_of_finding_claims_counts_against_the_quota(service: Service) -> None:
     with service.client_of("fay") as fay:
         asked = {"assistant_id": "find_claims", "input": {"text": "The bridge opened in 1932."}, "context": PRICED}
         assert fay.post("/runs/wait", json=asked).raise_for_status().json()["status"] == "done"
@@ -103,25 +103,25 @@ def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None
     assert codes == [200] * 3 + [429] * 9
 
 
-def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
+def test_a_branch_counts_as_a_debate_but_a_reply_to_a_question_does_not(service: Service) -> None:
     with service.client_of("hal") as hal:
         thread, run = begin(hal, "Basil is sweet.", ask_person=["remark"])
         service.wait_for(lambda: status(hal, (thread, run)) == "interrupted", "no question was asked")
-        waits = hal.get(f"/threads/{thread}/state").json()["checkpoint"]
+        checkpoint = hal.get(f"/threads/{thread}/state").json()["checkpoint"]
         named = {"assistant_id": "society_of_minds", "context": CONTEXT}
-        for around in (
-            {"checkpoint": waits},
-            {"checkpoint_id": waits["checkpoint_id"]},
+        for branch in (
+            {"checkpoint": checkpoint},
+            {"checkpoint_id": checkpoint["checkpoint_id"]},
             {"command": {"goto": "open"}},
             {"command": {"resume": {"accept": True}, "update": {"claim": "Basil is sour."}}},
         ):
-            check_refused(hal.post(f"/threads/{thread}/runs", json={**named, **around}), "1 debate in 24 hours")
+            check_refused(hal.post(f"/threads/{thread}/runs", json={**named, **branch}), "1 debate in 24 hours")
         reply = {**named, "command": {"resume": {"accept": True}}}
         answer = hal.post(f"/threads/{thread}/runs/wait", json=reply).raise_for_status().json()
         assert answer["status"] == "done"
 
 
-def test_a_state_cannot_name_a_corpus_that_its_user_may_not_read(service: Service) -> None:
+def test_a_state_update_with_a_forbidden_corpus_is_refused(service: Service) -> None:
     with service.client_of("ann") as ann:
         thread, run = begin(ann, "Thyme grows.", ask_person=["remark"])
         service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "no question was asked")

@@ -1,4 +1,4 @@
-"""One web process and two workers, run by the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
+"""One web process and two workers, started as in ``deploy/compose.yaml``, with real Postgres, Redis and Chroma."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_terminated_process_runs_its_exit_hooks_and_skips_finalisation(service
         process = service.processes["third"] = subprocess.Popen(
             command, env=environment, cwd=service.folder, stdout=log, stderr=log
         )
-        service.wait_for(lambda: service.is_ready("third"), "it is not ready")
+        service.wait_for(lambda: service.is_ready("third"), "the third process is not ready")
         bob.get("/moot/api/debates").raise_for_status()  # this client's connection stays open
         process.terminate()
         assert process.wait(60) == 0, service.log("third")
@@ -52,7 +52,8 @@ def test_a_terminated_process_runs_its_exit_hooks_and_skips_finalisation(service
     assert "taken apart" not in service.log("third"), "the process finalised its interpreter, which takes seconds"
 
 
-def test_a_worker_runs_a_debate_and_the_page_shows_it_to_its_user_only(service: Service) -> None:
+def test_a_debate_is_visible_only_to_its_user(service: Service) -> None:
+    """Other users can neither read nor delete it, even if their request names its id in the metadata."""
     with service.client_of("ann") as ann, service.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "Bees dance."}, "context": CONTEXT}
         document = bob.post("/runs/wait", json=asked).raise_for_status().json()
@@ -69,18 +70,18 @@ def test_a_worker_runs_a_debate_and_the_page_shows_it_to_its_user_only(service: 
         assert ann.get(f"/moot/debates/{listed['id']}").status_code == 404
         assert ann.request("DELETE", f"/moot/api/debates/{listed['id']}").status_code == 404
         forged = {"config": {"metadata": {"moot_debate": document["id"]}}}
-        refused = ann.post("/runs/wait", json={**asked, **forged})
-        assert document["id"] not in refused.text
+        answer = ann.post("/runs/wait", json={**asked, **forged})
+        assert document["id"] not in answer.text
         assert bob.get(f"/moot/api/debates/{listed['id']}/json").json() == document
 
 
-def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Service) -> None:
+def test_debates_of_killed_workers_repeat_only_unfinished_calls(service: Service) -> None:
     before = len(service.stub.calls())
     with service.client_of("bob") as bob:
         places = [begin(bob, f"Saffron is sold in {number} shades.") for number in range(12)]
         for number, worker in enumerate(("worker-1", "worker-2")):
             most = before + 30 * (number + 1)
-            service.wait_for(lambda most=most: len(service.stub.calls()) >= most, "no calls")  # type: ignore[misc]
+            service.wait_for(lambda most=most: len(service.stub.calls()) >= most, "the debates make too few calls")  # type: ignore[misc]
             service.kill(worker)
             service.start(worker)
         service.wait_for(lambda: all(status(bob, one) == "success" for one in places), "not all debates ended")
@@ -89,10 +90,10 @@ def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Servic
         assert {one["status"] for one in entries["debates"]} == {"done"}, rows(service)
         documents = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
     needed = sum(len(document["calls"]) for document in documents)
-    assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # two kills, each of ten debates of three agents
+    assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # two kills, each of ten debates with three agents
 
 
-def test_equal_requests_with_one_key_are_one_debate_per_user(service: Service) -> None:
+def test_requests_with_the_same_idempotency_key_start_one_debate_per_user(service: Service) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Salt is sweet."}, "context": CONTEXT}
 
     def ask(user: str, process: str) -> Any:
@@ -108,7 +109,7 @@ def test_equal_requests_with_one_key_are_one_debate_per_user(service: Service) -
     assert len([one for one in service.stub.prompts() if "Salt is sweet." in one]) == 2  # Bob's and Ann's
 
 
-def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Service, tmp_path: Path) -> None:
+def test_a_user_cannot_read_a_chroma_corpus_without_permission(service: Service, tmp_path: Path) -> None:
     (tmp_path / "press.txt").write_text("The bridge was opened in 1932, and is painted grey.\n" * 3)
     environment = os.environ | service.environment("worker-1") | {"MOOT_HOME": str(tmp_path / "home")}
     for corpus in ("press", "law"):
@@ -128,41 +129,48 @@ def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Servic
             assert (refused.status_code, refused.json()["kind"]) == (422, "unknown_corpus")
 
 
-def test_requests_without_a_token_are_refused_and_every_process_accepts_a_genuine_session(service: Service) -> None:
-    url = f"http://127.0.0.1:{service.ports['page']}"
-    with httpx.Client(base_url=url) as nobody:
+def test_requests_without_a_valid_token_are_refused(service: Service) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{service.ports['page']}") as nobody:
         for path in ("/moot", "/threads/search", "/openapi.json", "/moot/api/debates", "/health", "/store/items"):
             assert nobody.get(path, headers={"moot-asks": "ann"}).status_code == 401, path
         assert nobody.get("/ready").status_code == nobody.get("/ok").status_code == 200
         wrong = nobody.post("/moot/login", data={"token": "no-such-token-at-all"})
         assert wrong.status_code == 401
-        assert nobody.post("/moot/login", data={"token": TOKENS["ann"]}).status_code == 303
-        assert "You are ann. In the last 24 hours: " in nobody.get("/moot/login").text
-        cookie = nobody.cookies["moot_session"]
+
+
+def test_a_worker_accepts_a_session_of_the_page_but_no_forged_session(service: Service) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{service.ports['page']}") as browser:
+        assert browser.post("/moot/login", data={"token": TOKENS["ann"]}).status_code == 303
+        assert "You are ann. In the last 24 hours: " in browser.get("/moot/login").text
+        cookie = browser.cookies["moot_session"]
     worker = f"http://127.0.0.1:{service.ports['worker-1']}"
     assert httpx.get(f"{worker}/moot", cookies={"moot_session": cookie}).status_code == 200
     forged = cookie.replace("ann.", "bob.")
     assert httpx.get(f"{worker}/moot", cookies={"moot_session": forged}).status_code == 401
 
 
-def test_mcp_is_answered_without_langgraphs_own_endpoint_and_missing_routes_are_refused(service: Service) -> None:
-    def asked(method: str, **params: Any) -> Any:
+def test_an_mcp_client_can_list_tools_and_run_a_debate(service: Service) -> None:
+    def send(method: str, **params: Any) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return ann.post("/mcp", json=message).raise_for_status().json()
 
     with service.client_of("ann") as ann:
-        assert asked("initialize", protocolVersion="2025-06-18")["result"]["serverInfo"]["name"] == "moot"
+        assert send("initialize", protocolVersion="2025-06-18")["result"]["serverInfo"]["name"] == "moot"
         assert ann.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
-        assert "standard_prompting" in {tool["name"] for tool in asked("tools/list")["result"]["tools"]}
+        assert "standard_prompting" in {tool["name"] for tool in send("tools/list")["result"]["tools"]}
         arguments = {"claim": "Bees sing.", "model": "openai:stub"}
-        called = asked("tools/call", name="standard_prompting", arguments=arguments)["result"]
+        called = send("tools/call", name="standard_prompting", arguments=arguments)["result"]
         assert called["structuredContent"]["status"] == "done", called
+
+
+def test_routes_that_the_service_does_not_offer_are_refused(service: Service) -> None:
+    with service.client_of("ann") as ann:
         for path in ("/runs/batch", "/moot/api/batches", "/runs/crons", "/threads/any/runs/crons"):
             refused = ann.post(path, json=[])
             assert (refused.status_code, refused.json()["kind"]) == (501, "not_here")
 
 
-def test_a_worker_runs_a_debate_of_an_installed_package_and_its_settings_are_checked(service: Service) -> None:
+def test_a_graph_of_an_installed_package_runs_with_checked_settings(service: Service) -> None:
     with service.client_of("cid") as cid:
         asked = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": CONTEXT | {"max_rounds": 1}}
         document = cid.post("/runs/wait", json=asked).raise_for_status().json()

@@ -1,4 +1,4 @@
-"""Users of the service: the file of users, their sessions, and the corpora that they may read."""
+"""The service's file of users, their sessions, the corpora that they may read, and the service's variables."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def test_an_invalid_file_of_users_is_refused(
         read_users()
 
 
-def test_a_named_file_of_users_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_in_moot_users_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_USERS", raising=False)
-    assert read_users() is None
+    assert read_users() is None  # without the variable, there are no users
     monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")
     with pytest.raises(UserError, match="cannot be read"):
         read_users()
@@ -68,7 +68,7 @@ def test_a_session_expires_and_cannot_be_forged() -> None:
         [{"context": {}}, {"context": {"fallback": ["chroma:law"]}}],
     ],
 )
-def test_a_user_with_a_list_of_corpora_may_read_no_others(body: object) -> None:
+def test_a_user_with_a_list_of_corpora_may_read_only_listed_corpora(body: object) -> None:
     with pytest.raises(UserError, match="may not read the corpus 'law'"):
         check_corpora(body, User(DIGEST, corpora=("press",)))
     check_corpora(body, User(DIGEST, corpora=("press", "law")))
@@ -76,7 +76,7 @@ def test_a_user_with_a_list_of_corpora_may_read_no_others(body: object) -> None:
     check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
 
 
-def test_missing_and_invalid_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_missing_or_invalid_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with pytest.raises(UserError, match="MOOT_DATABASE is not set"):
         environment(Path("aegra.json"), 1)
