@@ -1,4 +1,4 @@
-"""Build PDF and Word files from their parts, so that tests can also make harmful files."""
+"""Builds PDF and Word files from their parts, so that tests can also make harmful files."""
 
 from __future__ import annotations
 
@@ -16,27 +16,31 @@ OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 def pdf(pages: Sequence[str], chapters: Sequence[str] = (), *, title: str = "", locked: bool = False) -> bytes:
     """A PDF file with one text per page.
 
-    The first pages get ``chapters`` as bookmarks. If ``locked``, the file is encrypted.
+    ``chapters`` are the titles of bookmarks, one for each of the first pages. If ``locked``, the file says that it is
+    encrypted, but its contents are not.
     """
     streams = [page_stream(text) for text in pages]
-    return pdf_of(streams, chapters, title=title, locked=locked)
+    return pdf_from_streams(streams, chapters, title=title, locked=locked)
 
 
 def page_stream(text: str) -> bytes:
-    """The drawing commands of a page with a text."""
+    """The drawing commands of a page with this text, which must fit into Latin-1."""
     lines = "".join(f"({line}) Tj T* " for line in wrap(text, 90))
     return f"BT /F1 10 Tf 12 TL 50 780 Td {lines} ET".encode("latin-1")
 
 
-def pdf_of(
+def pdf_from_streams(
     streams: Sequence[bytes],
     chapters: Sequence[str] = (),
     *,
     title: str = "",
     locked: bool = False,
-    packed: Sequence[bytes] = (),
+    compressed: Sequence[bytes] = (),
 ) -> bytes:
-    """Like `pdf`, from the drawing commands of each page. ``packed`` are the compressed streams of further pages."""
+    """A PDF file as from `pdf`, but with the drawing commands of each page instead of its text.
+
+    ``compressed`` has the drawing commands of further pages, already compressed.
+    """
     objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
 
     def add(content: bytes) -> int:
@@ -44,7 +48,7 @@ def pdf_of(
         return len(objects)
 
     numbers = []
-    for stream in [*map(zlib.compress, streams), *packed]:
+    for stream in [*map(zlib.compress, streams), *compressed]:
         drawn = add(b"<</Filter/FlateDecode/Length %d>>\nstream\n%s\nendstream" % (len(stream), stream))
         about = b"/MediaBox[0 0 600 800]/Resources<</Font<</F1 3 0 R>>>>"
         numbers.append(add(b"<</Type/Page/Parent 2 0 R%s/Contents %d 0 R>>" % (about, drawn)))
@@ -75,13 +79,13 @@ def pdf_of(
 
 
 def paragraph(text: str, style: str = "") -> str:
-    """A paragraph of a Word file."""
+    """The XML of a paragraph in a Word file."""
     styled = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
     return f"<w:p>{styled}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
 def docx(body: str, before: str = "") -> bytes:
-    """A Word file with the XML ``body``. The XML ``before`` precedes its document element."""
+    """A Word file with the title "Minutes" and the XML ``body``. The XML ``before`` precedes the document element."""
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     types = (
         f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '

@@ -1,4 +1,4 @@
-"""Run a real ``langgraph dev``, as users of Studio and the API do: no key, no network, no ``--allow-blocking``."""
+"""Run a real ``langgraph dev`` without ``--allow-blocking``, or another server, with a scripted endpoint of models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUIET = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"
 
 
 class Planted:
-    """An object that writes a file when it is unpickled."""
+    """An object that creates an empty file when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -33,7 +33,7 @@ class Planted:
 
 
 def plant(folder: Path) -> Path:
-    """Put pickles where the server looks for its own files; return the path that they write to if unpickled."""
+    """Put pickles where a server looks for its files; return the path of the file that they create if unpickled."""
     mark = folder / "unpickled"
     (folder / ".langgraph_api").mkdir()
     for name in (".langgraph_ops.pckl", ".langgraph_checkpoint.1.pckl", "store.pckl"):
@@ -51,7 +51,11 @@ class Server:
         self.process = process
 
     def send(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> bytes:
-        """Send a request, by default a POST if it has a body; return the body of the response."""
+        """Send a request, by default a POST if it has a body, otherwise a GET; return the body of the response.
+
+        Raises:
+            HTTPError: the status of the response is an error.
+        """
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
         request = urllib.request.Request(self.url + path, data, headers, method=method or None)
@@ -60,11 +64,11 @@ class Server:
             return content
 
     def json(self, path: str, body: Any = None) -> Any:
-        """Like `send`, parsed as JSON."""
+        """Send a request as `send` does; return the parsed JSON of the response."""
         return json.loads(self.send(path, body))
 
     def refused(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> Any:
-        """Send a request that must be refused; return the status and the JSON of the response."""
+        """Send a request whose response must have an error status; return this status and the JSON of the response."""
         try:
             self.send(path, body, headers, method)
         except urllib.error.HTTPError as error:
@@ -78,16 +82,16 @@ class Server:
 
 
 def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
-    """Start a server in a folder, yield it, and terminate it afterwards."""
-    of_run = {"OPENAI_BASE_URL": stub.url, "MOOT_HOME": str(folder / "home"), "MOOT_ALLOWED_ORIGINS": ""}
-    of_run["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
+    """Start a server in a folder, wait until it responds, yield it, and terminate it afterwards."""
+    variables = {"OPENAI_BASE_URL": stub.url, "MOOT_HOME": str(folder / "home"), "MOOT_ALLOWED_ORIGINS": ""}
+    variables["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
     with (
         (folder / "log").open("w") as sink,
         start(
             [sys.executable, *command],
             server=True,
             cwd=folder,
-            env=os.environ | of_run | environment,
+            env=os.environ | variables | environment,
             stdout=sink,
             stderr=sink,
         ) as process,
@@ -109,7 +113,7 @@ def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **e
 
 
 def langgraph_dev(folder: Path, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
-    """Run ``langgraph dev --no-browser --no-reload`` in a new folder with planted pickles."""
+    """Run ``langgraph dev`` with the project's configuration in a new folder with planted pickles."""
     port = free_port()
     folder.mkdir()
     plant(folder)

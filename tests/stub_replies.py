@@ -1,4 +1,4 @@
-"""Replies of the scripted endpoint: texts, filled templates, and objects that satisfy a JSON schema, from a seed."""
+"""Replies of the scripted endpoint: texts, filled templates, JSON that satisfies a schema, and embeddings."""
 from __future__ import annotations
 
 import hashlib
@@ -23,7 +23,7 @@ FILLER = (
 
 
 class Draw:
-    """A stream of reproducible choices derived from a key."""
+    """A stream of random choices. The same key gives the same choices."""
 
     def __init__(self, *key: str) -> None:
         digest = hashlib.blake2b("\x1f".join(key).encode(), digest_size=16).digest()
@@ -68,7 +68,7 @@ NO_RULE = Rule()
 
 
 def with_fields(value: Any, fields: dict[str, Any]) -> Any:
-    """Replace every property that a rule names, at any depth."""
+    """A copy of a JSON value with the given fields in place of the properties of the same names, at any depth."""
     if isinstance(value, dict):
         return {k: fields[k] if k in fields else with_fields(v, fields) for k, v in value.items()}
     return [with_fields(v, fields) for v in value] if isinstance(value, list) else value
@@ -111,7 +111,7 @@ class Writer:
 
     def from_schema(self, schema: Any, draw: Draw, root: dict | None = None,
                     name: str = "", depth: int = 0) -> Any:
-        """A value that satisfies the given JSON schema (common keywords)."""
+        """A value that satisfies a JSON schema. Less common keywords, such as ``pattern``, are ignored."""
         root = schema if root is None else root
         if not isinstance(schema, dict):  # true / false schemas
             return self.sentences(draw, 20)
@@ -137,7 +137,7 @@ class Writer:
         for union in ("anyOf", "oneOf"):
             if union in schema:
                 options = [s for s in schema[union] if s.get("type") != "null"] or schema[union]
-                # Beyond depth 6, prefer a leaf, so that recursive schemas end.
+                # Beyond depth 6, prefer null, a string or a number, so that recursive schemas end.
                 leaf = [s for s in schema[union] if s.get("type") in ("null", "string", "number")]
                 return self.from_schema(leaf[0] if depth > 6 and leaf else options[0],
                                         draw, root, name, depth + 1)
@@ -188,14 +188,14 @@ class Writer:
         return text[:limit].ljust(schema.get("minLength", 0), ".")
 
     def json_object(self, prompt: str, draw: Draw) -> dict:
-        """A reply in the mode json_object, with the keys that the prompt shows (by default `answer`)."""
+        """A reply in the mode json_object. Its keys are those in the prompt's JSON, by default `answer`."""
         keys = dict.fromkeys(re.findall(r'"([A-Za-z_][\w ]{0,40})"\s*:', prompt)) or {"answer": 0}
         return {k: self.from_schema({"type": "number"} if FRACTION_FIELD.search(k) else
                                     {"type": "string"}, draw, {}, k) for k in keys}
 
 
 def embed(text: str) -> list[float]:
-    """A unit vector by signed feature hashing of words: texts with the same words have similar vectors."""
+    """A unit vector by signed feature hashing of words: texts with many common words have similar vectors."""
     vector = [0.0] * EMBEDDING_DIM
     for word in re.findall(r"\w+", text.lower()) or [""]:
         place, sign = hash_word(word)
@@ -206,13 +206,13 @@ def embed(text: str) -> list[float]:
 
 @lru_cache(20_000)
 def hash_word(word: str) -> tuple[int, float]:
-    """The dimension of a word and its sign."""
+    """The dimension and the sign of a word in a vector."""
     digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
     return digest % EMBEDDING_DIM, 1.0 if digest >> 63 else -1.0
 
 
 def flatten(messages: list[dict]) -> str:
-    """All text of a chat request, in order."""
+    """The texts and tool arguments of messages in their order, joined by line breaks."""
     out: list[str] = []
     for message in messages:
         content = message.get("content")

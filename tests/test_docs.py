@@ -25,7 +25,7 @@ PAGE = DOCS / "graphs.md"
 STALE = "docs/graphs.md is not the output of `moot graphs --drawings`: run `make docs`"
 
 
-def test_the_page_of_drawings_is_up_to_date_and_draws_every_graph() -> None:
+def test_the_page_of_drawings_is_up_to_date_and_complete() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == drawings_page(), STALE
     assert all(f"\n## {name}\n\n{about}\n" in page for name, about in (DESCRIPTIONS | OTHER_GRAPHS).items())
@@ -49,19 +49,24 @@ def pages() -> dict[str, str]:
     return {path: made(text, page=SimpleNamespace(file=SimpleNamespace(src_uri=path))) for path, text in files.items()}
 
 
-def test_the_site_contains_the_examples_and_the_tables_of_settings_and_commands() -> None:
-    site = pages()
+def test_the_site_contains_every_example() -> None:
+    site = "\n".join(pages().values())
     for example in (ROOT / "examples").glob("*.py"):
-        assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in "\n".join(site.values()), example
-    settings = site["reference/settings.md"]
+        assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in site, example
+    assert "<!-- FILE" not in site
+
+
+def test_the_tables_of_settings_and_commands_are_complete() -> None:
+    settings, commands = pages()["reference/settings.md"], pages()["reference/commands.md"]
     for name in DESCRIPTIONS:
         fields = load_graph(name).settings.model_fields
         assert [field for field in fields if not field.endswith("_prompt") and f"\n| `{field}` |" not in settings] == []
-    headings = re.findall(r"^## moot (.+)$", site["reference/commands.md"], re.M)
-    assert {"verify", "eval run", "ledger prune"} <= set(headings)
-    assert "| `--claim-date` | " in site["reference/commands.md"]
-    assert "](howto/speed.md)" in site["contributing.md"]
-    assert "<!-- FILE" not in "".join(site.values())
+    assert {"verify", "eval run", "ledger prune"} <= set(re.findall(r"^## moot (.+)$", commands, re.M))
+    assert "| `--claim-date` | " in commands
+
+
+def test_links_from_contributing_lead_to_pages_of_the_site() -> None:
+    assert "](howto/speed.md)" in pages()["contributing.md"]
 
 
 def test_generated_files_are_up_to_date() -> None:
@@ -78,7 +83,7 @@ def test_every_system_is_in_the_table_of_systems() -> None:
 
 
 @pytest.mark.parametrize("words", ["pdf", "docker", "authentication", "batch", "own corpus"])
-def test_common_search_words_are_in_headings(words: str) -> None:
+def test_common_search_words_occur_in_headings(words: str) -> None:
     headings = [line for text in pages().values() for line in re.findall(r"^#{1,3} (.+)$", text, re.M)]
     assert any(words in heading.lower() for heading in headings)
 
@@ -91,12 +96,15 @@ def test_llms_txt_lists_every_page_once_in_the_order_of_the_navigation() -> None
     assert set(named) == {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
 
 
-def test_measured_parts_are_written_to_their_places_and_others_are_refused() -> None:
+def test_measured_parts_are_written_to_their_places() -> None:
     page = SPEED_PAGE.read_text(encoding="utf-8")
     parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}
     assert set(parts) == {"machine", "scale", "latency", "picture", "growth", "corpora"}
     written = with_parts(page, parts)
     assert all(f" -->\n\n{part}\n\n<!-- " in written for part in parts.values())
     assert with_parts(written, parts) == written
+
+
+def test_a_measured_part_without_a_place_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for others"):
-        with_parts(page, {"others": ""})
+        with_parts(SPEED_PAGE.read_text(encoding="utf-8"), {"others": ""})

@@ -1,4 +1,4 @@
-"""The programs in docs/ run; the commands in docs/ and README name options and settings that exist."""
+"""Programs in docs/ run, and commands in docs/ and README.md use existing options and valid settings."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ UNRUN = {"claims.md": 1, "mcp.md": 1}
 
 
 def programs(page: str) -> list[str]:
+    """The Python programs on a page of docs/."""
     return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.S)
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Each command of moot on the pages, as the name of its page and the command in one line."""
+    """Each command of moot on the pages, as a pair: the name of the page, and the command in one line."""
     for page in PAGES:
         for block in re.findall(r"```(?:console|sh|bash)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
             block = re.sub(
@@ -46,10 +47,12 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 COMMANDS = [*commands()]
-SET = [command for _, command in COMMANDS if command.startswith("moot verify") and "--set" in command]
+COMMANDS_WITH_SETTINGS = [
+    command for _, command in COMMANDS if command.startswith("moot verify") and "--set" in command
+]
 
 
-def test_every_program_of_the_pages_is_run_or_listed() -> None:
+def test_every_program_in_docs_is_listed_as_run_or_unrun() -> None:
     programs_by_page = {
         page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]
     }
@@ -85,19 +88,19 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
         ("howto/measures.md", 0),
     ],
 )
-def test_programs_run_and_print_a_text(page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_runs_and_prints_text(page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert output_of(programs(page)[place]).strip()
 
 
-def test_the_program_of_many_debates_runs() -> None:
+def test_the_program_with_many_debates_prints_their_answers() -> None:
     (program,) = programs("howto/speed.md")
     answers = output_of(program).splitlines()
     assert len(answers) == 3
     assert set(answers) <= {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
 
 
-def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
+def test_the_program_for_a_corpus_of_sentences_prints_its_passages() -> None:
     page = {"id": "Soul_-LRB-film-RRB-", "lines": "0\tSoul is a film .\tfilm\tFilm\n1\t\n2\tIt is long ."}
     printed = output_of(programs("howto/measures.md")[1], json.dumps(page))
     made = [parse_passage(line, "") for line in printed.splitlines()]
@@ -107,7 +110,9 @@ def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
     ]
 
 
-def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_that_replays_a_debate_prints_the_same_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (program,) = programs("howto/ledger.md")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     answers, counted = output_of(program).splitlines()
@@ -117,8 +122,8 @@ def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pyt
     assert from_ledger == total != "0"
 
 
-@pytest.mark.parametrize("command", SET)
-def test_shown_settings_are_valid(command: str) -> None:
+@pytest.mark.parametrize("command", COMMANDS_WITH_SETTINGS)
+def test_settings_in_shown_commands_are_valid(command: str) -> None:
     words = shlex.split(command, comments=True)
     pairs = [value for flag, value in pairwise(words) if flag == "--set" and not value.startswith("judge_prompt")]
     graph = next((value for flag, value in pairwise(words) if flag == "--graph"), "tool_mad")

@@ -1,4 +1,4 @@
-"""Every example runs as a script, uses public names only, and behaves as its docstring says."""
+"""Every example runs as a script, imports only public names of moot, and behaves as its docstring says."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ STUB = "openai:stub"
 
 
 def example(name: str) -> Any:
-    """An example as a module."""
+    """Import an example as a module."""
     spec: Any = spec_from_file_location(f"examples.{name}", FOLDER / f"{name}.py")
-    module = sys.modules[spec.name] = module_from_spec(spec)  # LangGraph resolves annotations there
+    module = sys.modules[spec.name] = module_from_spec(spec)  # LangGraph looks in sys.modules to resolve annotations
     spec.loader.exec_module(module)
     return module
 
 
 def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: the reply to a prompt that matches this pattern."""
+    """A rule that sets these fields in the reply to a prompt that matches a pattern."""
     return {"match": match, "fields": fields} | ({"times": times} if times else {})
 
 
@@ -46,7 +46,7 @@ def test_the_example_runs_as_a_script(
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_example_uses_public_names_only(file: Path) -> None:
+def test_the_example_imports_only_public_names_of_moot(file: Path) -> None:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     modules = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
     assert not [name for name in modules if name.startswith("moot")]
@@ -62,7 +62,7 @@ def test_the_example_uses_public_names_only(file: Path) -> None:
 
 
 @pytest.mark.parametrize("supported", [[True, True], [True, False]])
-async def test_an_answer_is_held_back_unless_all_its_statements_are_supported(
+async def test_an_answer_with_an_unsupported_statement_is_held_back(
     start_stub: StartStub, supported: list[bool]
 ) -> None:
     verdicts = [{"index": i, "reason": "", "supported": s} for i, s in enumerate(supported)]
@@ -74,14 +74,14 @@ async def test_an_answer_is_held_back_unless_all_its_statements_are_supported(
     assert "The kilogram has been defined by the Planck constant" in stub.prompts()[-1]
 
 
-async def test_an_answer_that_cannot_be_scored_is_held_back_too(start_stub: StartStub) -> None:
+async def test_an_answer_that_cannot_be_scored_is_held_back(start_stub: StartStub) -> None:
     start_stub([{"match": "Answer in a sentence", "reply": "A constant does."}, {"reply": "I cannot say."}])
     state = await example("score_a_rag").main(STUB)
     assert (state["answer"], state["faithfulness"]) == (None, None)
     assert "gave no usable reply as scorer" in state["doubts"][-1]
 
 
-async def test_a_panel_decides_on_an_agents_evidence(start_stub: StartStub) -> None:
+async def test_a_panel_decides_on_the_evidence_of_an_agent(start_stub: StartStub) -> None:
     scores = {"evidence_strength": 6, "argument_validity": 6, "scientific_reliability": 6}
     judges = [reply("judge of a trial", n, verdict=v, **scores) for v, n in (("SUPPORTED", 2), ("NOT SUPPORTED", 1))]
     stub = start_stub([{"match": "Say in two sentences", "reply": "It holds, since 2019."}, *judges])
@@ -95,20 +95,20 @@ async def test_a_panel_decides_on_an_agents_evidence(start_stub: StartStub) -> N
         assert "(no exhibit is shown)" not in prompt
 
 
-async def test_an_unreachable_panel_gives_no_verdict(start_stub: StartStub) -> None:
+async def test_an_error_is_raised_if_no_judge_of_the_panel_can_be_reached(start_stub: StartStub) -> None:
     start_stub([{"match": "Say in two sentences", "reply": "It holds."}, {"status": 400}])
     with pytest.raises(WorldError, match="No judge could be reached"):
         await example("panel_after_an_agent").main(STUB)
 
 
-CALLS = reply("have it debated", 1, claim="Saffron is made from roots.")
-"""A rule: the agent calls its tool once."""
+CALLS_THE_TOOL = reply("have it debated", 1, claim="Saffron is made from roots.")
+"""A rule by which the agent calls its tool once."""
 
 
 async def test_an_agent_calls_a_debate_as_a_tool(start_stub: StartStub) -> None:
     debater_answer = reply("your `answer`", answer="REFUTES", rationale="It is not.", citations=[])
     last = {"match": "have it debated", "reply": "No, it is not."}
-    stub = start_stub([CALLS, debater_answer, last])
+    stub = start_stub([CALLS_THE_TOOL, debater_answer, last])
     *_, tool_reply, answer = await example("debate_as_a_tool").main(STUB)
     assert isinstance(tool_reply, ToolMessage)
     assert tool_reply.text == "REFUTES (consensus)"
@@ -117,13 +117,13 @@ async def test_an_agent_calls_a_debate_as_a_tool(start_stub: StartStub) -> None:
     assert "REFUTES (consensus)" in stub.prompts()[-1]
 
 
-async def test_an_agent_is_told_that_a_debate_failed(start_stub: StartStub) -> None:
-    start_stub([CALLS, {"match": "your `(answer|query)`", "status": 401}])
+async def test_an_agent_gets_an_error_message_if_the_debate_failed(start_stub: StartStub) -> None:
+    start_stub([CALLS_THE_TOOL, {"match": "your `(answer|query)`", "status": 401}])
     *_, tool_reply, _ = await example("debate_as_a_tool").main(STUB)
     assert (tool_reply.status, tool_reply.text[:17]) == ("error", "The debate failed")
 
 
-async def test_a_judge_decides_in_a_graph_of_a_service_desk(start_stub: StartStub) -> None:
+async def test_a_judge_decides_in_a_graph_with_its_own_state_keys(start_stub: StartStub) -> None:
     stub = start_stub([reply("your `answer`", answer="refund", rationale="The rules say so.", citations=[])])
     state = await example("own_keys").main(STUB)
     assert (state["ruling"], state["grounds"]) == ("refund", "The rules say so.")
@@ -139,7 +139,7 @@ async def test_a_judge_decides_in_a_graph_of_a_service_desk(start_stub: StartStu
         assert shown in prompt
 
 
-async def test_agents_in_a_ring_hear_their_neighbours_until_all_agree(start_stub: StartStub) -> None:
+async def test_agents_in_a_ring_read_their_neighbours_answers_until_all_agree(start_stub: StartStub) -> None:
     first = [
         reply(
             f'Answer on your own.*You are "agent-{n}"',

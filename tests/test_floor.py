@@ -1,6 +1,6 @@
-"""The floor of the speed tests is a bare client, whose time is the lower bound for a debate.
+"""The floor of the speed tests sends requests that are similar to those of a debate with Tool-MAD.
 
-It sends as many requests as Tool-MAD, of about the same size, and its longest chain of requests has the same length.
+The floor is a client without moot. Its time is the lower bound for the time of a debate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPLIES |= {"Questions": "questions"}
 
 
 def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> list[str]:
-    """The step of the debate that sent each request. ``sent`` are the chat requests by id."""
+    """For each request, the step of the debate that sent it. ``sent`` are the chat requests by id."""
     steps, rounds = [], Counter[str]()
     for call in calls:
         request = sent.get(call["id"])
@@ -39,7 +39,7 @@ def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> li
 
 
 def depth_of(calls: list[dict[str, Any]]) -> int:
-    """The number of requests in the longest chain. Each request is sent after the response to the previous one."""
+    """The length of the longest chain of requests. In a chain, each request is sent after the previous response."""
     depth, end = 0, 0.0
     for call in sorted(calls, key=lambda call: call["end"]):
         if call["recv"] >= end:
@@ -47,8 +47,8 @@ def depth_of(calls: list[dict[str, Any]]) -> int:
     return depth
 
 
-async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """Run debates; return their requests by step, and the smallest depth of a debate."""
+async def run_debates(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
+    """Run ``number`` debates; return their requests by step, and the smallest result of `depth_of`."""
     debates = []
     async with ways.WAYS[way]({}) as run_one:
         await run_one(-1)  # loads modules and caches
@@ -64,14 +64,15 @@ async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, 
 
 
 def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]:
-    """The mean size of a request (``bytes``) or of its reply (``reply_chars``), by step."""
+    """By step, the mean size of the requests (``bytes``) or of their replies (``reply_chars``)."""
     return {step: mean(call[what] for call in of_step) for step, of_step in calls.items() if what in of_step[0]}
 
 
-async def test_the_floor_sends_equally_many_requests_of_about_the_same_size(start_stub: StartStub) -> None:
+async def test_the_floor_sends_requests_like_those_of_a_debate(start_stub: StartStub) -> None:
+    """Each step sends equally many requests. The mean sizes of its requests and replies are similar."""
     stub = start_stub(ways.ENDPOINT_RULES)
-    expected, _ = await sent_by("moot", stub, 5)
-    found, _ = await sent_by("bare_aiohttp", stub, 5)
+    expected, _ = await run_debates("moot", stub, 5)
+    found, _ = await run_debates("bare_aiohttp", stub, 5)
     assert {step: len(calls) for step, calls in found.items()} == {s: len(calls) for s, calls in expected.items()}
     assert sizes(found, "bytes") == pytest.approx(sizes(expected, "bytes"), rel=0.1)
     # The replies to moot have random lengths, and each step has few of them.
@@ -84,9 +85,9 @@ async def test_the_floor_sends_equally_many_requests_of_about_the_same_size(star
         assert of_floor == pytest.approx(of_debates, rel=0.04), what
 
 
-async def test_the_floors_longest_chain_of_requests_is_as_long(start_stub: StartStub) -> None:
+async def test_the_longest_chains_of_floor_and_debate_have_the_same_length(start_stub: StartStub) -> None:
     # A latency that is longer than the delays of a busy core.
     stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)
-    _, expected = await sent_by("moot", stub, 2)
-    _, depth = await sent_by("bare_aiohttp", stub, 2)
+    _, expected = await run_debates("moot", stub, 2)
+    _, depth = await run_debates("bare_aiohttp", stub, 2)
     assert depth == expected == 12  # nine chat calls, and the embedding of a query in each of three rounds

@@ -27,15 +27,15 @@ ENDS = ("", "sys.exit(7)", "sys.exit('a message')", "os._exit(5)", "signal.raise
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_forked_process_behaves_like_a_newly_started_process(end: str, tmp_path: Path) -> None:
-    ended = []
+def test_a_forked_process_has_the_output_and_exit_code_of_a_new_process(end: str, tmp_path: Path) -> None:
+    outcomes = []
     environment = {name: value for name, value in os.environ.items() if name != "HOME"} | {"GIVEN": "this"}
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", PROGRAM + end, "a word"]
     for kind in (subprocess.Popen, Forked, partial(Forked, imported="servers")):
         with kind(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment) as process:
-            ended.append((process.communicate("typed")[0], process.returncode))
-    assert ended[0] == ended[1] == ended[2]
+            outcomes.append((process.communicate("typed")[0], process.returncode))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
 def test_a_process_is_not_forked_if_a_variable_read_at_import_differs() -> None:
@@ -46,7 +46,7 @@ def test_a_process_is_not_forked_if_a_variable_read_at_import_differs() -> None:
             assert process.communicate()[0] == f"{forked}\n"
 
 
-def test_a_server_is_forked_before_it_imports_the_servers_package() -> None:
+def test_a_server_is_forked_before_langgraph_api_is_imported() -> None:
     program = "import sys; print(*{name.split('.')[0] for name in sys.modules}, 'moot.web.app' in sys.modules)"
     with start([sys.executable, "-c", program], server=True, stdout=subprocess.PIPE, text=True) as process:
         names = set(process.communicate()[0].split())

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def own_files(*patterns: str) -> Iterator[tuple[str, str]]:
-    """The names and texts of files that Git tracks or does not ignore."""
+    """The name and text of each file that Git does not ignore. Tracked files that are deleted are skipped."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
         if (ROOT / name).exists():

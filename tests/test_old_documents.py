@@ -20,13 +20,15 @@ DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
 """Documents that ``moot verify --model fake:1 --out`` wrote, with few short pieces of evidence."""
 
 
-def test_there_is_an_old_document_of_every_status() -> None:
+def test_old_documents_have_the_statuses_done_failed_and_interrupted() -> None:
     statuses = {json.loads(path.read_text())["status"] for path in DOCUMENTS}
     assert (len(DOCUMENTS), statuses) == (6, {"done", "failed", "interrupted"})
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_an_old_document_is_read_and_has_a_report(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_document_can_be_read_and_shown_in_a_report(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     old = json.loads(path.read_text())
     assert (old["schema_version"], old["moot_version"]) == ("1.0", "0.1.0")
@@ -43,7 +45,8 @@ def test_an_old_document_is_read_and_has_a_report(path: Path, tmp_path: Path, mo
     assert read == {key: document[key] for key in read}
 
 
-def test_only_old_documents_are_changed_and_only_missing_fields_are_added() -> None:
+def test_an_upgrade_keeps_existing_fields_and_current_documents() -> None:
+    """It adds missing fields to old documents, and returns every other value unchanged."""
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # the field messages was added later
     assert upgrade_document(first) == {**old, **DEFAULTS_BEFORE["1.0"], "schema_version": SCHEMA_VERSION}
@@ -55,7 +58,7 @@ def test_only_old_documents_are_changed_and_only_missing_fields_are_added() -> N
         assert upgrade_document(found) is found
 
 
-def test_a_document_of_a_later_version_is_refused() -> None:
+def test_a_document_of_an_unknown_later_version_is_refused() -> None:
     later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
     with pytest.raises(UserError, match=r"has schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
         debates.parse_document(json.dumps(later).encode())

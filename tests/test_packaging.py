@@ -45,28 +45,38 @@ RUN = "from moot.cli.main import run; run()"
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel only."""
+    """A virtual environment in which only the wheel is installed."""
     folder = tmp_path_factory.mktemp("packaging")
-    source = folder / "source"  # a copy, because files of an earlier build in build/ would get into the wheel
+    # The wheel is built from a copy, because old files in the folder build/ would get into it.
+    source = folder / "source"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)]
     subprocess.run(build, check=True, capture_output=True)
     [wheel] = folder.glob("*.whl")
-    made = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True)
-    install = [sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"), "install", "--quiet", "--no-deps"]
+    environment = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(environment / "bin" / "python"),
+        "install",
+        "--quiet",
+        "--no-deps",
+    ]
     subprocess.run([*install, "--no-index", str(wheel)], check=True)
-    return made
+    return environment
 
 
-def site_of(environment: Path) -> Path:
-    """An environment's folder of installed packages."""
+def site_packages_of(environment: Path) -> Path:
+    """The folder of an environment's installed packages."""
     [site] = (environment / "lib").glob("python3*/site-packages")
     return site
 
 
-def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
-    """Add the distributions that ``found`` needs with these extras to ``known``."""
+def add_requirements(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
+    """Add the distributions that ``found`` needs with these extras to ``known``, and also what these need."""
     for requirement in map(Requirement, found.requires or ()):
         for extra in ("", *extras):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
@@ -74,37 +84,40 @@ def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str
                 other = distribution(requirement.name)
                 known |= {(canonicalize_name(requirement.name), extra): other for extra in inner}
                 if inner:
-                    needed_by(other, frozenset(inner), known)
+                    add_requirements(other, frozenset(inner), known)
 
 
-def link(file: Path, place: Path) -> None:
-    """Link a file and its bytecode to a place. Without the bytecode, each test run compiles all dependencies again."""
+def link_to_installed(file: Path, place: Path) -> None:
+    """Create a link at ``place`` to an installed file, and a link to its bytecode. Missing files get no link.
+
+    Without the bytecode, each test run would compile all dependencies again.
+    """
     links = {place: file}
     if file.suffix == ".py":
         links[Path(cache_from_source(place))] = Path(cache_from_source(file))
-    for new, known in links.items():
+    for new, target in links.items():
         new.parent.mkdir(parents=True, exist_ok=True)
-        if known.exists():
-            new.symlink_to(known)
+        if target.exists():
+            new.symlink_to(target)
 
 
 @pytest.fixture(scope="module")
 def base(clean: Path) -> Path:
-    """An environment with the wheel, and with its base dependencies as links to the installed packages."""
+    """An environment with the wheel and its base dependencies, which are links to the installed packages."""
     folder = clean.with_name("base")
     shutil.copytree(clean, folder, symlinks=True)
-    [moot] = distributions(name="moot", path=[str(site_of(folder))])
+    [moot] = distributions(name="moot", path=[str(site_packages_of(folder))])
     known: dict[tuple[str, str], Distribution] = {}
-    needed_by(moot, frozenset(), known)
+    add_requirements(moot, frozenset(), known)
     assert not HEAVY & {name for name, _ in known}
     for found in {found.name: found for found in known.values()}.values():
         for file in found.files or ():
             if ".." not in file.parts and file.suffix != ".pyc":
-                link(Path(str(file.locate())), site_of(folder) / file)
+                link_to_installed(Path(str(file.locate())), site_packages_of(folder) / file)
     return folder
 
 
-def test_the_wheel_works_in_a_clean_environment(clean: Path, tmp_path: Path) -> None:
+def test_every_module_and_data_file_of_the_wheel_can_be_loaded(clean: Path, tmp_path: Path) -> None:
     files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     modules = sorted({".".join(("moot", *f.with_suffix("").parts)).removesuffix(".__init__") for f in files})
     assert len(modules) > 30
@@ -114,24 +127,29 @@ def test_the_wheel_works_in_a_clean_environment(clean: Path, tmp_path: Path) -> 
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout.strip() == "imported", done.stderr
     for folder in FOLDERS:
-        assert (site_of(clean) / "moot" / folder / "py.typed").exists()
+        assert (site_packages_of(clean) / "moot" / folder / "py.typed").exists()
 
 
 def run_command(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of moot with this Python and the folder's home; its stderr lists the imported modules."""
+    """Run a command of moot with this Python in a folder. The command's stderr lists the imported modules."""
     return run_program(python, folder, RUN, *words, option="importtime")
 
 
 def run_program(
     python: Path, folder: Path, program: str, *words: str, option: str = "utf8"
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program with this Python and the folder's home. ``option`` is an option of ``python -X``."""
+    """Run a program with this Python in a folder, which also contains ``MOOT_HOME``.
+
+    ``option`` is an option of ``python -X``.
+    """
     environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
     command = [str(python), "-X", option, "-c", program, *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
-def test_base_dependencies_run_debates_over_a_bm25_corpus(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
+def test_debates_on_a_bm25_corpus_need_only_base_dependencies(
+    base: Path, tmp_path: Path, start_stub: StartStub
+) -> None:
     stub = start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "saffron.txt").write_text("Saffron is the dried stigma of the crocus flower.\n")
@@ -151,7 +169,7 @@ def test_base_dependencies_run_debates_over_a_bm25_corpus(base: Path, tmp_path: 
     batch = run_command(python, tmp_path, "batch", "claims.csv", "--out", "verdicts", *options)
     assert batch.returncode == 0, batch.stderr
     assert (tmp_path / "verdicts" / "table.csv").read_text().count("SUPPORTS") == 2
-    # The heavy packages are not loaded even if they are installed.
+    # `moot verify` does not load the heavy packages, even if they are installed.
     again = run_command(Path(sys.executable), tmp_path, "verify", "Saffron is dried.", *options, "--fresh")
     assert again.returncode == 0, again.stderr
     assert not re.findall(r"\| +(chromadb|torch|transformers|sentence_transformers)$", again.stderr, re.MULTILINE)
@@ -165,7 +183,7 @@ EXTRAS = {
     "eval run --graph rag --task claims=x.jsonl": 'moot eval needs the package .*"moot\\[evals\\]"',
     "worker --queue postgresql://127.0.0.1/x": 'A queue needs the package .*"moot\\[queue\\]"',
 }
-"""Commands that need an extra, each with the pattern of the error if the extra is missing."""
+"""Maps each command that needs an extra to the pattern of its error without the extra."""
 RUN_EACH = """
 import os, sys
 from moot.cli.main import run
@@ -177,7 +195,7 @@ for line in sys.argv[1:]:
 """
 
 
-def test_a_missing_extra_is_named(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
+def test_the_error_for_a_missing_extra_names_the_extra(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
     start_stub()
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "saffron.txt").write_text("Saffron is dried.\n")
@@ -185,5 +203,5 @@ def test_a_missing_extra_is_named(base: Path, tmp_path: Path, start_stub: StartS
     lines = done.stderr.splitlines()
     ends = [number for number, line in enumerate(lines) if line == "2"]
     assert len(ends) == len(EXTRAS), done.stderr
-    for end, sentence in zip(ends, EXTRAS.values(), strict=True):
-        assert re.match(f"moot: {sentence}", lines[end - 1]), done.stderr
+    for end, pattern in zip(ends, EXTRAS.values(), strict=True):
+        assert re.match(f"moot: {pattern}", lines[end - 1]), done.stderr

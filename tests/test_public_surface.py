@@ -20,7 +20,7 @@ from moot.graphs._registry import OTHER_GRAPHS
 
 ROOT = Path(__file__).parents[1]
 MOST = 135
-"""The maximum number of public names: readers skip a longer list."""
+"""The maximum number of public names. Readers would skip a longer list."""
 PACKAGES = ("moot.evals", "moot.graphs", "moot.nodes", "moot.prompts", "moot.retrievers")
 HEAVY = {
     "chromadb",
@@ -34,24 +34,24 @@ HEAVY = {
 }
 
 
-def public() -> dict[str, Any]:
-    """Every public object by its name."""
+def public_objects() -> dict[str, Any]:
+    """Every public object of `PACKAGES`, by its full name."""
     modules = [import_module(name) for name in PACKAGES]
     return {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
 
 
 def explained_parameters(text: str) -> set[str]:
-    """The parameters that a docstring explains."""
+    """The names of the parameters that a docstring explains; empty if it has no section ``Args``."""
     section = re.search(r"^Args:\n((?:    .*\n?)+)", text, re.M)
     return set(re.findall(r"\w+", " ".join(re.findall(r"^    ([\w, ]+):", section[1], re.M)))) if section else set()
 
 
-def missing_parts(found: Any) -> Iterator[str]:
-    """The faults of a public object: it is a module, or its docstring lacks these parts."""
+def documentation_faults(found: Any) -> Iterator[str]:
+    """The parts that a public object's docstring lacks. It is also a fault if a module hides the object."""
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
-        yield "it is hidden by a module of its name"
-    # A docstring with this beginning was made by `dataclass`.
+        yield "a module of this name hides it"
+    # `dataclass` writes a docstring with this beginning if the class has none.
     if not text.strip() or (inspect.isclass(found) and text.startswith(f"{found.__name__}(")):
         yield "a docstring"
     if not inspect.isfunction(found):
@@ -66,29 +66,35 @@ def missing_parts(found: Any) -> Iterator[str]:
         yield "Returns"
 
 
-def test_the_list_of_names_is_short_and_other_modules_are_underscored() -> None:
-    assert len(public()) <= MOST
+def test_the_list_of_public_names_is_short() -> None:
+    assert len(public_objects()) <= MOST
+
+
+def test_only_modules_of_moot_graphs_have_names_without_underscore() -> None:
     modules = [file.relative_to(ROOT) for name in PACKAGES for file in (ROOT / name.partition(".")[2]).rglob("*.py")]
     systems = DESCRIPTIONS.keys() | OTHER_GRAPHS.keys() | {"presets", "summarise_for_readers"}
-    open_ones = {file.with_suffix("").as_posix() for file in modules if not re.search(r"/_", file.as_posix())}
+    public_modules = {file.with_suffix("").as_posix() for file in modules if not re.search(r"/_", file.as_posix())}
     proclaim = {f"graphs/proclaim/{part}" for part in ("court", "negotiation", "panel")}
-    assert open_ones == {f"graphs/{name}" for name in systems - {"proclaim"}} | proclaim
+    assert public_modules == {f"graphs/{name}" for name in systems - {"proclaim"}} | proclaim
 
 
-def test_old_names_still_work_with_a_warning_and_unknown_names_do_not() -> None:
+def test_old_names_work_with_a_deprecation_warning() -> None:
     lines = [json.loads(line) for line in (ROOT / "core/old_names.jsonl").read_text(encoding="utf-8").splitlines()]
     assert lines
     for line in lines:
         package, _, name = line["name"].rpartition(".")
-        assert line["name"] not in public()
+        assert line["name"] not in public_objects()
         with pytest.warns(DeprecationWarning, match=re.escape(line["name"])) as caught:
             assert getattr(import_module(package), name) is not None
         assert caught[0].filename == __file__
+
+
+def test_an_unknown_name_raises_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         _ = import_module("moot.nodes").no_such_name
 
 
-def test_an_old_name_causes_one_warning(tmp_path: Path) -> None:
+def test_importing_an_old_name_causes_one_warning(tmp_path: Path) -> None:
     program = tmp_path / "old.py"
     program.write_text("from moot.nodes import Run, gather_node\nassert Run and gather_node\n", encoding="utf-8")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=True)
@@ -97,16 +103,22 @@ def test_an_old_name_causes_one_warning(tmp_path: Path) -> None:
 
 
 def test_each_public_object_is_documented() -> None:
-    found = {name: list(missing_parts(one)) for name, one in public().items() if name != "moot.graphs.DESCRIPTIONS"}
-    assert not {name: what for name, what in found.items() if what}
+    faults = {
+        name: list(documentation_faults(item))
+        for name, item in public_objects().items()
+        if name != "moot.graphs.DESCRIPTIONS"
+    }
+    assert not {name: lacking for name, lacking in faults.items() if lacking}
 
 
 def test_type_checkers_see_the_defaults_of_fields() -> None:
-    """Type checkers read defaults from `Field(default=...)` only (PEP 681): `Field(1)` makes a field required."""
+    """Type checkers find a default only in `Field(default=...)` (PEP 681). For them, `Field(1)` is a required field."""
     for file in (file for name in PACKAGES for file in (ROOT / name.partition(".")[2]).rglob("*.py")):
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":
-                assert not [one for one in call.args if ast.unparse(one) != "..."], f"{file}:{call.lineno}"
+                assert not [argument for argument in call.args if ast.unparse(argument) != "..."], (
+                    f"{file}:{call.lineno}"
+                )
 
 
 def test_importing_the_packages_loads_no_heavy_module() -> None:

@@ -1,4 +1,4 @@
-"""The recorded debate of docs/recorded: it opens, and the README's excerpt of it is correct."""
+"""The recorded debates in docs/recorded have reports, and their excerpts agree with the output of ``moot show``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
 
 
-def test_a_debate_is_recorded() -> None:
+def test_the_folder_contains_a_recorded_debate() -> None:
     assert DOCUMENTS
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_the_recorded_debate_has_a_report(path: Path, tmp_path: Path) -> None:
+def test_reports_of_a_recorded_debate_contain_its_claim_and_quotes(path: Path, tmp_path: Path) -> None:
     document = json.loads(path.read_text(encoding="utf-8"))
     cited = [citation for turn in document["turns"] for citation in turn["citations"]]
     assert cited
@@ -40,13 +40,14 @@ def test_the_recorded_debate_has_a_report(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_the_readmes_excerpt_equals_the_output(path: Path) -> None:
+def test_the_lines_of_an_excerpt_are_in_the_output_of_show(path: Path) -> None:
+    """Three dots in the excerpt stand for omitted text."""
     shown = moot("show", debates.save(debates.parse_document(path.read_bytes())))
     assert shown.returncode == 0, shown.stderr
     excerpt = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
     assert 12 <= len(excerpt) <= 16
     assert max(map(len, excerpt)) <= 110
     printed = iter(shown.stdout.splitlines())
-    for line in excerpt:  # in the order of the output
+    for line in excerpt:  # also checks the order, because the iterator only moves forward
         pattern = re.escape(line).replace(re.escape("..."), ".+")
         assert any(re.fullmatch(pattern, printed_line) for printed_line in printed), line

@@ -1,4 +1,7 @@
-"""A real ``langgraph dev``, as users of Studio and the API run it: no key, no network, no ``--allow-blocking``."""
+"""Tests of a real ``langgraph dev``, as users of Studio and the API run it.
+
+It has no key and no network, and runs without ``--allow-blocking``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 MARK = "EDITED. "
 
 
-def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
+def test_the_server_describes_draws_and_runs_tool_mad(server: Server) -> None:
     assistants = {a["graph_id"]: a for a in server.json("/assistants/search", {"limit": 100})}
     assert {name: a["description"] for name, a in assistants.items()} == DESCRIPTIONS | OTHER_GRAPHS
     assistant = assistants["tool_mad"]
@@ -66,25 +69,25 @@ def edited_prompts(kind: type[Settings]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_graph_runs_on_the_server_with_edited_prompts(server: Server, name: str) -> None:
-    # All settings are the defaults, except for the model, its attempts, the sources and the prompts.
+    # Except for the model, its attempts, the sources and the prompts, all settings have their defaults.
     kind = load_graph(name).settings
     prompts, reads = edited_prompts(kind), reading_demo(kind)
     if "debate_settings" in reads:
         reads["debate_settings"] |= edited_prompts(load_graph(kind.model_fields["debate"].default).settings)
     context = {"model": "openai:stub-edited", "attempts": 1, **reads, **prompts}
-    before = len(server.stub.prompts("stub-edited"))
+    earlier = len(server.stub.prompts("stub-edited"))
     document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})
     assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
     assert document["calls"]
     assert document["answer"] or name == "cortex_debate"  # cortex_debate abstains in a tie
-    sent = server.stub.prompts("stub-edited")[before:]
+    sent = server.stub.prompts("stub-edited")[earlier:]
     assert sent
     assert not [text[:300] for text in sent if not text.startswith(MARK)]
     assert prompts.items() <= document["settings"].items()
     assert "BlockingError" not in server.log()
 
 
-def test_langgraph_json_agrees_with_the_configuration_of_moot_serve() -> None:
+def test_langgraph_json_has_the_graphs_and_hooks_of_moot_serve() -> None:
     written = json.loads((ROOT / "langgraph.json").read_text())
     served = server_config()
     shared = ("graphs", "http", "webhooks")
@@ -93,16 +96,16 @@ def test_langgraph_json_agrees_with_the_configuration_of_moot_serve() -> None:
 
 
 def test_plain_langgraph_dev_unpickles_files_of_its_folder(server: Server) -> None:
-    # SECURITY.md warns of this. `moot serve` unpickles no file: tests/web/test_serve.py.
+    # SECURITY.md warns of this. tests/web/test_serve.py checks that `moot serve` unpickles no file.
     assert (server.folder / "unpickled").exists()
 
 
-def test_find_claims_runs_over_the_api(server: Server) -> None:
+def test_the_graph_find_claims_runs_over_the_api(server: Server) -> None:
     text = "Norwick opened its tram line in May 2024. It cost 412 million pounds."
     run = {"assistant_id": "find_claims", "input": {"text": text}, "context": {"model": "fake:1"}}
     found = server.json("/runs/wait", run)
     assert (found["status"], found["claims"]) == ("done", [])
-    assert found["dropped"]  # the text does not contain the replies of an unscripted model
+    assert found["dropped"]  # the fake model's claims are not in the text
     refused = server.json("/runs/wait", run | {"input": {"text": " "}})
     assert refused["status"] == "failed"
     assert "text" in refused["error"]["detail"]

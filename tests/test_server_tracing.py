@@ -1,4 +1,4 @@
-"""The traces that a real LangGraph server sends to LangSmith. In the server, LangChain creates the tracer, not moot."""
+"""The traces that a real LangGraph server sends to LangSmith. LangChain creates the server's tracer, not moot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.serving import ROOT, langgraph_dev
 KEY = "canary/of+the-server-1234567890"
 
 
-def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
+def test_traces_of_the_server_contain_no_api_key(tmp_path: Path) -> None:
     rules = [says("rag", "SUPPORTS", rationale=f"I know {KEY}."), says("search", "SUPPORTS")]
     with running_stub(tmp_path / "stub", rules) as stub, collecting() as collector:
         environment = collector.environment | {"OPENAI_API_KEY": KEY}
@@ -30,6 +30,7 @@ def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
             assert (document["status"], document["turns"][0]["rationale"]) == ("done", "I know [OPENAI_API_KEY].")
             collector.wait_for(lambda: all(run.get("end_time") for run in collector.runs.values()))
             assert "BlockingError" not in server.log()
+    assert collector.raw
     assert not any(KEY.encode() in sent for sent in collector.raw)
     [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
     assert (root["name"], set(root["tags"])) == ("Tool-MAD", {"tool_mad", "[OPENAI_API_KEY]"})

@@ -1,4 +1,4 @@
-"""The table of state keys agrees with the keys that nodes read and write in debates."""
+"""The table of state keys has every key that nodes read and write in debates, and docstrings agree with the table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from tests.conftest import MODELS, StartStub, reading_demo, says
 
 STATE_KEYS = runpy.run_path(str(Path(__file__).parents[1] / "docs/state_keys.py"))
 UNSEEN = {"human_review_node"}
-"""Nodes that no debate of this test runs, because they wait for a person."""
+"""Factories of nodes that no debate of this test runs, because these nodes wait for a person."""
 
 
 class Recording(dict[str, Any]):
-    """A state that remembers which of its keys are read."""
+    """A state that records which of its keys are read.
+
+    ``required`` has the keys read by subscript. ``optional`` has the keys read by `get` or tested by ``in``.
+    """
 
     def __init__(self, state: dict[str, Any]) -> None:
         super().__init__(state)
@@ -41,8 +44,8 @@ class Recording(dict[str, Any]):
         return super().__contains__(key)
 
 
-def steps() -> dict[Any, set[str]]:
-    """The names of the public factories that make each step, by the step's code object."""
+def factories_by_step() -> dict[Any, set[str]]:
+    """Maps the code object of each step to the names of the public factories that make the step."""
     found: dict[Any, set[str]] = defaultdict(set)
     for name, factory in STATE_KEYS["factories"]().items():
         for arguments in STATE_KEYS["EXAMPLES"].get(name, {"()": {}}).values():
@@ -53,7 +56,8 @@ def steps() -> dict[Any, set[str]]:
 async def test_the_table_has_every_key_that_a_node_reads_or_writes(
     monkeypatch: pytest.MonkeyPatch, start_stub: StartStub
 ) -> None:
-    known, original = steps(), Node._run_step
+    """The debates run nodes of every public factory except those in `UNSEEN`."""
+    known, original = factories_by_step(), Node._run_step
     keys_by_step: dict[Any, Any] = {}
     seen: set[str] = set()
     lacking: set[tuple[str, str, str]] = set()
@@ -91,7 +95,7 @@ async def test_the_table_has_every_key_that_a_node_reads_or_writes(
     assert set(STATE_KEYS["factories"]()) - seen <= UNSEEN
 
 
-def test_docstrings_name_the_keys_that_nodes_read() -> None:
+def test_docstrings_of_factories_name_the_keys_that_their_nodes_read() -> None:
     rows: dict[str, set[str]] = defaultdict(set)
     for call, keys in STATE_KEYS["rows"]().items():
         rows[call.partition("(")[0]] |= keys.required | keys.optional

@@ -36,7 +36,7 @@ def majority(
         ValueError: ``weights`` and ``votes`` differ in length.
     """
     sums: dict[int, float] = {}
-    for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
+    for vote, weight in zip(votes, [1.0] * len(votes) if weights is None else weights, strict=True):
         if vote["group"] is not None:
             sums[vote["group"]] = sums.get(vote["group"], 0.0) + weight
     if not sums:

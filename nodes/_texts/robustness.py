@@ -184,6 +184,8 @@ def result_sentences(found: Robustness) -> list[str]:
     unknown = sum(one["same"] is None for one in found["checks"])
     if not found["checks"]:
         return ["There is no evidence to remove: the verdict was decided without evidence."]
+    if any(one["same"] is None for one in by_kind["all"]):
+        return [f"Unknown: with all the evidence, {STEPS['answer']} gave no answer."]
     if any(one["same"] is not True for one in by_kind["all"]):
         other = by_kind["all"][0]["answer"] or "nothing"
         return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]

@@ -104,7 +104,7 @@ def test_roles_outside_the_panel_see_statements_of_one_debate(three_rounds: Fini
     )
     rounds = ["p1 d1 xp1 xd1", "p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p1* d1* xp1* xd1*", "p2* d2* xp2* xd2*"]
     assert statements_by_prompt(stub, "analyser") == [" ".join(rounds)]
-    # The critic reads the debate so far. From round 2 (`min_rounds`) on, the court is asked whether to close the debate.
+    # The critic reads the debate so far. From round 2 (`min_rounds`) on, the court is asked whether to close it.
     so_far = [" ".join(rounds[first:last]) for first, last in ((0, 1), (0, 2), (0, 3), (3, 4), (3, 5))]
     assert statements_by_prompt(stub, "critic") == sorted(so_far)
     assert statements_by_prompt(stub, "court", "close") == sorted(
@@ -156,8 +156,8 @@ def test_needs_and_advice_reach_only_the_same_sides_next_round(
     three_rounds: FinishedTrial, phase: str, number: int
 ) -> None:
     document, stub = three_rounds
-    # A need that a side names in its reflection reaches the side's next query. The critic's advice to a side reaches the
-    # side's next argument.
+    # A need named in a side's reflection reaches the side's next query. The critic's advice to a side reaches its next
+    # argument.
     last = (phase, number + 1) not in ALL_ROUNDS
     most = 2 if phase == "switched" else 3
     for side in SIDES:
@@ -183,7 +183,7 @@ def is_in_next_round(turn: Mapping[str, Any], side: str, phase: str, number: int
 
 
 def test_counsel_in_the_switched_debate_do_not_see_the_primary_debate(two_rounds: FinishedTrial) -> None:
-    """In the switched debate they argue for the other side. Prompts of the primary debate do not show the switched one."""
+    """Counsel argue for the other side there. Prompts of the primary debate do not show the switched debate either."""
     document, stub = two_rounds
     for counsel_, side, opposed in (("plaintiff", "defense", "true"), ("defense", "plaintiff", "false")):
         sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{counsel_}"]

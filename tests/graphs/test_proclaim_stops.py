@@ -243,9 +243,9 @@ REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
     ("#0", {}, None),
     ("#down", {}, None),
 ]
-"""For each case: the plaintiff's first query, settings, and the reason for which this query ends the plaintiff's search.
+"""For each case: the plaintiff's first query, settings, and why this query ends the plaintiff's search.
 
-The reason is None if the search continues.
+The last value is None if the search continues.
 """
 
 

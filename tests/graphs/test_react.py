@@ -19,7 +19,7 @@ from tests.retrievers.vendors import TAVILY, starter
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 AGENT = "look for the evidence yourself"
-"""A text that only the agent's prompt contains."""
+"""A text that only the prompts of the search loop contain, not the prompt for the answer."""
 AFTER_A_SEARCH = f"{AGENT}.*<evidence"
 ANSWER = says("agent", "SUPPORTS", rationale="So it is.")
 
@@ -31,8 +31,13 @@ async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
     return document
 
 
-def calls(*given: tuple[Any, Any], text: str | None = None, finish: str = "tool_calls", **rule: Any) -> dict[str, Any]:
-    """A rule: a message with these tool calls (name and arguments), all with one id, as some endpoints send them."""
+def tool_calls(
+    *given: tuple[Any, Any], text: str | None = None, finish: str = "tool_calls", **rule: Any
+) -> dict[str, Any]:
+    """A rule for a reply with tool calls, each given as name and arguments.
+
+    All calls have the same id, as on some endpoints.
+    """
     asked = [
         {
             "id": "same",
@@ -48,7 +53,8 @@ def calls(*given: tuple[Any, Any], text: str | None = None, finish: str = "tool_
     return {"match": AGENT, "raw": json.dumps({**body, "choices": [choice]}), **rule}
 
 
-def search(query: str, name: str = "search_chroma") -> tuple[str, dict[str, str]]:
+def search_call(query: str, name: str = "search_chroma") -> tuple[str, dict[str, str]]:
+    """The name and the arguments of a tool call that searches."""
     return name, {"query": query}
 
 
@@ -61,17 +67,17 @@ def answer_turn(document: dict[str, Any]) -> dict[str, Any]:
     return dict(turn)
 
 
-def kinds(document: dict[str, Any]) -> list[str]:
+def warning_kinds(document: dict[str, Any]) -> list[str]:
     return [w["kind"] for w in document["warnings"]]
 
 
-def recorded_in_sequence(document: dict[str, Any], stub: StubEndpoint) -> bool:
-    """Whether each request is recorded once and waited for the one before."""
+def calls_are_sequential(document: dict[str, Any], stub: StubEndpoint) -> bool:
+    """Whether each request is recorded as one call, and each call depends on the call before it."""
     requests = len(stub.requests())
     return bool(requests == len(document["calls"]) == document["usage"]["calls"] == document["depth"])
 
 
-async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
+async def test_the_agent_searches_and_then_answers(start_stub: StartStub) -> None:
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": "It was redefined in 2019."}, ANSWER])
     document = await debate()
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "single_pass")
@@ -89,7 +95,7 @@ async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
         ("agent-1", "agent-1", 1, "primary")
     }
     assert answer_turn(document)["thought"] == "It was redefined in 2019."
-    assert recorded_in_sequence(document, stub)
+    assert calls_are_sequential(document, stub)
     first, second, answer = stub.requests()
     assert [m["role"] for m in first["messages"]] == ["system", "user"]
     assert [m["role"] for m in second["messages"]] == ["system", "user", "assistant", "tool"]
@@ -100,7 +106,7 @@ async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
     assert "It was redefined in 2019." in answer["messages"][-1]["content"]
 
 
-async def test_if_the_last_message_contains_the_answer_no_further_call_is_made(start_stub: StartStub) -> None:
+async def test_no_further_call_is_made_if_the_last_message_contains_an_answer(start_stub: StartStub) -> None:
     reply = {"rationale": "So it is.", "citations": [{"evidence_id": "ev-0", "quote": "q"}], "answer": "refutes"}
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": f"Well:\n```json\n{json.dumps(reply)}\n```"}])
     document = await debate()
@@ -108,13 +114,13 @@ async def test_if_the_last_message_contains_the_answer_no_further_call_is_made(s
     assert "thought" not in answer_turn(document)
     assert (len(act_turns(document)), document["depth"], len(stub.requests())) == (1, 2, 2)
     assert answer_turn(document)["citations"][0]["fabricated"]
-    assert kinds(document) == ["fabricated_citation", "fabricated_citations"]
+    assert warning_kinds(document) == ["fabricated_citation", "fabricated_citations"]
 
 
 async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub) -> None:
     stub = start_stub([
-        calls(search("kilogram"), text="What is a kilogram?", times=1),
-        calls(search("Paris"), search("metre"), text="And where?", times=1),
+        tool_calls(search_call("kilogram"), text="What is a kilogram?", times=1),
+        tool_calls(search_call("Paris"), search_call("metre"), text="And where?", times=1),
         {"match": AGENT, "reply": "Enough."},
         ANSWER,
     ])  # fmt: skip
@@ -125,41 +131,43 @@ async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub)
         (3, "And where?", "metre"),
     ]
     assert {r["query"] for p in document["evidence"] for r in p["retrievals"]} == {"kilogram", "Paris", "metre"}
-    assert recorded_in_sequence(document, stub)  # even though all messages and calls had the same id
+    assert calls_are_sequential(document, stub)  # although all messages and tool calls had the same id
     answering = stub.prompts()[-1]
     assert answering.index("What is a kilogram?") < answering.index("And where?") < answering.index("Enough.")
     sent = stub.requests()[2]["messages"]
     assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
     assert len({m["tool_call_id"] for m in sent if m["role"] == "tool"}) == 3
     assert sent[:4] == stub.requests()[1]["messages"]  # earlier messages are unchanged
-    numbers = [m["content"].rpartition("\n\n")[2] for m in sent if m["role"] == "tool"]
-    assert numbers == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
+    notes = [m["content"].rpartition("\n\n")[2] for m in sent if m["role"] == "tool"]
+    assert notes == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
 
 
-async def test_the_maximum_of_searches_ends_the_search_loop(start_stub: StartStub) -> None:
-    stub = start_stub([calls(search("kilogram")), ANSWER])
+async def test_max_tool_calls_ends_the_search_loop(start_stub: StartStub) -> None:
+    stub = start_stub([tool_calls(search_call("kilogram")), ANSWER])
     document = await debate(max_tool_calls=3)
     assert (document["status"], document["answer"], len(act_turns(document))) == ("done", "SUPPORTS", 3)
     assert [c["node"] for c in document["calls"]] == ["model"] * 3 + ["answer"]
-    assert (kinds(document), recorded_in_sequence(document, stub)) == ([], True)
+    assert (warning_kinds(document), calls_are_sequential(document, stub)) == ([], True)
     assert len(document["evidence"]) == 3
 
 
-async def test_calls_beyond_the_maximum_are_dropped(start_stub: StartStub) -> None:
-    start_stub([calls(*(search(f"kilogram {n}") for n in range(5))), ANSWER])
+async def test_tool_calls_beyond_the_maximum_are_dropped(start_stub: StartStub) -> None:
+    start_stub([tool_calls(*(search_call(f"kilogram {n}") for n in range(5))), ANSWER])
     document = await debate(max_tool_calls=2)
     assert [t["query"] for t in act_turns(document)] == ["kilogram 0", "kilogram 1"]
-    assert kinds(document) == ["tool_calls_dropped"]
+    assert warning_kinds(document) == ["tool_calls_dropped"]
     assert "3 of 5" in document["warnings"][0]["detail"]
     assert (document["answer"], len(document["calls"])) == ("SUPPORTS", 2)
 
 
-@pytest.mark.parametrize("none", [{"max_tool_calls": 0}, {"sources": []}])
-async def test_without_allowed_calls_or_sources_there_is_no_search(start_stub: StartStub, none: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", [{"max_tool_calls": 0}, {"sources": []}])
+async def test_without_sources_or_allowed_tool_calls_the_agent_only_answers(
+    start_stub: StartStub, settings: dict[str, Any]
+) -> None:
     stub = start_stub([ANSWER])
-    document = await debate(**none)
+    document = await debate(**settings)
     assert (document["answer"], act_turns(document), document["evidence"]) == ("SUPPORTS", [], [])
-    assert ([c["node"] for c in document["calls"]], recorded_in_sequence(document, stub)) == (["answer"], True)
+    assert ([c["node"] for c in document["calls"]], calls_are_sequential(document, stub)) == (["answer"], True)
 
 
 @pytest.mark.parametrize(
@@ -179,12 +187,12 @@ async def test_without_allowed_calls_or_sources_there_is_no_search(start_stub: S
 async def test_invalid_tool_calls_are_answered_with_an_error(
     start_stub: StartStub, name: str, arguments: Any, message: str
 ) -> None:
-    stub = start_stub([calls((name, arguments), times=1), calls(search("kilogram"), times=1), ANSWER])
+    stub = start_stub([tool_calls((name, arguments), times=1), tool_calls(search_call("kilogram"), times=1), ANSWER])
     document = await debate(max_tool_calls=2)
     unusable, good = act_turns(document)
     assert (unusable["query"], unusable["outcome"], unusable["evidence_ids"]) == (None, "unparsed", [])
     assert (good["number"], good["retrieval"]) == (2, "ok")
-    assert (kinds(document), document["answer"]) == (["unusable_tool_call"], "SUPPORTS")
+    assert (warning_kinds(document), document["answer"]) == (["unusable_tool_call"], "SUPPORTS")
     assert [c["node"] for c in document["calls"]] == ["model", "model", "answer"]
     called, reply = stub.requests()[1]["messages"][-2:]
     assert (reply["role"], message in reply["content"]) == ("tool", True)
@@ -193,32 +201,41 @@ async def test_invalid_tool_calls_are_answered_with_an_error(
     assert isinstance(json.loads(sent["function"]["arguments"]), dict)
 
 
-async def test_valid_tool_calls_are_made_even_if_others_in_the_message_are_invalid(start_stub: StartStub) -> None:
-    stub = start_stub([calls(("nothing", {}), search("kilogram"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER])
+async def test_valid_tool_calls_run_in_spite_of_invalid_calls_in_the_same_message(start_stub: StartStub) -> None:
+    stub = start_stub(
+        [tool_calls(("nothing", {}), search_call("kilogram"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER]
+    )
     document = await debate()
     assert [(t["number"], t["query"]) for t in act_turns(document)] == [(1, None), (2, "kilogram")]
     assert [m["role"] for m in stub.requests()[1]["messages"]][2:] == ["assistant", "tool", "tool"]
-    assert recorded_in_sequence(document, stub)
+    assert calls_are_sequential(document, stub)
 
 
-async def test_lone_surrogates_are_removed_from_tool_calls(start_stub: StartStub) -> None:
+async def test_lone_surrogates_are_removed_from_the_agents_messages(start_stub: StartStub) -> None:
     start_stub(
-        [calls(search("kilogram \ud800"), text="so \ud800", times=1), {"match": AGENT, "reply": "Done."}, ANSWER]
+        [
+            tool_calls(search_call("kilogram \ud800"), text="so \ud800", times=1),
+            {"match": AGENT, "reply": "Done."},
+            ANSWER,
+        ]
     )
     document = await debate()
     json.dumps(document, ensure_ascii=False).encode()
     assert (act_turns(document)[0]["query"], document["answer"]) == ("kilogram", "SUPPORTS")
 
 
-def test_sources_with_the_same_tool_name_get_different_numbers() -> None:
+def test_each_source_gets_a_unique_tool_name() -> None:
     sources = ["bm25:a", "bm25:a_2", "bm25_a", "bm25:a"]
     names = ["search_bm25_a", "search_bm25_a_2", "search_bm25_a_3", "search_bm25_a_4"]
     assert sources_by_tool(sources) == dict(zip(names, sources, strict=True))
 
 
-async def test_each_source_is_a_tool(start_stub: StartStub) -> None:
+async def test_the_agent_can_search_each_source_with_its_own_tool(start_stub: StartStub) -> None:
+    """A source that is listed twice has two tools, but one entry in ``corpora``."""
     names = ["search_bm25_demo-news", "search_bm25_demo-encyclopaedia", "search_bm25_demo-news_2"]
-    start_stub([calls(*(search("kilogram", name) for name in names), times=1), {"match": AGENT, "reply": "Done."}])
+    start_stub(
+        [tool_calls(*(search_call("kilogram", name) for name in names), times=1), {"match": AGENT, "reply": "Done."}]
+    )
     sources = ["bm25:demo-news", "bm25:demo-encyclopaedia", "bm25:demo-news"]
     document = await debate(sources=sources, k=1)
     assert [t["tool"] for t in act_turns(document)] == names
@@ -231,40 +248,43 @@ async def test_each_source_is_a_tool(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("fallback", [[], ["bm25"]])
-async def test_a_failed_search_is_reported_to_the_agent(
+async def test_a_failed_search_is_repeated_with_the_fallback_or_reported_to_the_agent(
     start_stub: StartStub,
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     fallback: list[str],
 ) -> None:
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
-    stub = start_stub([calls(search("kilogram", "search_tavily"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER])
+    stub = start_stub(
+        [tool_calls(search_call("kilogram", "search_tavily"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER]
+    )
     document = await debate(sources=["tavily"], fallback=fallback)
     warned = ["retrieval_failed", "stand_in" if fallback else "no_evidence"]
-    assert (document["status"], kinds(document)) == ("done", warned)
+    assert (document["status"], warning_kinds(document)) == ("done", warned)
     [act] = act_turns(document)
     assert (act["retrieval"], bool(document["evidence"])) == (("ok", True) if fallback else ("failed", False))
     reply = stub.requests()[1]["messages"][-1]["content"]
     assert ("<evidence" in reply) if fallback else reply.startswith("The source could not be searched.")
 
 
-async def test_an_empty_search_is_reported_to_the_agent(start_stub: StartStub) -> None:
-    searched = calls(search("xyzzy", "search_bm25"), times=1)
+async def test_the_agent_is_told_that_a_search_found_nothing(start_stub: StartStub) -> None:
+    searched = tool_calls(search_call("xyzzy", "search_bm25"), times=1)
     stub = start_stub([searched, {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate(sources=["bm25"])
     assert (act_turns(document)[0]["retrieval"], document["evidence"], document["answer"]) == ("empty", [], "SUPPORTS")
-    assert kinds(document) == ["empty_retrieval", "no_evidence"]
+    assert warning_kinds(document) == ["empty_retrieval", "no_evidence"]
     assert stub.requests()[1]["messages"][-1]["content"] == "(no evidence was found)\n\n(This was search 1 of 6.)"
 
 
-async def test_a_wrong_key_of_a_source_ends_the_run(
+async def test_a_source_that_refuses_its_key_ends_the_debate(
     start_stub: StartStub,
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The other search of the same message is still recorded."""
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
-    both = [search("kilogram", "search_tavily"), search("kilogram", "search_chroma")]
-    stub = start_stub([calls(*both)])
+    both = [search_call("kilogram", "search_tavily"), search_call("kilogram", "search_chroma")]
+    stub = start_stub([tool_calls(*both)])
     document = await debate(sources=["tavily", "chroma"])
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
     assert document["error"]["where"] == "agent-1: tools 1, round 1"
@@ -280,10 +300,10 @@ async def test_a_wrong_key_of_a_source_ends_the_run(
         ({"raw": "<html>"}, "bad_response"),
     ],
 )
-async def test_if_the_model_fails_earlier_turns_are_kept(
+async def test_earlier_turns_are_kept_if_the_model_fails(
     start_stub: StartStub, rule: dict[str, Any], kind: str
 ) -> None:
-    stub = start_stub([calls(search("kilogram"), times=1), {"match": AGENT, **rule}, ANSWER])
+    stub = start_stub([tool_calls(search_call("kilogram"), times=1), {"match": AGENT, **rule}, ANSWER])
     document = await debate(attempts=2)
     assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
     assert (document["error"]["kind"], document["error"]["where"]) == (kind, "agent-1: model, round 1")
@@ -293,7 +313,7 @@ async def test_if_the_model_fails_earlier_turns_are_kept(
     assert len(stub.requests()) == sum(c["attempts"] for c in document["calls"])
 
 
-async def test_a_busy_model_is_called_again(start_stub: StartStub) -> None:
+async def test_a_rate_limited_call_is_repeated(start_stub: StartStub) -> None:
     stub = start_stub([{"match": AGENT, "status": 429, "retry_after": "0", "times": 2}, ANSWER])
     document = await debate()
     assert [c["attempts"] for c in document["calls"]] == [3, 1, 1]
@@ -313,18 +333,18 @@ async def test_a_busy_model_is_called_again(start_stub: StartStub) -> None:
             "cut",
         ),
         ({"match": AFTER_A_SEARCH, "reply": ""}, "empty"),
-        (calls(search("x"), finish="length", text="REFUTES") | {"match": AFTER_A_SEARCH}, "cut"),
+        (tool_calls(search_call("x"), finish="length", text="REFUTES") | {"match": AFTER_A_SEARCH}, "cut"),
     ],
 )
-async def test_an_unusable_reply_is_no_answer_and_the_answer_is_requested(
+async def test_after_an_unusable_reply_a_separate_call_requests_the_answer(
     start_stub: StartStub, rule: dict[str, Any], outcome: str
 ) -> None:
     stub = start_stub([rule, ANSWER])
     document = await debate()
-    assert (document["answer"], kinds(document), len(act_turns(document))) == ("SUPPORTS", [outcome], 1)
+    assert (document["answer"], warning_kinds(document), len(act_turns(document))) == ("SUPPORTS", [outcome], 1)
     assert [c["outcome"] for c in document["calls"]] == ["ok", outcome, "ok"]
     assert "thought" not in answer_turn(document)
-    assert recorded_in_sequence(document, stub)
+    assert calls_are_sequential(document, stub)
 
 
 async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> None:
@@ -336,15 +356,15 @@ async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> N
         "unparsed",
         1,
     )
-    assert kinds(document) == ["unparsed", "unparsed"]
+    assert warning_kinds(document) == ["unparsed", "unparsed"]
 
 
-async def test_without_a_verified_quote_there_is_no_answer(start_stub: StartStub) -> None:
+async def test_a_debate_fails_if_no_answer_has_a_required_verified_quote(start_stub: StartStub) -> None:
     invented = {"rationale": "r", "citations": [{"evidence_id": "ev-0", "quote": "never"}], "answer": "SUPPORTS"}
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": json.dumps(invented)}, ANSWER])
     document = await debate(verified_quotes=True)
     assert (document["status"], answer_turn(document)["outcome"]) == ("failed", "unquoted")
-    assert len(stub.requests()) == 3  # a search, the last message, and a second request for the answer
+    assert len(stub.requests()) == 3  # for a search, the last message with an answer, and another answer
     assert [call["outcome"] for call in document["calls"]] == ["ok", "unquoted", "unquoted"]
     assert document["error"] is not None
 
@@ -381,17 +401,18 @@ async def test_a_second_debate_on_a_thread_starts_from_empty_state(start_stub: S
     assert (await checkpointed.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 
-async def test_the_model_is_offered_a_tool_per_source_until_its_last_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
+async def test_tools_are_offered_to_the_model_until_the_last_allowed_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each source has a tool."""
+    offered: list[Any] = []
     bind = FakeChatModel.bind_tools
 
     def record_and_bind(model: FakeChatModel, tools: Any, **kwargs: Any) -> Any:
-        seen.append(tools)
+        offered.append(tools)
         return bind(model, tools, **kwargs)
 
     monkeypatch.setattr(FakeChatModel, "bind_tools", record_and_bind)
     await debate(model="fake:1", sources=["chroma", "bm25:demo-news"], max_tool_calls=1)
-    [tools] = seen  # after the last search, no tool is offered
+    [tools] = offered  # only the first of two calls
     assert [t["function"]["name"] for t in tools] == ["search_chroma", "search_bm25_demo-news"]
     assert "searched by meaning" in tools[0]["function"]["description"]
     assert "matches words" in tools[1]["function"]["description"]
@@ -404,6 +425,6 @@ async def test_the_fake_model_searches_and_then_answers() -> None:
     assert (act_turns(document)[0]["retrieval"], document["depth"]) == ("ok", 3)
 
 
-def test_the_drawing_shows_the_agents_inner_steps() -> None:
+def test_the_drawn_graph_shows_the_steps_inside_the_agent() -> None:
     drawn = graph.get_graph(xray=1)
     assert {"open", "agent:model", "agent:tools", "answer", "conclude", "close"} <= set(drawn.nodes)

@@ -1,4 +1,4 @@
-"""ReConcile, with traces worked out by hand: the prompts of the round table, its stop, its weighted votes."""
+"""ReConcile: its prompts, its stop reasons and its weighted votes. The expected values were worked out by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.graphs.scripted_agents import (
 HEADING = "of 3 gave this answer:"
 
 
-async def test_a_three_way_split_shows_all_three_answers_with_their_confidences(start_stub: StartStub) -> None:
+async def test_after_a_three_way_split_prompts_show_all_answers_and_confidences(start_stub: StartStub) -> None:
     sure = [[0.9, 0.75, 0.3], [0.4, 0.4, 0.4], [0.5, 0.5, 0.5]]
     stub = start_stub(script("SRN", "NSR", "RRR", sure=sure))
     document = await debate("reconcile")
@@ -38,7 +38,7 @@ async def test_a_three_way_split_shows_all_three_answers_with_their_confidences(
     ]
 
 
-async def test_prompts_group_answers_by_content(start_stub: StartStub) -> None:
+async def test_prompts_show_agents_with_the_same_answer_in_one_group(start_stub: StartStub) -> None:
     stub = start_stub(script("SRR", "SRS", "SSS"))
     assert outline(await debate("reconcile"))[:4] == ("done", "SUPPORTS", "consensus", 3)
     for i in (1, 2, 3):
@@ -83,24 +83,25 @@ async def test_an_agent_without_an_answer_prevents_a_consensus(start_stub: Start
         (0.0, 0.1),
     ],
 )
-def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
+def test_the_weight_of_a_vote_rises_in_steps_with_its_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 
 WEIGHED = [
-    ("SSR", (0.6, 0.6, 1.0), "REFUTES", "SUPPORTS"),  # 0.1 + 0.1 against 1
-    ("SSR", (0.8, 0.8, 0.9), "SUPPORTS", "SUPPORTS"),  # 1 against 0.8
-    # 0.3 against three times 0.1: a tie, which the first answer wins.
+    ("SSR", (0.6, 0.6, 1.0), "REFUTES", "SUPPORTS"),  # 0.1 + 0.1 for SUPPORTS, 1 for REFUTES
+    ("SSR", (0.8, 0.8, 0.9), "SUPPORTS", "SUPPORTS"),  # 0.5 + 0.5 for SUPPORTS, 0.8 for REFUTES
+    # 0.3 for REFUTES, 3 * 0.1 for SUPPORTS. The first answer wins a tie.
     ("RSSS", (0.7, 0.6, 0.6, 0.6), "REFUTES", "SUPPORTS"),
-    ("RSSN", (0.95, 0.81, 0.61, 1.0), "NOT ENOUGH INFO", "SUPPORTS"),  # 0.8, 0.8, 1
-    ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 against 0.4
-    # 0.1 each: a tie, which the first answer wins. A missing answer has no weight.
+    # 0.8 for REFUTES, 0.5 + 0.3 for SUPPORTS, 1 for NOT ENOUGH INFO
+    ("RSSN", (0.95, 0.81, 0.61, 1.0), "NOT ENOUGH INFO", "SUPPORTS"),
+    ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 for REFUTES, 0.3 + 0.1 for SUPPORTS
+    # 0.1 for each answer. The first answer wins a tie, and a missing answer has no weight.
     ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),
 ]
-"""Answers, confidences, the winner by weights, and the winner by majority."""
+"""For each case: the answers, the confidences, the winner by weights, and the winner by majority."""
 
 
-async def test_votes_are_weighted_by_confidence_or_counted_by_majority(start_stub: StartStub) -> None:
+async def test_the_voting_setting_chooses_weighted_votes_or_a_majority(start_stub: StartStub) -> None:
     cases = claims(WEIGHED)
     start_stub([
         rule
@@ -116,14 +117,14 @@ async def test_votes_are_weighted_by_confidence_or_counted_by_majority(start_stu
 # --- answers in words -------------------------------------------------------------------------------------------------
 
 
-async def test_answers_with_equal_meaning_are_a_consensus(start_stub: StartStub) -> None:
+async def test_answers_that_mean_the_same_are_a_consensus(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", "NYC.*New York City", fields={"same": True, "reason": "short for it"}),
         rule("equivalence", fields={"same": False, "reason": "another city"}),
         *script(["NYC", "Boston"], ["NYC", "New York City"]),
     ])  # fmt: skip
     document = await debate("reconcile", {"claim": "Where is it?", "task": "short_answer"}, agents=2)
-    assert outline(document) == ("done", "NYC", "consensus", 2, 6, 4)  # two answers and one comparison a round
+    assert outline(document) == ("done", "NYC", "consensus", 2, 6, 4)  # two answers and one comparison in each round
     compared = [(c["with"], c["same"]) for t in document["turns"] if t["step"] == "compare" for c in t["comparisons"]]
     assert compared == [("NYC", False), ("NYC", True)]
     assert warning_kinds(document) == []

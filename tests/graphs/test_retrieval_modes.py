@@ -13,16 +13,16 @@ CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 TEXT = "A balance holds the kilogram now"
 
 
-async def debate(name: str, asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+async def debate(name: str, inputs: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
     kind = system.settings
     chosen = kind.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(kind), **settings})
-    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, **(asked or {})}, context=chosen)
+    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, **(inputs or {})}, context=chosen)
     return document
 
 
 ROUNDS = {"every_round": [1, 2, 3], "once": [1], "none": []}
-"""The rounds in which debaters search."""
+"""For each mode, the rounds in which debaters search."""
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency"])
@@ -67,7 +67,7 @@ MISSING_SOURCES: dict[str, dict[str, Any]] = {
     "standard_mad": {"sources": ["bm25:none"]},
     "rag": {"sources": ["bm25:none"]},
 }
-"""Sources that cannot be opened."""
+"""For each debate system, settings with sources that cannot be opened."""
 
 
 @pytest.mark.parametrize("name", MISSING_SOURCES)

@@ -29,12 +29,12 @@ IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.
 
 
 def says(answer: str, *, match: str = "", role: str = "", **more: Any) -> dict[str, Any]:
-    """A rule: prompts that match, or all prompts of one role, get this answer."""
+    """A rule: prompts to the model ``role`` that match ``match`` get this answer. By default all prompts get it."""
     rule: dict[str, Any] = {"fields": {"answer": answer, "rationale": "So it says.", "citations": [], **more}}
     return rule | ({"match": match} if match else {}) | ({"model": role} if role else {})
 
 
-def cites(host: str, quote: str) -> dict[str, str]:
+def citation_of(host: str, quote: str) -> dict[str, str]:
     return {"evidence_id": IDS[host], "quote": quote}
 
 
@@ -52,8 +52,9 @@ def outcomes_of_checks(document: dict[str, Any]) -> list[tuple[str, list[str], i
     return [(c["kind"], c["without"], len(c["evidence_ids"]), c["turns_left_out"], c["answer"]) for c in checks]
 
 
-async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(start_stub: StartStub) -> None:
-    quotes = [cites("key.org", KEY), cites("www.same.org", SAME)]
+async def test_all_outputs_name_the_source_without_which_the_verdict_changes(start_stub: StartStub) -> None:
+    """The outputs are the text in the terminal, the outcome in words, and the HTML and Markdown reports."""
+    quotes = [citation_of("key.org", KEY), citation_of("www.same.org", SAME)]
     stub = start_stub([says("SUPPORTS", match="In 2019 keepers", citations=quotes), says("NOT ENOUGH INFO")])
     document = await run_debate("rag")
     assert outcomes_of_checks(document) == [
@@ -81,10 +82,12 @@ async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(star
         assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
 
 
-async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(start_stub: StartStub) -> None:
+async def test_checks_leave_out_an_origins_evidence_and_turns_for_the_judge(start_stub: StartStub) -> None:
+    """A turn is left out if all its verified citations are of this origin."""
+    of_key, of_other = citation_of("key.org", KEY[:37]), citation_of("other.org", OTHER[:23])
     stub = start_stub([
-        says("SUPPORTS", role="one", query="eggs", citations=[cites("key.org", KEY[:37])], rationale="Keepers saw it."),
-        says("REFUTES", role="two", query="eggs", citations=[cites("other.org", OTHER[:23])], rationale="A bill."),
+        says("SUPPORTS", role="one", query="eggs", citations=[of_key], rationale="Keepers saw it."),
+        says("REFUTES", role="two", query="eggs", citations=[of_other], rationale="A bill."),
         says("SUPPORTS"),
     ])  # fmt: skip
     debaters = [{"name": name, "retriever": SOURCE, "model": f"openai:{name}"} for name in ("one", "two")]
@@ -99,10 +102,12 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
     assert document["robustness"]["said"] == "Holds without any one source. The same answer comes without any evidence."
     [without_key] = [c for c in document["robustness"]["checks"] if c["without"] == ["key.org"]]
     assert without_key["turns_left_out"] == 1
-    prompts = [prompt for prompt in stub.prompts() if KEY not in prompt and OTHER in prompt and SAME in prompt]
-    assert len(prompts) == 1
-    assert "A bill." in prompts[0]
-    assert "Keepers saw it." not in prompts[0]
+    prompts_without_key = [
+        prompt for prompt in stub.prompts() if KEY not in prompt and OTHER in prompt and SAME in prompt
+    ]
+    [prompt] = prompts_without_key
+    assert "A bill." in prompt
+    assert "Keepers saw it." not in prompt
 
 
 async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
@@ -114,29 +119,29 @@ async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str,
     return document
 
 
-async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start_stub: StartStub) -> None:
+async def test_checks_of_an_agreement_count_only_if_one_call_reproduces_it(start_stub: StartStub) -> None:
+    """This call answers from all evidence, as in ``rag``."""
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
     for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Unknown: with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
         document = await run_debate("madke", max_rounds=1)
         assert document["answer"] == "SUPPORTS"
-        assert outcomes_of_checks(document)[0][:4] == ("all", [], 3, 0)
+        assert outcomes_of_checks(document)[0] == ("all", [], 3, 0, answer)
+        assert document["robustness"]["holds"] is (True if answer == "SUPPORTS" else None)
         assert (document["robustness"]["step"], document["robustness"]["said"][: len(words)]) == ("answer", words)
 
 
 @pytest.mark.parametrize("name", ["rag", "react"])
-async def test_a_ceiling_reached_by_checks_changes_neither_the_verdict_nor_the_stop_reason(
-    start_stub: StartStub, name: str
-) -> None:
-    start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])
+async def test_checks_that_reach_a_ceiling_do_not_change_the_verdict(start_stub: StartStub, name: str) -> None:
+    """The checks do not change the stop reason either."""
+    start_stub([says("SUPPORTS", citations=[citation_of("key.org", KEY[:37])])])
     document = await run_debate(name, max_calls=3, sources=[SOURCE])
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")
-    outcomes = {check["outcome"] for check in (document["robustness"] or {})["checks"]}
-    assert outcomes <= {"ok", "budget_exhausted"}
-    if name == "rag":
-        assert "budget_exhausted" in outcomes
-        assert document["robustness"]["holds"] is None
-        assert "gave no answer" in document["robustness"]["said"]
+    outcomes = {check["outcome"] for check in document["robustness"]["checks"]}
+    assert outcomes == ({"ok", "budget_exhausted"} if name == "rag" else {"budget_exhausted"})
+    assert document["robustness"]["holds"] is None
+    assert "gave no answer" in document["robustness"]["said"]
+    assert document["robustness"]["said"].startswith("Unknown: ") == (name != "rag")
 
 
 async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
@@ -144,24 +149,25 @@ async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start
     off = await run_debate("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
     empty = await run_debate("madke", retrieval="none", max_rounds=1)
+    assert empty["robustness"]["checks"] == []
     assert empty["robustness"]["said"] == "There is no evidence to remove: the verdict was decided without evidence."
 
 
-def test_long_quotes_with_the_same_content_are_recognised() -> None:
+def test_quotes_state_the_same_fact_if_they_have_enough_words_in_common() -> None:
     assert state_same_fact([KEY], [OTHER, SAME])
     assert not state_same_fact([KEY], [OTHER])
     assert not state_same_fact([], [KEY])
-    assert not state_same_fact(["In 2019."], ["In 2019."])  # too short to tell
+    assert not state_same_fact(["In 2019."], ["In 2019."])  # too few words
 
 
-def test_the_error_rates_of_comparing_quotes() -> None:
-    """The rates that `SAME_FACT` states. The pairs were written before the threshold was chosen."""
+def test_state_same_fact_has_its_documented_error_rates() -> None:
+    """`SAME_FACT` documents them. The pairs were written before the threshold was chosen."""
     pairs = [json.loads(line) for line in (Path(__file__).parent / "same_facts.jsonl").read_text().splitlines()]
     found = Counter(one["same"] for one in pairs if state_same_fact(one["quotes"][:1], one["quotes"][1:]))
     assert (len(pairs), found[True], found[False]) == (40, 17, 2)  # 20 pairs state the same fact, 20 do not
 
 
-def test_checks_are_summarised() -> None:
+def test_robustness_result_sums_up_the_checks() -> None:
     def check(kind: Any, same: bool | None, *without: str) -> Check:
         made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
         made |= {"kind": kind, "without": list(without), "same": same}

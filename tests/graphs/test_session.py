@@ -1,4 +1,4 @@
-"""The session that all nodes of one run share: each way to run a graph starts a session."""
+"""All nodes of one run share a session. Each way to run a graph starts a new session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """The session of each node that ran."""
+    """A list that gets the session of each node that runs."""
     sessions: list[Session] = []
 
     def record_session() -> Session:
@@ -48,7 +48,7 @@ async def test_all_nodes_of_a_debate_share_one_session(name: str, seen: list[Ses
     assert len({*map(id, seen)}) == 2
 
 
-async def test_a_debate_that_waited_continues_under_its_id(seen: list[Session]) -> None:
+async def test_a_resumed_debate_keeps_its_id(seen: list[Session]) -> None:
     system = load_graph("tool_mad")
     graph = system.graph.builder.compile(checkpointer=InMemorySaver())
     settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news", "ask_person": ["verdict"]})
@@ -64,7 +64,7 @@ async def test_a_debate_that_waited_continues_under_its_id(seen: list[Session]) 
     assert seen[-1].before["calls"] == first["calls"]
 
 
-async def test_each_debate_inside_a_users_graph_has_its_own_session() -> None:
+async def test_debates_inside_a_users_graph_have_different_ids() -> None:
     inner = load_graph("standard_mad")
     builder = StateGraph(VerdictOutput, input_schema=ClaimInput)
     builder.add_node("debate", graph_node(inner.graph).with_settings(inner.settings(model="fake:1")))
@@ -76,7 +76,7 @@ async def test_each_debate_inside_a_users_graph_has_its_own_session() -> None:
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
-async def test_events_can_be_streamed(name: str) -> None:
+async def test_the_events_of_a_debate_can_be_streamed(name: str) -> None:
     system = load_graph(name)
     settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news"})
     events = [event async for event in system.graph.astream_events(CLAIM, version="v2", context=settings)]

@@ -28,7 +28,7 @@ def turn_of(document: dict[str, Any], agent: str) -> dict[str, Any]:
     return next(t for t in document["turns"] if t["agent"] == agent)
 
 
-def kinds(document: dict[str, Any]) -> list[str]:
+def warning_kinds(document: dict[str, Any]) -> list[str]:
     return [w["kind"] for w in document["warnings"]]
 
 
@@ -37,7 +37,7 @@ def stub(start_stub: StartStub) -> Any:
     return start_stub([{"fields": {"query": "deepest lake", "answer": "SUPPORTS", "citations": []}}])
 
 
-async def test_several_sources_are_read_at_once(stub: Any) -> None:
+async def test_results_of_several_sources_alternate(stub: Any) -> None:
     names = ["bm25:demo-encyclopaedia", "bm25:demo-news"]
     document = await debate({"name": "both", "retriever": names}, NO_SOURCE, k=2)
     assert (document["status"], turn_of(document, "both")["retrieval"]) == ("done", "ok")
@@ -49,7 +49,7 @@ async def test_several_sources_are_read_at_once(stub: Any) -> None:
     assert any("a search engine that matches words" in p for p in stub.prompts())
 
 
-async def test_a_source_that_fails_leaves_the_round_without_evidence(
+async def test_a_debate_continues_without_evidence_if_a_source_fails(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -57,23 +57,27 @@ async def test_a_source_that_fails_leaves_the_round_without_evidence(
     document = await debate({"name": "search", "retriever": "tavily"}, NO_SOURCE)
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
     assert (turn_of(document, "search")["retrieval"], turn_of(document, "search")["evidence_ids"]) == ("failed", [])
-    assert kinds(document) == ["retrieval_failed", "no_evidence"]
+    assert warning_kinds(document) == ["retrieval_failed", "no_evidence"]
 
 
-@pytest.mark.parametrize("used_up", [True, False])
-async def test_fallbacks_are_tried_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
+@pytest.mark.parametrize("status", [432, 400], ids=["quota", "bad request"])
+async def test_fallbacks_are_tried_in_order_until_one_does_not_fail(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
     start = starter(serve, monkeypatch)
-    await start(TAVILY, lambda n: web.Response(status=432) if used_up else web.Response(status=400))
+    await start(TAVILY, lambda n: web.Response(status=status))
     await start(SERPER, lambda n: web.Response(text="<html>"))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["serper", "bm25:demo-encyclopaedia", "bm25"]}
     document = await debate(searcher, NO_SOURCE)
     assert turn_of(document, "search")["retrieval"] == "ok"
     assert {e["retrievals"][0]["retriever"] for e in document["evidence"]} == {"bm25:demo-encyclopaedia"}
-    assert kinds(document) == ["retrieval_failed", "retrieval_failed", "stand_in"]
+    assert warning_kinds(document) == ["retrieval_failed", "retrieval_failed", "stand_in"]
     assert [c["requested"] for c in document["corpora"]] == ["tavily", "serper", "bm25:demo-encyclopaedia"]
 
 
-async def test_a_fallback_without_results_is_no_success(
+async def test_a_search_counts_as_failed_if_its_fallback_finds_nothing(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     stub: Any,
@@ -82,10 +86,13 @@ async def test_a_fallback_without_results_is_no_success(
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}
     document = await debate(searcher, NO_SOURCE, query_formulation=False, published_before="1000-01-01")
     assert (turn_of(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
-    assert kinds(document) == ["retrieval_failed", "stand_in", "no_evidence"]
+    assert warning_kinds(document) == ["retrieval_failed", "stand_in", "no_evidence"]
 
 
-async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+async def test_a_refused_key_ends_the_debate_in_spite_of_a_fallback(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
     document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}, NO_SOURCE)
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
@@ -97,23 +104,25 @@ async def test_a_fallback_that_cannot_be_opened_is_an_error_before_any_call(stub
 
 
 async def test_evidence_not_published_before_the_cutoff_date_is_left_out() -> None:
+    """Undated evidence is kept, with a warning."""
     dated = {"name": "rag", "retriever": "bm25:demo-news"}
     everything = await debate(dated, NO_SOURCE, k=20)
     days = sorted(e["published"] for e in everything["evidence"] if "published" in e)
     document = await debate(dated, NO_SOURCE, k=20, published_before=days[len(days) // 2])
-    left = [e.get("published") for e in document["evidence"]]
-    assert left
-    assert all(day is None or day < days[len(days) // 2] for day in left)
-    assert kinds(document).count("undated_evidence") == (None in left)
+    published = [e.get("published") for e in document["evidence"]]
+    assert published
+    assert all(day is None or day < days[len(days) // 2] for day in published)
+    assert warning_kinds(document).count("undated_evidence") == (None in published)
     assert document["settings"]["published_before"] == days[len(days) // 2]
 
 
-async def test_long_texts_are_shown_in_part(stub: Any) -> None:
+async def test_prompts_show_long_texts_only_in_part(stub: Any) -> None:
     document = await debate({"name": "rag", "retriever": "bm25:demo-encyclopaedia"}, NO_SOURCE, max_evidence_tokens=16)
     piece = document["evidence"][0]
     assert len(piece["text"]) > len(shown_text(piece))
     assert shown_text(piece).endswith(" [...]")
     assert any(shown_text(piece) in p for p in stub.prompts())
+    assert not any(piece["text"] in p for p in stub.prompts())
     warned = [w["detail"] for w in document["warnings"] if w["kind"] == "evidence_cut"]
     assert piece["id"] in warned[0]
     assert len(warned) == len(document["evidence"])

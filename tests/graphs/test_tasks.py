@@ -1,4 +1,4 @@
-"""Tool-MAD on every kind of task, its two versions, and its ablations, on the scripted endpoint."""
+"""Tool-MAD with several kinds of tasks, its two versions, and its ablations, on the scripted endpoint."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 ALL_MODELS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 VANILLA = [{"name": "rag"}, {"name": "search"}]
+"""Debaters without sources."""
 
 
 async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
@@ -23,8 +24,9 @@ async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return document
 
 
-def equivalence_rule(value: bool) -> dict[str, Any]:
-    return {"model": "stub-equivalence", "fields": {"same": value, "reason": "by its name"}}
+def equivalence_rule(same: bool) -> dict[str, Any]:
+    """A rule for the model that compares two answers: whether they mean the same."""
+    return {"model": "stub-equivalence", "fields": {"same": same, "reason": "by its name"}}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ async def test_short_answers_with_different_wording_are_compared_by_a_model(star
     assert [v["group"] for v in document["votes"]] == [0, 0]
 
 
-async def test_an_unusable_comparison_is_no_agreement(start_stub: StartStub) -> None:
+async def test_answers_do_not_agree_if_their_comparison_is_unusable(start_stub: StartStub) -> None:
     rules = [says("rag", "NYC"), says("search", "New York"), {"model": "stub-equivalence", "reply": "Perhaps."}]
     start_stub([*rules, says("judge", "New York")])
     document = await debate({"claim": "Where is it?", "task": "short_answer"}, max_rounds=1)
@@ -78,7 +80,7 @@ async def test_an_unusable_comparison_is_no_agreement(start_stub: StartStub) -> 
     assert "unparsed" in {w["kind"] for w in document["warnings"]}
 
 
-async def test_prompts_name_the_kind_of_input(start_stub: StartStub) -> None:
+async def test_prompts_for_a_question_do_not_mention_a_claim(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "B"), says("search", "A"), says("judge", "A")])
     debaters = [{"name": "rag"}, {"name": "search", "retriever": "bm25:demo-news"}]
     await debate({"claim": "Which metal is lighter?", "options": ["iron", "gold"]}, debaters=debaters, max_rounds=1)
@@ -112,7 +114,8 @@ async def debate_with_consistency(**settings: Any) -> dict[str, Any]:
     return document
 
 
-async def test_the_first_version_stops_at_the_first_agreement_without_scores(start_stub: StartStub) -> None:
+async def test_the_first_version_stops_at_the_first_agreement(start_stub: StartStub) -> None:
+    """An agreement is not scored."""
     stub = start_stub(
         [
             says("rag", "REFUTES", 1),
@@ -126,17 +129,18 @@ async def test_the_first_version_stops_at_the_first_agreement_without_scores(sta
     assert not stub.prompts("judge")
 
 
-async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stub: StartStub) -> None:
+async def test_each_version_shows_the_judge_a_different_kind_of_score(start_stub: StartStub) -> None:
+    """The first version shows consistency, and the second faithfulness. Both judge the same debate."""
     stub = start_stub(DISPUTE)
     settings = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
     second = await graph.ainvoke({"claim": CLAIM}, context=ToolMadSettings.model_validate(settings))
     first = await debate_with_consistency()
-    [of_second, of_first] = stub.prompts("judge")
-    assert of_second.partition("Averages")[0] == of_first.partition("Averages")[0]  # the same debate, evidence included
-    assert "faithfulness" in of_second.partition("Averages")[2]
-    assert "consistency" not in of_second
-    assert "consistency" in of_first.partition("Averages")[2]
-    assert "faithfulness" not in of_first
+    [second_prompt, first_prompt] = stub.prompts("judge")
+    assert second_prompt.partition("Averages")[0] == first_prompt.partition("Averages")[0]  # answers, evidence
+    assert "faithfulness" in second_prompt.partition("Averages")[2]
+    assert "consistency" not in second_prompt
+    assert "consistency" in first_prompt.partition("Averages")[2]
+    assert "faithfulness" not in first_prompt
     assert first["metrics"]["similarity"] == "cosine of openai:stub-embedding"
     assert [w["kind"] for w in first["warnings"]] == ["cross_encoder_missing"]
     # Three rounds need 12 queries and answers, and the verdict one call. The second version adds 18 calls for scores.
@@ -146,7 +150,7 @@ async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stu
     assert first["scores"]["rag"]["consistency"] == pytest.approx(sum(given) / 3)
 
 
-async def test_a_debater_without_evidence_has_no_consistency(start_stub: StartStub) -> None:
+async def test_a_debater_without_evidence_has_no_consistency_score(start_stub: StartStub) -> None:
     start_stub(DISPUTE)
     document = await debate_with_consistency(debaters=VANILLA, max_rounds=1)
     assert document["scores"] == {"rag": {"consistency": None}, "search": {"consistency": None}}
@@ -167,7 +171,7 @@ TEAMS = [
 
 
 @pytest.mark.parametrize("team", TEAMS, ids="-".join)
-async def test_ablations_change_calls_scores_and_the_judges_view(start_stub: StartStub, team: tuple[str, ...]) -> None:
+async def test_ablations_change_the_calls_and_the_judges_prompt(start_stub: StartStub, team: tuple[str, ...]) -> None:
     scores = supports([True, False])[0]["fields"]
     stub = start_stub(
         [{"model": "stub-other", "fields": {"answer": "REFUTES"}}, {"fields": {"answer": "SUPPORTS", **scores}}]
@@ -203,8 +207,8 @@ async def test_ablations_change_calls_scores_and_the_judges_view(start_stub: Sta
         assert ("<evidence" in judged) == (readers > 0)
         queries = {t["query"] for t in document["turns"] if t["step"] == "respond"}
         assert (CLAIM in queries) == (readers > 0 and not query_formulation)
-        chain = rounds * (2 if readers and query_formulation else 1) + 1
-        assert document["depth"] == chain + ((2 if readers else 1) if scoring == "on" else 0)
+        depth_without_scores = rounds * (2 if readers and query_formulation else 1) + 1
+        assert document["depth"] == depth_without_scores + ((2 if readers else 1) if scoring == "on" else 0)
 
 
 @pytest.mark.parametrize("scoring", ["on", "all_rounds", "consensus_only"])

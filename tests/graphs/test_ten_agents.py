@@ -15,12 +15,12 @@ from tests.graphs.scripted_agents import Rule, debate
 NAMES = [f"agent-{i:02}" for i in range(1, 11)]
 GIVEN = {"claim": "The kilogram is defined by a constant.", "labels": ["alpha", "gamma"]}
 SURE = [0.35, 0.4, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85, 0.95, 0.95]
-"""The agents' confidences, from which CortexDebate computes whom they hear. No prompt shows them."""
+"""The agents' confidences, from which CortexDebate computes whom they hear. No prompt shows the confidences."""
 WORDS = ["iron", "gold", "zinc", "lead", "neon", "salt", "sand", "clay", "coal", "lime"]
 
 
 def equally_long_answers() -> list[Rule]:
-    """Rules: answers of the same length; half of the agents give one answer, half another."""
+    """Rules for answers of the same length. Half of the agents answer ``alpha``, the other half ``gamma``."""
     return [
         {
             "model": f"stub-{name}$",
@@ -36,7 +36,7 @@ def equally_long_answers() -> list[Rule]:
 
 
 async def run_ten_agents(name: str) -> dict[str, Any]:
-    """Run a debate of ten agents: the first answers (round 1, or 0 in CortexDebate) and ten rounds."""
+    """Run a debate of ten agents: a first round (number 1, in CortexDebate number 0) and ten more rounds."""
     rounds = 10 if name == "cortex_debate" else 11
     document = await debate(name, GIVEN, agents=[{"name": agent} for agent in NAMES], max_rounds=rounds)
     assert (document["status"], document["stop_reason"], document["rounds"]) == ("done", "max_rounds", rounds)
@@ -50,7 +50,8 @@ def tokens_sent(document: dict[str, Any]) -> dict[str, list[int]]:
     return {name: [c["prompt_tokens"] for c in calls if c["role"] == name] for name in NAMES}
 
 
-async def test_prompts_grow_only_with_the_agents_heard(start_stub: StartStub) -> None:
+async def test_prompt_length_depends_only_on_the_number_of_agents_heard(start_stub: StartStub) -> None:
+    """An agent hears the agents whose answers its prompt shows: two neighbours, or all nine others of a society."""
     start_stub(equally_long_answers())
     names = ("neighbor_debate", "cortex_debate", "society_of_minds")
     documents = {name: await run_ten_agents(name) for name in names}
@@ -58,21 +59,21 @@ async def test_prompts_grow_only_with_the_agents_heard(start_stub: StartStub) ->
         for agent, by_round in tokens_sent(documents[name]).items():
             assert len(set(by_round[1:])) == 1, (name, agent)
             assert by_round[1] > by_round[0]
-    [two], [nine] = (
+    [tokens_for_two], [tokens_for_nine] = (
         {t for tokens in tokens_sent(documents[name]).values() for t in tokens[1:]} for name in (names[0], names[2])
     )
-    each = (nine - two) / 7  # a neighbour hears two agents, a member of a society nine
+    tokens_per_agent = (tokens_for_nine - tokens_for_two) / 7
     cortex = tokens_sent(documents["cortex_debate"])
     by_number: dict[int, set[int]] = defaultdict(set)
-    for d, graph in enumerate(documents["cortex_debate"]["graphs"], 1):
+    for place, graph in enumerate(documents["cortex_debate"]["graphs"], 1):
         for agent, sources in graph["kept"].items():
-            by_number[len(sources)].add(cortex[agent][d])
+            by_number[len(sources)].add(cortex[agent][place])
     assert len(by_number) > 1
     assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())  # the same in every round
     least = min(by_number)
     for number, tokens in by_number.items():
-        grown = max(tokens) - max(by_number[least])
-        assert grown == pytest.approx(each * (number - least), abs=2)
+        growth = max(tokens) - max(by_number[least])
+        assert growth == pytest.approx(tokens_per_agent * (number - least), abs=2)
     context = {name: average(list(context_tokens(document).values())) or 0 for name, document in documents.items()}
     print("\ninput tokens per agent and round: " + ", ".join(f"{name} {value:.0f}" for name, value in context.items()))
     assert 0 < context["neighbor_debate"] < context["society_of_minds"]

@@ -1,4 +1,7 @@
-"""Debate in tit for tat, with traces worked out by hand: the order of speakers, their prompts, and who decides."""
+"""Debates in tit for tat: the order of speakers, their prompts, and who decides.
+
+The expected values were worked out by hand.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ UNDECIDED = rule("moderator", fields={"preferred": None, "reason": "Neither has 
 JUDGE = answer_rule("judge", "N")
 
 
-def talk(claim: str = "") -> list[Rule]:
+def three_rounds(claim: str = "") -> list[Rule]:
     """Rules for three rounds; the reasons of round 2 contain ``a1r2.`` (affirmative) and ``a2r2.`` (negative)."""
     return script("SR", "SN", "RN", roles=SIDES, claim=claim)
 
@@ -34,18 +37,18 @@ def prefers(answer: str, round: int, claim: str = "") -> Rule:
     return rule("moderator", rf"{claim}.*a1r{round}\.", fields={"preferred": answer, "reason": "It stands."})
 
 
-async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub: StartStub) -> None:
-    stub = start_stub([*talk(), UNDECIDED, JUDGE])
+async def test_the_judge_reads_the_whole_debate_if_the_moderator_prefers_no_answer(start_stub: StartStub) -> None:
+    stub = start_stub([*three_rounds(), UNDECIDED, JUDGE])
     document = await debate("tit_for_tat")
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 10, 10)
     spoke = [request["model"].removeprefix("stub-") for request in stub.requests()]
     assert spoke == [*SIDES, "moderator"] * 3 + ["judge"]
-    # Each side's prompt shows the other side's latest answer and its own last answer.
+    # A side's prompt shows the latest answer of each side.
     assert marks_by_prompt(stub, "affirmative") == ["", "a1r1 a2r1", "a1r2 a2r2"]
     assert marks_by_prompt(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
     assert marks_by_prompt(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
     assert marks_by_prompt(stub, "judge") == ["a1r1 a1r2 a1r3 a2r1 a2r2 a2r3"]
-    # The sides' last answers are recorded as votes, but do not decide.
+    # The sides' last answers are recorded as votes, but the judge decides.
     assert final_votes(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}
     steps = [(t["round"], t["agent"], t["step"]) for t in document["turns"]]
     assert steps == [
@@ -54,9 +57,9 @@ async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub:
     ]
 
 
-async def test_a_preferred_answer_ends_the_debate(start_stub: StartStub) -> None:
+async def test_an_answer_preferred_by_the_moderator_ends_the_debate(start_stub: StartStub) -> None:
     cases = claims([1, 2, 3])
-    rules = [r for claim, round in cases.items() for r in (*talk(claim), prefers("REFUTES", round, claim))]
+    rules = [r for claim, round in cases.items() for r in (*three_rounds(claim), prefers("REFUTES", round, claim))]
     stub = start_stub([*rules, UNDECIDED, JUDGE])
     for claim, round in cases.items():
         document = await debate("tit_for_tat", {"claim": claim})
@@ -66,7 +69,7 @@ async def test_a_preferred_answer_ends_the_debate(start_stub: StartStub) -> None
     assert not stub.prompts("judge")
 
 
-async def test_equal_answers_of_both_sides_do_not_end_the_debate(start_stub: StartStub) -> None:
+async def test_an_agreement_of_both_sides_does_not_end_the_debate(start_stub: StartStub) -> None:
     start_stub([*script("SS", "SS", roles=SIDES), UNDECIDED, answer_rule("judge", "S")])
     assert outline(await debate("tit_for_tat", max_rounds=2))[:4] == ("done", "SUPPORTS", "max_rounds", 2)
 
@@ -77,27 +80,28 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"finish": "content_filter"}, "refused"),
     ({"finish": "length"}, "cut"),
 ]
+"""Unusable replies of the moderator, with their outcomes."""
 
 
-async def test_after_an_unusable_moderation_the_debate_continues(start_stub: StartStub) -> None:
+async def test_a_debate_continues_after_an_unusable_reply_of_the_moderator(start_stub: StartStub) -> None:
     cases = claims(UNUSABLE)
-    rules = [r for claim in cases for r in (*talk(claim), prefers("SUPPORTS", 2, claim))]
+    rules = [r for claim in cases for r in (*three_rounds(claim), prefers("SUPPORTS", 2, claim))]
     start_stub([*rules, *(rule("moderator", f"{claim}.*a1r1", **reply) for claim, (reply, _) in cases.items())])
     for claim, (_, outcome) in cases.items():
         document = await debate("tit_for_tat", {"claim": claim})
-        # One moderation took two requests.
+        # The moderator was called twice in round 1.
         assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
         assert warning_kinds(document) == [outcome] * 2
 
 
-async def test_an_unusable_judge_leaves_no_verdict(start_stub: StartStub) -> None:
-    start_stub([*talk(), UNDECIDED, rule("judge", reply="Both were good.")])
+async def test_an_unusable_reply_of_the_judge_leaves_no_verdict(start_stub: StartStub) -> None:
+    start_stub([*three_rounds(), UNDECIDED, rule("judge", reply="Both were good.")])
     document = await debate("tit_for_tat")
     assert outline(document)[:4] == ("failed", None, None, 3)
     assert document["error"]["kind"] == "unparsed"
-    assert len(document["turns"]) == 9  # every turn is kept
+    assert len(document["turns"]) == 9  # the turns of three rounds are kept
 
 
 async def test_a_debate_continues_if_one_side_gives_no_valid_answer(start_stub: StartStub) -> None:
@@ -109,7 +113,7 @@ async def test_a_debate_continues_if_one_side_gives_no_valid_answer(start_stub: 
     assert final_votes(document) == {"affirmative": None, "negative": "REFUTES"}
 
 
-async def test_an_answer_can_be_preferred_if_only_one_side_answers(start_stub: StartStub) -> None:
+async def test_the_moderator_can_prefer_an_answer_if_only_one_side_answers(start_stub: StartStub) -> None:
     cases = claims(["-R", "R-"])
     rules = [r for claim, given in cases.items() for r in script(given, roles=SIDES, claim=claim)]
     start_stub([*rules, rule("moderator", fields={"preferred": "REFUTES", "reason": "It stands."})])
@@ -118,7 +122,7 @@ async def test_an_answer_can_be_preferred_if_only_one_side_answers(start_stub: S
         assert outline(document)[:4] == ("done", "REFUTES", "judge_preference", 1)
 
 
-async def test_a_side_that_cannot_be_reached_ends_the_debate_without_a_verdict(start_stub: StartStub) -> None:
+async def test_a_failed_call_of_a_side_ends_the_debate_without_a_verdict(start_stub: StartStub) -> None:
     stub = start_stub([*script("Sx", roles=SIDES), UNDECIDED])
     document = await debate("tit_for_tat")
     assert outline(document)[:3] == ("failed", None, None)
@@ -128,8 +132,8 @@ async def test_a_side_that_cannot_be_reached_ends_the_debate_without_a_verdict(s
     assert [t["agent"] for t in document["turns"] if t.get("answer")] == ["affirmative"]
 
 
-async def test_each_sides_prompts_have_its_stance_and_persona(start_stub: StartStub) -> None:
-    stub = start_stub([*talk(), prefers("SUPPORTS", 1)])
+async def test_each_sides_prompts_contain_its_stance_and_persona(start_stub: StartStub) -> None:
+    stub = start_stub([*three_rounds(), prefers("SUPPORTS", 1)])
     await debate("tit_for_tat", debaters=[{"persona": "a metrologist from Sèvres"}, {}])
     [affirmative], [negative] = prompts(stub, "affirmative"), prompts(stub, "negative")
     assert "a metrologist from Sèvres" in affirmative
@@ -138,13 +142,13 @@ async def test_each_sides_prompts_have_its_stance_and_persona(start_stub: StartS
     assert "You speak second: contradict" in negative
 
 
-async def test_without_answers_no_answer_can_be_preferred(start_stub: StartStub) -> None:
+async def test_the_moderator_cannot_prefer_an_answer_if_no_side_answers(start_stub: StartStub) -> None:
     start_stub([*script("--", roles=SIDES), rule("moderator", fields={"preferred": "SUPPORTS", "reason": "So I say."})])
     document = await debate("tit_for_tat", max_rounds=1)
     assert (document["status"], document["answer"]) == ("failed", None)
 
 
-async def test_an_answer_called_none_can_be_preferred(start_stub: StartStub) -> None:
+async def test_the_moderator_can_prefer_the_label_none(start_stub: StartStub) -> None:
     start_stub([*script(["none", "some"], roles=SIDES), prefers("none", 1), answer_rule("judge", "some")])
     document = await debate("tit_for_tat", {"claim": "Which of them?", "labels": ["none", "some"]}, max_rounds=1)
     assert (document["answer"], document["stop_reason"]) == ("none", "judge_preference")

@@ -1,4 +1,4 @@
-"""Tool-MAD on the scripted endpoint: its calls, the contents of prompts, its stops, its failures."""
+"""Tool-MAD on the scripted endpoint: its calls, its prompts, its stop reasons and its failures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
     return document
 
 
-def agree(answer: str = "SUPPORTS") -> list[dict[str, Any]]:
-    """Rules: both debaters give this answer."""
+def agreement(answer: str = "SUPPORTS") -> list[dict[str, Any]]:
+    """Rules: both debaters give this answer in every round."""
     return [says("rag", answer), says("search", answer)]
 
 
-async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: StartStub) -> None:
-    stub = start_stub([*agree(), *supports([True, True], CLAIM)])
+async def test_an_agreement_with_high_scores_ends_the_debate_in_the_first_round(start_stub: StartStub) -> None:
+    stub = start_stub([*agreement(), *supports([True, True], CLAIM)])
     document = await debate()
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "stable_consensus")
     assert document["rounds"] == 1
@@ -37,23 +37,25 @@ async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: S
     assert document["votes"] == [{"agent": a, "answer": "SUPPORTS", "group": 0} for a in ("rag", "search")]
     assert not stub.prompts("judge")
     assert document["depth"] == 4  # query, answer, statements, verdicts
-    assert document["usage"]["calls"] == len(document["calls"]) == 10  # these and questions, for each of two debaters
+    # Each of the two debaters needs these four calls, and a call for questions that runs in parallel.
+    assert document["usage"]["calls"] == len(document["calls"]) == 10
 
 
-async def test_agreement_with_low_faithfulness_continues_the_debate(start_stub: StartStub) -> None:
-    start_stub([*agree(), *supports([True, False], CLAIM), says("judge", "REFUTES")])
+async def test_a_debate_continues_after_an_agreement_with_low_faithfulness(start_stub: StartStub) -> None:
+    start_stub([*agreement(), *supports([True, False], CLAIM), says("judge", "REFUTES")])
     document = await debate(max_rounds=2)
     assert (document["rounds"], document["stop_reason"], document["answer"]) == (2, "max_rounds", "REFUTES")
     assert document["scores"]["rag"]["faithfulness"] == 0.5
 
 
 @pytest.mark.parametrize(("threshold", "stop"), [(0.5, "stable_consensus"), (0.51, "max_rounds")])
-async def test_scores_equal_to_their_thresholds_pass(start_stub: StartStub, threshold: float, stop: str) -> None:
-    start_stub([*agree(), *supports([True, False], CLAIM), says("judge", "SUPPORTS")])
+async def test_faithfulness_must_reach_its_threshold(start_stub: StartStub, threshold: float, stop: str) -> None:
+    """The faithfulness is 0.5."""
+    start_stub([*agreement(), *supports([True, False], CLAIM), says("judge", "SUPPORTS")])
     assert (await debate(max_rounds=1, faithfulness_threshold=threshold))["stop_reason"] == stop
 
 
-async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stub: StartStub) -> None:
+async def test_the_judge_sees_all_disputed_rounds_and_the_average_scores(start_stub: StartStub) -> None:
     # Faithfulness of rag: 0.75, 0.25, 0.25, on average 1.25 / 3. Faithfulness of search: 0.5 in each round.
     def scorer(share: list[bool], answer: str) -> list[dict[str, Any]]:
         return [rule | {"match": answer} for rule in supports(share, CLAIM)]
@@ -67,7 +69,7 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
         *scorer([True, True, False, False], "search speaks"),
         says("judge", "NOT ENOUGH INFO"),
     ]
-    # The statements contain the text that a rule matches, so the rule also matches the prompt for their verdicts.
+    # The statements contain the text that a rule matches, so the rule also matches the prompt that asks for verdicts.
     for rule in rules[3:6]:
         rule["fields"]["statements"] = [f"{rule['match']} {i}" for i in range(4)]
     stub = start_stub(rules)
@@ -104,7 +106,7 @@ async def test_debaters_see_each_others_answers_from_the_second_round_on(start_s
     assert sources == {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
 
 
-async def test_two_unparsable_debaters_do_not_agree_and_the_debate_fails(start_stub: StartStub) -> None:
+async def test_a_debate_fails_if_no_debater_gives_a_parsable_answer(start_stub: StartStub) -> None:
     start_stub([
         {"model": "stub-rag$", "match": "your `answer`", "reply": "I would rather not say."},
         {"model": "stub-search$", "match": "your `answer`", "reply": "Nor would I."},
@@ -119,7 +121,7 @@ async def test_two_unparsable_debaters_do_not_agree_and_the_debate_fails(start_s
     assert sum(w["kind"] == "unparsed" for w in document["warnings"]) == 8  # two debaters, two rounds, two requests
 
 
-async def test_with_one_unparsable_debater_the_judge_decides(start_stub: StartStub) -> None:
+async def test_the_judge_decides_if_one_debater_gives_no_parsable_answer(start_stub: StartStub) -> None:
     unusable = {"model": "stub-rag$", "match": "your `answer`", "reply": '{"answer": "SUPP'}
     start_stub([unusable, says("search", "SUPPORTS"), *supports([True], CLAIM), says("judge", "SUPPORTS")])
     document = await debate(max_rounds=1)
@@ -142,16 +144,20 @@ async def test_with_one_unparsable_debater_the_judge_decides(start_stub: StartSt
         ({"raw": "<html>busy</html>"}, "bad_response"),
     ],
 )
-async def test_an_unusable_judge_gives_no_verdict(start_stub: StartStub, rule: dict[str, Any], kind: str) -> None:
+async def test_without_a_usable_reply_of_the_judge_there_is_no_verdict(
+    start_stub: StartStub, rule: dict[str, Any], kind: str
+) -> None:
     start_stub([{"model": "stub-judge", **rule}])
     document = await debate(max_rounds=1, scoring="all_rounds", max_wait=0)
     assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
     assert document["error"]["kind"] == kind
-    assert len(document["turns"]) == 2  # every turn is kept
+    assert len(document["turns"]) == 2  # the debaters' turns are kept
     assert len(document["error"]["detail"]) > 20
 
 
-async def test_a_dead_endpoint_fails_the_debate(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_fails_if_the_endpoint_is_unreachable(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start_stub()
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     document = await debate(embedder="all-MiniLM-L6-v2", attempts=1)
@@ -165,8 +171,9 @@ async def test_a_missing_source_is_an_error_before_any_call(start_stub: StartStu
     assert document["calls"] == []
 
 
-async def test_a_failed_scoring_call_leaves_the_score_unknown_and_the_consensus_unstable(start_stub: StartStub) -> None:
-    start_stub([*agree(), {"model": "stub-scorer", "status": 500, "retry_after": "0"}, says("judge", "REFUTES")])
+async def test_a_consensus_is_not_stable_if_the_scoring_calls_fail(start_stub: StartStub) -> None:
+    """The scores of these calls are unknown."""
+    start_stub([*agreement(), {"model": "stub-scorer", "status": 500, "retry_after": "0"}, says("judge", "REFUTES")])
     document = await debate(max_rounds=1)
     assert (document["stop_reason"], document["answer"]) == ("max_rounds", "REFUTES")
     assert document["scores"]["rag"] == {"faithfulness": None, "answer_relevance": None}
@@ -183,7 +190,7 @@ async def test_a_fabricated_citation_is_marked(start_stub: StartStub) -> None:
     assert verdict_citations(document) == []
 
 
-async def test_without_query_formulation_the_claim_is_searched(start_stub: StartStub) -> None:
+async def test_without_query_formulation_the_claim_is_the_query(start_stub: StartStub) -> None:
     stub = start_stub()
     document = await debate(query_formulation=False, max_rounds=2, scoring="all_rounds")
     assert {t["query"] for t in document["turns"] if t["step"] == "respond"} == {CLAIM}
@@ -193,33 +200,37 @@ async def test_without_query_formulation_the_claim_is_searched(start_stub: Start
 @pytest.mark.parametrize(
     ("scoring", "rounds", "stop"), [("all_rounds", 3, "max_rounds"), ("consensus_only", 1, "consensus")]
 )
-async def test_without_scoring_no_scorer_is_called(start_stub: StartStub, scoring: str, rounds: int, stop: str) -> None:
-    stub = start_stub([*agree(), says("judge", "SUPPORTS")])
+async def test_the_scorer_is_called_only_if_scoring_is_on(
+    start_stub: StartStub, scoring: str, rounds: int, stop: str
+) -> None:
+    stub = start_stub([*agreement(), says("judge", "SUPPORTS")])
     document = await debate(scoring=scoring)
     assert (document["rounds"], document["stop_reason"], document["scores"]) == (rounds, stop, {})
     assert not stub.prompts("scorer")
     assert all("faithfulness 0" not in prompt for prompt in stub.prompts("judge"))
 
 
-async def test_without_sources_a_consensus_is_stable_by_answer_relevance_alone(start_stub: StartStub) -> None:
-    start_stub([*agree(), *supports([False], CLAIM)])
+async def test_without_sources_answer_relevance_alone_makes_a_consensus_stable(start_stub: StartStub) -> None:
+    start_stub([*agreement(), *supports([False], CLAIM)])
     document = await debate(debaters=[{"name": "rag"}, {"name": "search"}])
     assert document["stop_reason"] == "stable_consensus"
     assert document["scores"]["rag"]["faithfulness"] is None
     assert document["evidence"] == []
 
 
-async def test_pieces_that_three_debaters_find_are_stored_once(start_stub: StartStub) -> None:
+async def test_evidence_that_three_debaters_find_is_stored_once(start_stub: StartStub) -> None:
     start_stub()
-    names = [{"name": n, "retriever": "bm25:demo-news"} for n in ("one", "two", "three")]
-    document = await debate(model="openai:stub", models={}, debaters=names, query_formulation=False, max_rounds=1)
+    debaters = [{"name": n, "retriever": "bm25:demo-news"} for n in ("one", "two", "three")]
+    document = await debate(model="openai:stub", models={}, debaters=debaters, query_formulation=False, max_rounds=1)
     assert [t["agent"] for t in document["turns"]] == ["one", "two", "three", "judge"]
     assert len(document["evidence"]) == 3
     assert {r["agent"] for r in document["evidence"][0]["retrievals"]} == {"one", "two", "three"}
 
 
 async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: StartStub) -> None:
-    start_stub([*(r | {"match": "saffron"} for r in agree("REFUTES")), *agree(), *supports([True, True], CLAIM)])
+    start_stub(
+        [*(r | {"match": "saffron"} for r in agreement("REFUTES")), *agreement(), *supports([True, True], CLAIM)]
+    )
     checkpointed = builder.compile(checkpointer=InMemorySaver())
 
     async def run_on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
@@ -269,20 +280,20 @@ async def test_disputed_rounds_are_scored_after_the_last_round(start_stub: Start
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
     document = await debate()
     models = [r["model"] for r in stub.requests()]
-    assert models[:12].count("stub-scorer") == 0  # a query and an answer of two debaters in three rounds
+    assert models[:12].count("stub-scorer") == 0  # queries and answers
     assert all(t["scores"]["faithfulness"] == 1 for t in document["turns"] if t["step"] == "respond")
     assert document["depth"] == 9
 
 
-async def test_a_refused_scoring_request_leaves_the_score_unknown(start_stub: StartStub) -> None:
-    start_stub([{"model": "stub-scorer", "match": "Give `verdicts`", "status": 400}, *agree()])
+async def test_faithfulness_is_unknown_if_the_endpoint_refuses_to_score_it(start_stub: StartStub) -> None:
+    start_stub([{"model": "stub-scorer", "match": "Give `verdicts`", "status": 400}, *agreement()])
     document = await debate(max_rounds=1)
     assert document["status"] == "done", document["error"]
     assert document["turns"][0]["scores"]["faithfulness"] is None
     assert [w["kind"] for w in document["warnings"]].count("score_missing") == 2
 
 
-async def test_defaults_hold_without_a_context() -> None:
+async def test_without_a_context_the_default_settings_apply() -> None:
     document = await graph.ainvoke({"claim": "  "})
     assert document["error"]["kind"] == "invalid_claim"
     assert document["settings"]["max_rounds"] == 3
@@ -299,7 +310,7 @@ async def test_answers_are_read_without_structured_output(start_stub: StartStub)
     assert {request["response_format"] for request in stub.requests()} == {None}
 
 
-async def test_many_debates_at_once_share_the_limiter(start_stub: StartStub) -> None:
+async def test_parallel_debates_share_the_limit_of_concurrent_calls(start_stub: StartStub) -> None:
     stub = start_stub(latency_ms=5)
     claims = [f"{CLAIM} {i}" for i in range(8)]
     documents = await asyncio.gather(

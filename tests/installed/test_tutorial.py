@@ -66,6 +66,7 @@ def test_the_debate_has_at_most_30_lines() -> None:
 
 
 def test_the_debate_is_listed_and_verifies_a_claim(shell: Shell) -> None:
+    """The second command lists the debate's settings."""
     listing, settings, verify = COMMANDS[:3]
     assert "chaired               A chaired debate: the first agent hears all others" in shell(listing)
     assert "max_rounds" in shell(settings)

@@ -36,12 +36,13 @@ def names_of(count: int) -> list[str]:
 
 
 @given(COUNTS)
-def test_no_agent_hears_itself_or_another_twice(count: int) -> None:
+def test_an_agent_hears_only_other_agents_and_each_at_most_once(count: int) -> None:
+    """With `all_others` it hears all of them, with `no_agents` none of them."""
     names = names_of(count)
     grouped = [same_group(groups_of(names, size)) for size in (2, 3)]
-    for hears in (all_others, neighbours, no_agents, *grouped):
+    for topology in (all_others, neighbours, no_agents, *grouped):
         for name in names:
-            heard = hears(name, names)
+            heard = topology(name, names)
             assert name not in heard
             assert len(set(heard)) == len(heard)
             assert set(heard) <= set(names)
@@ -55,14 +56,15 @@ def test_neighbours_form_a_ring(count: int) -> None:
     ring = {name: neighbours(name, names) for name in names}
     assert {len(heard) for heard in ring.values()} == {min(2, count - 1)}
     assert all(name in ring[other] for name in names for other in ring[name])
-    reached, edge = {names[0]}, [names[0]]
-    while edge:
-        edge = [other for name in edge for other in ring[name] if other not in reached]
-        reached |= set(edge)
+    reached, newest = {names[0]}, [names[0]]
+    while newest:
+        newest = [other for name in newest for other in ring[name] if other not in reached]
+        reached |= set(newest)
     assert reached == set(names)
 
 
 def test_the_first_and_last_agents_are_neighbours() -> None:
+    """One of two agents has one neighbour; a single agent has none."""
     assert sorted(neighbours("a", "abcde")) == ["b", "e"]
     assert sorted(neighbours("e", "abcde")) == ["a", "d"]
     assert neighbours("a", "ab") == ["b"]
@@ -90,16 +92,17 @@ def test_agents_are_split_into_groups(names: str, size: int, groups: list[str]) 
 
 
 @given(st.integers(2, 30), st.sampled_from([2, 3]))
-def test_every_agent_is_in_one_group_in_order_and_none_is_alone(count: int, size: int) -> None:
+def test_groups_contain_every_agent_once_in_order(count: int, size: int) -> None:
+    """No group has a single agent. With `same_group`, an agent hears the agents of its group that are still there."""
     names = names_of(count)
     groups = groups_of(names, size)
     assert [name for group in groups for name in group] == names
     assert min(map(len, groups)) >= 2
-    assert {tuple(g) for g in groups} == {
-        tuple(n for n in names if n in (m, *same_group(groups)(m, names))) for m in names
-    }
-    left = names[1:]
-    assert all(set(same_group(groups)(m, left)) <= set(left) for m in left)
+    for group in groups:
+        for name in group:
+            assert same_group(groups)(name, names) == [other for other in group if other != name]
+    remaining = names[1:]
+    assert all(set(same_group(groups)(name, remaining)) <= set(remaining) for name in remaining)
 
 
 @each(("count", "size"), [(count, size) for count in range(2, 12) for size in (2, 3)])
@@ -110,19 +113,19 @@ def test_a_group_has_two_or_three_agents(count: int, size: int) -> None:
 # --- how agents are declared ------------------------------------------------------------------------------------------
 
 
-def agents(given: Any) -> Sequence[Agent]:
+def declared_agents(given: Any) -> Sequence[Agent]:
     return AgentsSettings.model_validate({"agents": given}).agents
 
 
 def test_a_number_declares_that_many_agents() -> None:
-    assert agents(4) == n_agents(4)
-    assert [agent.name for agent in agents(2)] == ["agent-1", "agent-2"]
+    assert declared_agents(4) == n_agents(4)
+    assert [agent.name for agent in declared_agents(2)] == ["agent-1", "agent-2"]
 
 
-def test_an_agent_without_a_name_is_named_by_its_index() -> None:
+def test_an_agent_without_a_name_is_named_by_its_position() -> None:
     given: list[Any] = [{"persona": "a clerk"}, {"name": "eve"}, Agent(seed=3), {"name": ""}]
-    assert [agent.name for agent in agents(given)] == ["agent-1", "eve", "agent-3", "agent-4"]
-    assert agents(given)[2].seed == 3
+    assert [agent.name for agent in declared_agents(given)] == ["agent-1", "eve", "agent-3", "agent-4"]
+    assert declared_agents(given)[2].seed == 3
     assert [agent.name for agent in AgentsSettings(agents=(Agent(), Agent(persona="a clerk"))).agents] == names_of(2)
 
 
@@ -158,7 +161,7 @@ def test_an_agent_without_a_name_is_named_by_its_index() -> None:
 )
 def test_invalid_agent_declarations_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError, match="agents"):
-        agents(given)
+        declared_agents(given)
 
 
 def test_a_minimum_above_the_number_of_agents_is_refused() -> None:
@@ -178,25 +181,34 @@ def test_models_may_be_set_only_for_roles_that_exist() -> None:
 
 
 @pytest.mark.parametrize("name", [*N_AGENT_GRAPHS, "tit_for_tat"])
-def test_stored_settings_load_back(name: str) -> None:
+def test_settings_are_unchanged_by_storing_and_loading(name: str) -> None:
     kind = load_graph(name).settings
-    who = "debaters" if name == "tit_for_tat" else "agents"
-    settings = kind.model_validate({who: [{"persona": "a clerk", "seed": 1}, {"model": {"model": "fake:1"}}]})
+    key = "debaters" if name == "tit_for_tat" else "agents"
+    settings = kind.model_validate({key: [{"persona": "a clerk", "seed": 1}, {"model": {"model": "fake:1"}}]})
     assert kind.model_validate(settings.model_dump(mode="json")) == settings
     assert kind.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_the_json_schema_bounds_the_number_of_agents() -> None:
+    for name in N_AGENT_GRAPHS:
+        schema = TypeAdapter(load_graph(name).settings).json_schema()
+        listed = schema["properties"]["agents"]
+        least = 1 if name == "society_of_minds" else 2
+        assert (listed["type"], listed["minItems"], listed["maxItems"]) == ("array", least, 50)
 
 
 # --- the two sides ----------------------------------------------------------------------------------------------------
 
 
-def sides(given: Any) -> list[str]:
+def names_of_sides(given: Any) -> list[str]:
     return [debater.name for debater in TitForTatSettings.model_validate({"debaters": given}).debaters]
 
 
 def test_sides_have_default_names() -> None:
     both = ["affirmative", "negative"]
-    assert sides([{"seed": 1}, {"persona": "a clerk"}]) == sides([{"name": name} for name in both]) == both
-    assert sides([Agent(), Agent(name="negative")]) == both
+    assert names_of_sides([{"seed": 1}, {"persona": "a clerk"}]) == both
+    assert names_of_sides([{"name": name} for name in both]) == both
+    assert names_of_sides([Agent(), Agent(name="negative")]) == both
     assert [debater.name for debater in TitForTatSettings().debaters] == both
 
 
@@ -216,7 +228,7 @@ def test_sides_have_default_names() -> None:
 )
 def test_invalid_sides_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError, match="debaters"):
-        sides(given)
+        names_of_sides(given)
 
 
 def test_a_side_may_have_its_own_model() -> None:
@@ -224,11 +236,3 @@ def test_a_side_may_have_its_own_model() -> None:
     assert TitForTatSettings.model_validate({"models": models}).models == models
     with pytest.raises(ValidationError, match="no role 'agent-1'"):
         TitForTatSettings.model_validate({"models": {"agent-1": "fake:1"}})
-
-
-def test_the_json_schema_bounds_the_number_of_agents() -> None:
-    for name in N_AGENT_GRAPHS:
-        schema = TypeAdapter(load_graph(name).settings).json_schema()
-        listed = schema["properties"]["agents"]
-        least = 1 if name == "society_of_minds" else 2
-        assert (listed["type"], listed["minItems"], listed["maxItems"]) == ("array", least, 50)

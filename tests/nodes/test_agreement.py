@@ -1,4 +1,4 @@
-"""The confidence of systems without a formula of their own: shares of votes or of answers, as numbers and in words."""
+"""The default confidence in a verdict: the share of the votes or answers that agree with it, and the text about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S, R = "SUPPORTS", "REFUTES"
 
 
 def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
-    """Votes, with equal answers in one group."""
+    """Votes with these answers; equal answers are in one group. ``more`` has the votes' values of further fields."""
     known = list(dict.fromkeys(answer for answer in answers if answer is not None))
     made: list[Any] = [
         {"agent": f"agent-{i}", "answer": answer, "group": None if answer is None else known.index(answer)}
@@ -32,10 +32,13 @@ def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
 def confidence_after(
     answer: str | None, *rounds: Sequence[str | None], task: Any = FEVER, **known: Any
 ) -> dict[str, Any]:
-    """The confidence of a debate with these answers per round."""
+    """The confidence in ``answer``, the verdict of a debate with these answers in its rounds.
+
+    ``known`` has further keys of the state.
+    """
     log = [{"round": i, "phase": "primary", "votes": votes(round_answers)} for i, round_answers in enumerate(rounds, 1)]
-    none = dict.fromkeys(("confidence", "confidence_parts", "confidence_from"))
-    return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
+    unknown = dict.fromkeys(("confidence", "confidence_parts", "confidence_from"))
+    return confidence_of({"task": task, "answer": answer, "round_log": log, **unknown, **known})
 
 
 def test_confidence_is_the_winners_share_of_votes_with_an_answer() -> None:
@@ -58,14 +61,20 @@ def test_confidence_is_the_winners_share_of_weight_if_votes_are_weighted() -> No
     }
 
 
-def test_one_answer_or_no_winner_gives_no_confidence_and_a_share_without_answers_is_an_error() -> None:
+def test_votes_with_only_one_answer_or_no_winner_give_no_confidence() -> None:
     assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
     assert confidence_by_votes(votes([S, R]), None) == {}
+
+
+@pytest.mark.parametrize("given", [votes([None]), votes([S, None], weight=[0.0, 1.0])])
+def test_votes_without_weight_have_no_shares(given: list[Vote]) -> None:
+    """Votes without an answer do not count."""
     with pytest.raises(ValueError, match="all votes with an answer have weight 0"):
-        vote_share(votes([None]), 0)
+        vote_share(given, 0)
 
 
-def test_confidence_without_votes_is_the_share_of_answers_over_all_rounds() -> None:
+def test_confidence_is_the_share_of_answers_of_all_rounds_that_equal_the_verdict() -> None:
+    """This is so if the system has not computed a confidence."""
     found = confidence_after(R, [S, S, R], [S, R, None], [R, R, S])
     assert found == {
         "confidence": 0.5,
@@ -77,19 +86,22 @@ def test_confidence_without_votes_is_the_share_of_answers_over_all_rounds() -> N
     assert confidence_after("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0
 
 
-def test_answers_judged_equal_count_as_equal_and_unmatched_words_give_no_confidence() -> None:
+def test_answers_of_one_group_count_as_the_same_answer() -> None:
     log: Any = [{"votes": [{"group": 0, "answer": "Paris"}, {"group": 0, "answer": "The French capital"}]}]
     assert answers_like(WORDS, log, "paris") == (2, 2)
+
+
+def test_a_verdict_that_equals_no_short_answer_has_no_confidence() -> None:
     found = confidence_after("Lyon", ["Paris", "Paris"], task=WORDS)
     assert found["confidence"] is None
     assert "only compared as texts" in found["confidence_from"]
 
 
-def test_a_systems_own_confidence_is_given_beside_the_share_of_answers() -> None:
+def test_a_systems_own_confidence_is_kept_beside_the_share_of_answers() -> None:
     own = {"confidence": 1.0, "confidence_parts": {"vote_share": 1.0}, "confidence_from": "3 of 3 votes"}
     found = confidence_after(S, [S, R, S], [S, S, S], **own)
     assert found == own | {"confidence_parts": {"vote_share": 1.0, "answer_share": 0.833333}}
-    assert confidence_after(S, [S, S, S], **own) == own  # one round: the same share
+    assert confidence_after(S, [S, S, S], **own) == own  # after one round, only the votes count
 
 
 def test_a_missing_confidence_has_a_reason() -> None:
@@ -98,8 +110,11 @@ def test_a_missing_confidence_has_a_reason() -> None:
     for known in ({}, voted):
         assert confidence_after(None, [S, R], **known)["confidence"] is None
         assert "no verdict" in confidence_after(None, [S, R], **known)["confidence_from"]
+
+
+def test_a_panels_confidence_is_kept_without_a_label_for_its_verdict() -> None:
     panel = {"confidence": 0.8, "confidence_parts": {"base": 0.7}, "confidence_from": "2 of 3 judges' votes"}
-    assert confidence_after(None, **panel) == panel  # INCONCLUSIVE, for which the task has no label
+    assert confidence_after(None, **panel) == panel  # for example, no label means INCONCLUSIVE
 
 
 @given(st.lists(st.sampled_from([S, R, None]), min_size=2, max_size=9), st.data())

@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("Incorrect key sk-proj-abcdefghijklmnop1234.", f"Incorrect key {HIDDEN}."),
         ("GET https://me:secret@host.test/v1?q=1 failed", f"GET https://{HIDDEN}@host.test/v1?q=1 failed"),
@@ -36,11 +36,11 @@ JSON = st.recursive(
         ("mail me@host.test, or read //comments and https://host.test/a", None),
     ],
 )
-def test_only_strings_that_look_like_keys_are_hidden_in_a_text(text: str, shown: str | None) -> None:
-    assert hide_secrets({"text": [text]}) == {"text": [shown or text]}
+def test_only_parts_of_a_text_that_look_like_secrets_are_hidden(text: str, expected: str | None) -> None:
+    assert hide_secrets({"text": [text]}) == {"text": [expected or text]}
 
 
-def test_fields_with_names_of_secrets_are_hidden() -> None:
+def test_texts_in_fields_with_names_of_secrets_are_hidden() -> None:
     headers = {"X-Api-Key": "a", "authorization": ["b", "c"], "Set-Cookie": "d", "accept": "json"}
     assert hide_secrets({"headers": headers}) == {
         "headers": {"X-Api-Key": HIDDEN, "authorization": [HIDDEN, HIDDEN], "Set-Cookie": HIDDEN, "accept": "json"}
@@ -49,14 +49,15 @@ def test_fields_with_names_of_secrets_are_hidden() -> None:
     assert hide_secrets(plain) == plain
 
 
-def test_keys_in_headers_that_an_environment_variable_lists_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_custom_headers_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment variable contains the headers. Only values of headers with names of secrets are hidden."""
     lines = "X-Team: biology-lab\nApi-Key: gate-0815-0815\nAuthorization: Bearer ab12cd34"
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", lines)
     shown = redact("biology-lab sent gate-0815-0815, Bearer ab12cd34")
     assert shown == "biology-lab sent [OPENAI_CUSTOM_HEADERS], Bearer [OPENAI_CUSTOM_HEADERS]"
 
 
-def test_keys_in_environment_variables_are_hidden_in_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_the_environment_are_hidden_in_all_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "open sesame/1")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hunter%2F2222@host.test/v1")
 
@@ -69,13 +70,13 @@ def test_keys_in_environment_variables_are_hidden_in_any_text(monkeypatch: pytes
     assert hide_secrets(value) == {"[SHOP_PASSWORD]": shown, "odd": "Odd([SHOP_PASSWORD])", "short": "open"}
 
 
-def test_values_other_than_text_are_kept() -> None:
+def test_dates_ids_numbers_and_none_are_kept() -> None:
     value: dict[str, Any] = {"at": datetime(2026, 1, 1, tzinfo=UTC), "id": UUID(int=1), "n": 1.5, "none": None}
     assert hide_secrets(value) == value
 
 
 @given(JSON)
-def test_hiding_twice_changes_nothing(value: Any) -> None:
+def test_hiding_secrets_a_second_time_changes_nothing(value: Any) -> None:
     once = hide_secrets(value)
     assert hide_secrets(once) == once
 
@@ -83,7 +84,7 @@ def test_hiding_twice_changes_nothing(value: Any) -> None:
 @each(
     "part", ["a-", "a.", "sk-", "://", "://a", "a@", "token", "token  ", "token=", "bearer ", "Bearer  1", "eyJ", "'"]
 )
-def test_hiding_takes_little_time_for_any_text(part: str) -> None:
+def test_secrets_are_hidden_quickly_in_long_repetitive_texts(part: str) -> None:
     # If the time grew with the square of the length, a million characters would exceed the test's timeout.
     assert hide_secrets(part * (1_000_000 // len(part)))
 
@@ -115,14 +116,15 @@ def test_hiding_takes_little_time_for_any_text(part: str) -> None:
         ("XPATH", "//div/section", False),
     ],
 )
-def test_variables_that_hold_secrets_are_recognised(
+def test_environment_variables_with_secrets_are_recognised(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: bool
 ) -> None:
     monkeypatch.setenv(name, value)
     assert redact(f"said {value}.") == (f"said [{name}]." if hidden else f"said {value}.")
 
 
-def test_every_secret_in_a_json_variable_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_inside_a_json_variable_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable's whole value is also hidden. Its fields without secrets are kept."""
     account = {"type": "service_account", "client_email": "me@host.test", "private_key": "-----BEGIN\nabcdefgh"}
     monkeypatch.setenv("SHOP_CREDENTIALS", json.dumps(account))
     assert redact(f"key {account['private_key']} of service_account") == "key [SHOP_CREDENTIALS] of service_account"
@@ -133,14 +135,13 @@ def test_every_secret_in_a_json_variable_is_hidden(monkeypatch: pytest.MonkeyPat
 KEY = 'open "sesame" über/1'
 
 
-def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_keys_of_the_environment_are_hidden_in_replies_and_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All spellings of a key are hidden. Text that only looks like a key is kept."""
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
-    keys, written = (
-        environment_keys(),
-        (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""), quote_plus(KEY)),
-    )
-    error: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
-    shown = str(hide_environment_keys(error, keys))
+    keys = environment_keys()
+    spellings = (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""), quote_plus(KEY))
+    reply: Any = {"content": [{"text": text} for text in spellings], KEY: None, "n": 1.5}
+    shown = str(hide_environment_keys(reply, keys))
     assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (6, False)
     harmless: Any = {
         "text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test",
@@ -148,4 +149,4 @@ def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch:
         "none": None,
     }
     assert hide_environment_keys(harmless, keys) == harmless
-    assert hide_environment_keys(error, ()) is error
+    assert hide_environment_keys(reply, ()) is reply

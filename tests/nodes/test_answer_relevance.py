@@ -18,7 +18,7 @@ from moot.retrievers._encoders import Encoder, Vector
 from tests.conftest import SHARED, StartStub
 
 QUESTIONS = Path(__file__).with_name("read_questions.jsonl")
-READ, VISIBLE = SHARED / "data/read_debates", SHARED / "data/visible"
+DEBATES, VISIBLE = SHARED / "data/read_debates", SHARED / "data/visible"
 BENCHMARKS = {
     "averitec": ("averitec.jsonl", "claim"),
     "check_covid": ("check_covid.jsonl", "claim"),
@@ -40,12 +40,13 @@ def test_a_claim_is_compared_as_a_question_or_as_given(claim: str, form: Any, co
 
 
 @pytest.mark.parametrize(
-    ("task", "form", "same"),
+    ("task", "form", "unchanged"),
     [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
 )
-async def test_the_node_compares_claims_but_not_problems_as_questions_unless_the_setting_is_as_given(
-    start_stub: StartStub, task: str, form: Any, same: bool
+async def test_the_node_turns_claims_into_questions_but_not_problems(
+    start_stub: StartStub, task: str, form: Any, unchanged: bool
 ) -> None:
+    """With the setting ``as_given``, claims are also unchanged."""
     claim = "Find the sum of two and two."
     start_stub([{"model": "stub-scorer", "fields": {"questions": [claim] * 3}}])
     settings = ToolMadSettings(
@@ -55,11 +56,11 @@ async def test_the_node_compares_claims_but_not_problems_as_questions_unless_the
     state = {"claim": claim, "task": make_task(task), "turns": [turn], "evidence": []}
     update = await answer_relevance_node().with_settings(settings, "score")(state, Runtime())
     score = update["turns"][0]["scores"]["answer_relevance"]
-    assert (score == pytest.approx(1)) is same
+    assert (score == pytest.approx(1)) is unchanged
 
 
 async def claim_vectors(encoder: Encoder) -> dict[str, dict[str, Vector]]:
-    """The vectors of the claims, by task and claim."""
+    """The vectors of all claims of `BENCHMARKS`, by task and claim."""
     vectors = {}
     for task, (name, field) in BENCHMARKS.items():
         lines = (VISIBLE / name).read_text(encoding="utf-8").splitlines()
@@ -69,15 +70,18 @@ async def claim_vectors(encoder: Encoder) -> dict[str, dict[str, Vector]]:
     return vectors
 
 
-@pytest.mark.skipif(not READ.exists(), reason="the debates (../shared/data/read_debates) are not here")
-async def test_most_good_answers_reach_the_threshold_and_other_claims_are_less_similar() -> None:
-    """The scripted model replies with recorded questions. The other claims are those of the debate's benchmark."""
+@pytest.mark.skipif(not DEBATES.exists(), reason="the debates (../shared/data/read_debates) are not here")
+async def test_most_answers_of_recorded_debates_reach_the_threshold() -> None:
+    """The model's questions are recorded.
+
+    The mean score exceeds the mean similarity of the questions to the nearest other claim of the benchmark.
+    """
     encoder = await open_encoder()
     of_claims = await claim_vectors(encoder)
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     own, nearest = [], []
     for row in rows:
-        document = json.loads((READ / f"{row['run']}.json").read_text(encoding="utf-8"))
+        document = json.loads((DEBATES / f"{row['run']}.json").read_text(encoding="utf-8"))
         claims = of_claims[document["task"]["name"]].items()
         vectors = [vector for claim, vector in claims if claim != document["claim"]]
         place = ["respond", row["round"], row["agent"]]

@@ -1,4 +1,4 @@
-"""Parsing and comparing answers: hard cases of labels, options, numbers, short answers and expressions."""
+"""Parsing and comparing answers: hard cases of labels, options, numbers, short answers, expressions, abstentions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from tests.each import each
 OPTIONS = ["Aspirin", "A loop diuretic", "Vitamin B", "Not enough information", "B"]
 
 
-def task(name: str) -> Task:
+def task_of(name: str) -> Task:
+    """A predefined task. Tasks of choice get `OPTIONS`, and the task ``labels`` gets three labels."""
     if TASKS[name].kind == "choice":
         return make_task(name, options=OPTIONS)
     return make_task(name, labels=["true", "false", "mostly true"] if name == "labels" else None)
 
 
 HARD = [
-    # as written, in other case, with punctuation, Markdown and words around it
+    # a label as written, in other case, or with punctuation, Markdown and words around it
     ("fever", "SUPPORTS", "SUPPORTS"),
     ("fever", " supports.\n", "SUPPORTS"),
     ("fever", "**Supported**", "SUPPORTS"),
@@ -50,12 +51,12 @@ HARD = [
     ("fever", "<answer>SUPPORTS</answer>", "SUPPORTS"),
     ("fever", "\\boxed{SUPPORTS}", "SUPPORTS"),
     ("fever", "contradicts", "REFUTES"),
-    # followed by an explanation
+    # a label before an explanation
     ("fever", "SUPPORTS, because the record says so", "SUPPORTS"),
     ("fever", "SUPPORTS - the record says so", "SUPPORTS"),
     ("fever", "REFUTES\n\nThe treaty was signed in 1648.", "REFUTES"),
     ("fever", "Not enough info. None of the passages names the year.", "NOT ENOUGH INFO"),
-    # negations
+    # a label that is denied or doubted
     ("fever", "not supported", None),
     ("fever", "NOT SUPPORTS", None),
     ("fever", "The claim is not supported.", None),
@@ -95,7 +96,7 @@ HARD = [
     ("fever", "true", None),
     ("fever", "", None),
     ("fever", "**", None),
-    # other benchmarks
+    # labels of other benchmarks
     ("feverous", "supports", "SUPPORTS"),
     ("feverous", "NOT ENOUGH INFO", "NOT ENOUGH INFO"),
     ("faviq", "refutes", "REFUTES"),
@@ -137,7 +138,7 @@ HARD = [
     ("hover", "Not supported: two of the facts are missing.", "NOT_SUPPORTED"),
     ("hover", "The claim is not supported.", "NOT_SUPPORTED"),
     ("hover", "SUPPORTED, not supported", None),
-    # labels of a user
+    # labels that a user has set
     ("labels", "TRUE", "true"),
     ("labels", "mostly true", "mostly true"),
     ("labels", "Mostly true: one figure is off.", "mostly true"),
@@ -171,14 +172,14 @@ HARD = [
 
 @each(("name", "text", "label"), HARD)
 def test_labels_and_options_are_parsed_only_if_they_are_clear(name: str, text: str, label: str | None) -> None:
-    assert read_answer(task(name), text) == label
+    assert read_answer(task_of(name), text) == label
 
 
-def test_every_label_of_every_task_parses_as_itself() -> None:
+def test_every_spelling_of_a_tasks_label_parses_as_the_label() -> None:
     for name, known in TASKS.items():
-        for label, _, others in known.labels:
-            for text in (label, label.lower(), label.upper(), f"**{label}**.", *others):
-                assert read_answer(task(name), text) == label, (name, text)
+        for label, _, other_spellings in known.labels:
+            for text in (label, label.lower(), label.upper(), f"**{label}**.", *other_spellings):
+                assert read_answer(task_of(name), text) == label, (name, text)
 
 
 @each(
@@ -199,7 +200,7 @@ def test_every_label_of_every_task_parses_as_itself() -> None:
         (["same", "same", "other"], "B", "B"),
     ],
 )
-def test_options_are_distinguished(options: list[str], text: str, letter: str | None) -> None:
+def test_similar_options_are_distinguished(options: list[str], text: str, letter: str | None) -> None:
     assert read_answer(make_task(options=options), text) == letter
 
 
@@ -302,7 +303,7 @@ def test_numbers_are_parsed_only_if_they_are_clear(text: str, value: Fraction | 
         (Fraction(10**30), "1" + "0" * 30),
     ],
 )
-def test_the_normal_form_of_a_number_parses_as_the_number(value: Fraction, shown: str) -> None:
+def test_the_canonical_spelling_of_a_number_parses_as_the_number(value: Fraction, shown: str) -> None:
     assert show_number(value) == shown
     assert read_number(shown) == value
 
@@ -408,11 +409,11 @@ def test_equal_expressions_are_recognised(one: str, other: str, same: bool) -> N
 )
 def test_numbers_are_equal_unless_their_values_or_known_units_differ(one: str, other: str, same: bool) -> None:
     task = make_task("number")
-    read = [read_answer(task, text) for text in (one, other)]
-    assert read[0]
-    assert read[1]
-    assert same_answer(task, read[0], read[1]) is same
-    assert same_answer(task, read[1], read[0]) is same
+    first, second = (read_answer(task, text) for text in (one, other))
+    assert first
+    assert second
+    assert same_answer(task, first, second) is same
+    assert same_answer(task, second, first) is same
 
 
 values = st.fractions(min_value=-(10**6), max_value=10**6, max_denominator=40)
@@ -420,25 +421,26 @@ units = st.sampled_from(["", *sorted(UNITS)])
 
 
 @given(values, units, values, units)
-def test_numbers_with_units_parse_as_themselves_and_are_compared_by_value_and_unit(
-    value: Fraction, unit: str, other: Fraction, another: str
+def test_numbers_are_compared_by_value_and_unit(
+    value: Fraction, unit: str, other_value: Fraction, other_unit: str
 ) -> None:
+    """A number without a unit matches every unit. The canonical spelling of a number parses as itself."""
     task = make_task("number")
-    one, two = (read_answer(task, f"{show_number(v)} {u}") for v, u in ((value, unit), (other, another)))
+    one, two = (read_answer(task, f"{show_number(v)} {u}") for v, u in ((value, unit), (other_value, other_unit)))
     assert one
     assert two
     assert read_number(one) == value
     assert read_answer(task, one) == one
     assert same_answer(task, one, one)
     assert same_answer(task, one, two) is same_answer(task, two, one)
-    alike = not unit or not another or UNITS[unit] == UNITS[another]
-    assert same_answer(task, one, two) is (value == other and alike)
-    if value == other and not alike:
+    units_match = not unit or not other_unit or UNITS[unit] == UNITS[other_unit]
+    assert same_answer(task, one, two) is (value == other_value and units_match)
+    if value == other_value and not units_match:
         assert surely_differ(one, two)
 
 
 @each(
-    ("text", "offered", "plainly"),
+    ("text", "if_offered", "otherwise"),
     [
         ("(the evidence does not tell)", ABSTENTION, ABSTENTION),
         ("**The evidence does not tell.**", ABSTENTION, ABSTENTION),
@@ -460,11 +462,12 @@ def test_numbers_with_units_parse_as_themselves_and_are_compared_by_value_and_un
         ("", None, None),
     ],
 )
-def test_more_wordings_are_abstentions_if_abstaining_was_offered(
-    text: str, offered: str | None, plainly: str | None
+def test_an_offered_abstention_may_have_other_wordings(
+    text: str, if_offered: str | None, otherwise: str | None
 ) -> None:
+    """``if_offered`` is the answer if the prompt offered an abstention. ``otherwise`` is the answer if it did not."""
     task = make_task("short_answer")
-    assert read_answer(task, text, may_abstain=True) == offered
-    assert read_answer(task, text) == plainly
+    assert read_answer(task, text, may_abstain=True) == if_offered
+    assert read_answer(task, text) == otherwise
     assert read_answer(make_task("number"), text) is None
-    assert (read_answer(make_task("number"), text, may_abstain=True) == ABSTENTION) == (offered == ABSTENTION)
+    assert (read_answer(make_task("number"), text, may_abstain=True) == ABSTENTION) == (if_offered == ABSTENTION)

@@ -22,6 +22,7 @@ HISTORY = [
 
 
 def test_messages_are_unchanged_by_conversion_to_plain_values_and_back() -> None:
+    """The text of the last message is the unanswered question."""
     read = read_messages(HISTORY)
     stored = json.loads(json.dumps(as_plain_values(read)))
     assert convert_to_messages(stored) == read
@@ -45,13 +46,15 @@ def test_any_value_is_read_as_messages_or_refused_with_a_clear_error(value: Any)
     assert not detail or detail.startswith("`messages` cannot be read")
 
 
-def test_a_message_replaces_an_earlier_one_with_its_id() -> None:
+def test_a_message_replaces_an_earlier_message_with_the_same_id() -> None:
+    """The reducer adds nothing for None."""
     first, again = {"role": "user", "content": "A", "id": "1"}, {"role": "user", "content": "B", "id": "1"}
     assert [m.text for m in read_messages([first, ("ai", "said"), again])] == ["B", "said"]
     assert merge_messages([first], None) == [first]
 
 
-async def test_messages_of_a_thread_are_kept_and_its_claim_is_replaced() -> None:
+async def test_a_thread_keeps_its_messages_and_debates_each_new_claim() -> None:
+    """An input's claim is debated even if the input also has a message. Unreadable messages leave an empty list."""
     graph = builder.compile(checkpointer=InMemorySaver())
 
     async def ask(**asked: Any) -> dict[str, Any]:
@@ -81,6 +84,6 @@ async def test_messages_of_a_thread_are_kept_and_its_claim_is_replaced() -> None
     json.dumps(unread)
 
 
-async def test_an_input_without_claim_and_message_is_an_error() -> None:
+async def test_an_input_with_neither_a_claim_nor_a_message_fails() -> None:
     document = await builder.compile().ainvoke({"messages": []}, context={"model": "fake:1"})
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")

@@ -45,15 +45,15 @@ class Answer(BaseModel):
 
 
 async def both_models(url: str, **options: Any) -> tuple[BaseChatModel, BaseChatModel]:
-    """Our model, and LangChain's with the same settings."""
+    """Our model and LangChain's model, with the same settings. ``OPENAI_BASE_URL`` must be ``url``."""
     ours = (await open_chat_model("openai:stub-a", **options)).chat
-    of_it: dict[str, Any] = {"base_url": url, "api_key": "sk-x", "temperature": 0, "max_retries": 0}
-    return ours, ChatOpenAI(model="stub-a", use_responses_api=False, stream_usage=True, **of_it | options)
+    settings: dict[str, Any] = {"base_url": url, "api_key": "sk-x", "temperature": 0, "max_retries": 0}
+    return ours, ChatOpenAI(model="stub-a", use_responses_api=False, stream_usage=True, **settings | options)
 
 
 @contextmanager
-def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Context manager: the requests made inside it through the openai SDK's client."""
+def sdk_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Context manager: gives a list, and adds each asynchronous request of the openai SDK to it."""
     made: list[Any] = []
     request = openai.AsyncOpenAI.request
 
@@ -69,7 +69,7 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 # --- LangChain's private methods ------------------------------------------------------------------------------------
 
 
-def test_the_private_methods_that_we_use_are_unchanged() -> None:
+def test_the_private_methods_of_langchain_that_we_use_are_unchanged() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert chat_class.__wrapped__().__name__ == "OpenAICompatible"
@@ -83,14 +83,14 @@ async def test_chat_openai_is_used_if_a_private_method_has_changed(
     start_stub([{"reply": "Yes."}])
     chat_class.cache_clear()
     try:
-        with monkeypatch.context() as other:
-            other.setattr("langchain_openai.chat_models.base.BaseChatOpenAI._create_chat_result", change)
+        with monkeypatch.context() as patched:
+            patched.setattr("langchain_openai.chat_models.base.BaseChatOpenAI._create_chat_result", change)
             with pytest.warns(RuntimeWarning, match="differs in _create_chat_result"):
                 chat = (await open_chat_model("openai:stub-a")).chat
     finally:
         chat_class.cache_clear()
     assert type(chat) is ChatOpenAI
-    with calls_of_the_sdk(monkeypatch) as made:
+    with sdk_requests(monkeypatch) as made:
         assert (await chat.ainvoke(MESSAGES)).content == "Yes."
         assert len(made) == 1
 
@@ -98,13 +98,13 @@ async def test_chat_openai_is_used_if_a_private_method_has_changed(
 async def test_our_async_calls_do_not_use_the_sdk(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     stub = start_stub()
     chat = (await open_chat_model("openai:stub-a")).chat
-    with calls_of_the_sdk(monkeypatch) as made:
+    with sdk_requests(monkeypatch) as made:
         await chat.ainvoke(MESSAGES)
         assert [chunk async for chunk in chat.astream(MESSAGES)]
         await (await open_encoder("openai:stub-embedding")).embed(["a", "b"])
         assert (len(made), len(stub.calls())) == (0, 3)
         await ChatOpenAI(model="stub-a", base_url=stub.url, api_key=SecretStr("sk-x")).ainvoke(MESSAGES)
-        assert len(made) == 1
+        assert len(made) == 1  # requests of the SDK are recorded
 
 
 # --- replies --------------------------------------------------------------------------------------------------------
@@ -116,6 +116,7 @@ LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_lo
 
 
 def reply(message: dict[str, Any] | None = None, choice: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """The body of a response, with these fields of its message, of its choice and of the whole reply."""
     whole_message = {"role": "assistant", "content": "Yes."} | (message or {})
     return (
         REPLY | {"choices": [{"index": 0, "message": whole_message, "finish_reason": "stop"} | (choice or {})]} | more
@@ -179,7 +180,10 @@ async def test_a_stream_becomes_the_same_chunks_as_with_chat_openai(name: str, m
     assert ours == theirs
 
 
-async def test_requests_with_tools_or_structured_output_are_the_same_as_with_chat_openai(start_stub: StartStub) -> None:
+async def test_messages_and_response_formats_in_requests_are_the_same_as_with_chat_openai(
+    start_stub: StartStub,
+) -> None:
+    """The calls use tools or structured output."""
     stub = start_stub()
     for chat in await both_models(stub.url, max_tokens=50, seed=3):
         message = await chat.bind_tools([TOOL]).ainvoke(MESSAGES)
@@ -220,14 +224,14 @@ async def test_runs_are_traced_as_with_chat_openai(start_stub: StartStub) -> Non
         ]
 
     ours, theirs = [await traced(chat) for chat in await both_models(stub.url)]
-    for some in (ours, theirs):
-        for run in some:
+    for runs in (ours, theirs):
+        for run in runs:
             run[2].pop("options", None)
     assert ours == theirs
     assert ours[0][2]["metadata"]["ls_model_name"] == "stub-a"
 
 
-async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub) -> None:
+async def test_callback_handlers_receive_calls_inside_a_graph(start_stub: StartStub) -> None:
     """LangChain adds handlers from context variables to each run, even in a graph that runs without handlers."""
     ours, _ = await both_models(start_stub().url)
     seen: dict[str, Any] = {}
@@ -235,20 +239,20 @@ async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub)
     async def node(state: EmptyState) -> None:
         plain = await ours.ainvoke(MESSAGES)
         with get_usage_metadata_callback() as usage, collect_runs() as runs:
-            followed = await ours.ainvoke(MESSAGES)
-        seen.update(usage=usage.usage_metadata, runs=runs.traced_runs, messages=(plain, followed))
+            observed = await ours.ainvoke(MESSAGES)
+        seen.update(usage=usage.usage_metadata, runs=runs.traced_runs, messages=(plain, observed))
 
     builder = StateGraph(EmptyState)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
     await builder.compile().ainvoke({})
     (run,) = seen["runs"]
-    plain, followed = (message.model_dump() for message in seen["messages"])
+    plain, observed = (message.model_dump() for message in seen["messages"])
     assert (run.run_type, run.name) == ("llm", "OpenAICompatible")
-    assert [*seen["usage"].values()] == [followed["usage_metadata"]]
-    assert all(message.pop("id").startswith("lc_run--") for message in (plain, followed))
-    assert {**plain, "response_metadata": 0} == {**followed, "response_metadata": 0}
-    assert plain["response_metadata"].keys() == followed["response_metadata"].keys()
+    assert [*seen["usage"].values()] == [observed["usage_metadata"]]
+    assert all(message.pop("id").startswith("lc_run--") for message in (plain, observed))
+    assert {**plain, "response_metadata": 0} == {**observed, "response_metadata": 0}
+    assert plain["response_metadata"].keys() == observed["response_metadata"].keys()
 
 
 async def test_sync_calls_are_answered(start_stub: StartStub) -> None:
@@ -260,20 +264,23 @@ async def test_sync_calls_are_answered(start_stub: StartStub) -> None:
 # --- faults ---------------------------------------------------------------------------------------------------------
 
 
-def refusal(status: str, body: bytes | dict[str, Any] = b"", **headers: str) -> bytes:
+def error_response(status: str, body: bytes | dict[str, Any] = b"", **headers: str) -> bytes:
     return answer(body, status, **headers)
 
 
 BUSY = {"error": {"message": "Busy.", "code": "busy"}}
 FAULTS: dict[str, bytes] = {
-    **{str(status): refusal(f"{status} X", BUSY) for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)},
-    "text": refusal("500 X", b"<html>Busy</html>"),
-    "empty": refusal("502 X"),
-    "list": refusal("500 X", b"[1]"),
-    "bare": refusal("400 X", {"message": "maximum length", "code": "c"}),
-    "quota": refusal("429 X", {"error": {"message": "Pay.", "code": "insufficient_quota"}}, Retry_After="7"),
-    "patience": refusal("429 X", BUSY, Retry_After="7"),
-    "filter": refusal("400 X", {"error": {"message": "no", "code": "content_filter"}}),
+    **{
+        str(status): error_response(f"{status} X", BUSY)
+        for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)
+    },
+    "text": error_response("500 X", b"<html>Busy</html>"),
+    "empty": error_response("502 X"),
+    "list": error_response("500 X", b"[1]"),
+    "bare": error_response("400 X", {"message": "maximum length", "code": "c"}),
+    "quota": error_response("429 X", {"error": {"message": "Pay.", "code": "insufficient_quota"}}, Retry_After="7"),
+    "patience": error_response("429 X", BUSY, Retry_After="7"),
+    "filter": error_response("400 X", {"error": {"message": "no", "code": "content_filter"}}),
     "half": answer(b'{"choices": ['),
     "html": answer(b"<html>", kind="text/html"),
     "nothing": answer(b""),
@@ -291,12 +298,13 @@ FAULTS: dict[str, bytes] = {
 async def test_errors_are_the_same_as_with_chat_openai(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(respond_with(FAULTS[name])) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
-        errors = [await failure(chat, raw.url) for chat in await both_models(raw.url)]
+        errors = [await error_of(chat, raw.url) for chat in await both_models(raw.url)]
     ours, theirs = ((type(e), e.kind, e.retryable, e.retry_after, e.detail) for e in errors)
     assert ours == theirs
 
 
-async def failure(chat: BaseChatModel, url: str) -> MootError:
+async def error_of(chat: BaseChatModel, url: str) -> MootError:
+    """The error of a speaker that calls this model once."""
     chosen = ChatModel("openai:stub-a", chat, Endpoint(url, "sk-x", "OPENAI_API_KEY"))
     speaker = Speaker("rag", chosen, limits=Limits(attempts=1, max_wait=0), prompts={"write": "Write.\n---\n{what}"})
     with pytest.raises(MootError) as caught:

@@ -31,8 +31,9 @@ def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
 
 
-# For each error text: the context length, the tokens of the prompt and the excess tokens; None if not named.
+# For each error text: the context length, the prompt's tokens and the excess tokens. A missing number is None.
 REFUSALS = {
+    # OpenAI
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
     "the length of the messages.": (8192, 9123, None),
     "This model's maximum context length is 4097 tokens. However, you requested 4203 tokens (3703 in the messages, 500 "
@@ -70,14 +71,16 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("message", REFUSALS)
-def test_numbers_in_context_errors_are_read(message: str) -> None:
+def test_numbers_in_refusals_of_long_prompts_are_parsed(message: str) -> None:
+    """The number in the model's name is ignored."""
     error = (
         f"http://x/v1 refused the prompt for openai:gpt-4-32768 as too long (HTTP 400: {message}). Use another model."
     )
     assert parse_refusal(error) == REFUSALS[message]
 
 
-def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:
+def test_a_context_length_comes_from_the_setting_or_a_table() -> None:
+    """Without a setting, the context length of a model that is not in the tables is unknown."""
     assert context_of("openai:gpt-4o-mini") == context_of("openai:gpt-4o-mini-2024-07-18") == 128_000
     assert context_of("vllm:meta-llama/Llama-2-7b-chat-hf") == context_of("ollama:llama2") == 4096
     assert context_of(EMBEDDED) == CONTEXT
@@ -86,7 +89,7 @@ def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() ->
     assert context_of("openai:gpt-4o", setting=200_000) == 200_000  # the user's setting, not the table's
 
 
-def test_each_context_length_has_a_source() -> None:
+def test_each_context_length_in_the_tables_has_a_source() -> None:
     for table in ("prices.jsonl", "model_sizes.jsonl"):
         entries = [json.loads(line) for line in (TABLES / table).read_text(encoding="utf-8").splitlines()]
         known = [entry for entry in entries if "context" in entry]
@@ -96,24 +99,24 @@ def test_each_context_length_has_a_source() -> None:
             assert entry.get("context_source", entry["source"]).startswith("https://")
 
 
-def test_a_refusal_that_names_the_context_sets_it_for_that_endpoint() -> None:
+def test_a_context_length_in_a_refusal_is_learnt_for_that_endpoint() -> None:
     learn_from_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
     assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)  # a tenth of the way to the counted ratio
 
 
-def test_a_refusal_without_a_number_halves_the_prompt() -> None:
-    for least in (7_000, 3_500, 1_700):
+def test_a_refusal_without_numbers_halves_the_room_for_the_prompt() -> None:
+    for expected in (7_000, 3_500, 1_700):
         before = context_of(MODEL, HERE)
         sent = 45_000 if before is None else (before - reply_room(before)) * 3
         learn_from_refusal(MODEL, HERE, "the request exceeds the available context size", sent)
         context = context_of(MODEL, HERE)
         assert context is not None
-        assert least - 600 < context - reply_room(context) <= sent / 3 / 2
+        assert expected - 600 < context - reply_room(context) <= sent / 3 / 2
 
 
-def test_a_refused_prompt_below_the_limit_raises_the_token_estimate() -> None:
+def test_a_refused_prompt_estimated_below_the_limit_raises_the_estimate() -> None:
     learn_from_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
     assert 18_000 / bytes_per_token(MODEL) > 8192
 
@@ -128,24 +131,29 @@ COUNTS = {
 """Texts, with their token counts by the demonstration model (SmolLM2)."""
 
 
-def test_the_estimate_covers_digits_and_other_scripts() -> None:
+def test_token_estimates_are_not_too_low_for_digits_and_other_scripts() -> None:
+    """They are at most 2.2 times the token count."""
     for text, tokens in COUNTS.items():
         assert tokens <= weight_of(text) / bytes_per_token(MODEL) <= 2.2 * tokens
 
 
-def test_the_token_estimate_is_corrected_by_counted_tokens() -> None:
-    texts = {"": 0, "abc": 3, "ééé": 2 * 6, "日本語": 2 * 9, "\ud800": 1, "in 1905": 3 + 4 * 4}
-    assert {text: weight_of(text) for text in texts} == texts
+def test_digits_and_bytes_outside_ascii_have_higher_weights() -> None:
+    weights = {"": 0, "abc": 3, "ééé": 2 * 6, "日本語": 2 * 9, "\ud800": 1, "in 1905": 3 + 4 * 4}
+    assert {text: weight_of(text) for text in weights} == weights
+
+
+def test_the_token_estimate_is_corrected_by_an_endpoints_counts() -> None:
     count_prompt(MODEL, 100, 100)  # too short to learn from
     count_prompt(MODEL, 4000, None)
     assert bytes_per_token(MODEL) == 3.0
     count_prompt(MODEL, 4000, 1000)
-    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # the estimated number of tokens falls slowly
+    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # a lower count lowers the token estimate slowly
     count_prompt(MODEL, 4000, 2000)
-    assert bytes_per_token(MODEL) == 2.0  # and rises at once
+    assert bytes_per_token(MODEL) == 2.0  # a higher count raises the token estimate at once
     count_prompt(MODEL, 4000, 10**9)
-    assert bytes_per_token(MODEL) == 0.5
+    assert bytes_per_token(MODEL) == 0.5  # the minimum
 
 
-def test_the_room_for_a_reply_is_max_tokens_or_512_or_a_quarter_of_a_short_context() -> None:
+def test_the_tokens_reserved_for_a_reply_are_max_tokens_or_512() -> None:
+    """Without ``max_tokens``, at most a quarter of the context is reserved."""
     assert [reply_room(8192), reply_room(1000), reply_room(8192, 2000)] == [512, 250, 2000]

@@ -31,12 +31,12 @@ from tests.conftest import CLAIM
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
-    """A router: the next round, or the vote."""
+    """A router to the next round, or to the vote if no round is left."""
     return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, all_others)
 
 
 def small_debate(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
-    """A small debate that repeats a round; ``router`` follows the comparison of the answers."""
+    """A small debate in rounds. After the comparison of the answers, ``router`` leads to one of the nodes ``to``."""
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
@@ -54,6 +54,8 @@ SETTINGS = RoundsSettings.model_validate({"model": "fake:1", "agents": 2, "max_r
 
 @pytest.mark.parametrize("form", [list, tuple, lambda to: to if len(to) > 1 else to[0], lambda to: "answer_again"])
 async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable[[Any], Any]) -> None:
+    """The router may return a list or a tuple of `Send`s, or the name of a node."""
+
     def in_another_form(state: DebateState, settings: RoundsSettings) -> Any:
         to = another_round(state, settings)
         return to if isinstance(to, str) else form(to)
@@ -103,7 +105,7 @@ async def test_after_an_error_no_router_is_called_and_the_debate_ends() -> None:
     assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])
 
 
-async def test_routers_may_take_state_settings_or_runtime() -> None:
+async def test_routers_may_take_settings_or_a_runtime_besides_the_state() -> None:
     def of_state(state: DebateState) -> str:
         return "second"
 
@@ -127,10 +129,11 @@ async def test_routers_may_take_state_settings_or_runtime() -> None:
     assert seen == [7, 7]
 
 
-async def test_routers_may_be_async_or_callable_objects_or_take_a_config() -> None:
+async def test_routers_of_a_graph_may_be_async_functions_or_callable_objects() -> None:
+    """A router may also take a config, or parameters that have defaults."""
     seen: list[Any] = []
 
-    async def waits(state: DebateState) -> str:
+    async def async_router(state: DebateState) -> str:
         return "second"
 
     def of_config(state: DebateState, config: RunnableConfig) -> str:
@@ -146,7 +149,7 @@ async def test_routers_may_be_async_or_callable_objects_or_take_a_config() -> No
     for node in ("first", "second", "third", "fourth", "close"):
         graph.add_node(node, lambda state: {})
     graph.add_edge("__start__", "first")
-    graph.add_conditional_edges("first", waits, ["second"])
+    graph.add_conditional_edges("first", async_router, ["second"])
     graph.add_conditional_edges("second", of_config, ["third"])
     graph.add_conditional_edges("third", lambda state, to="fourth", **more: to, ["fourth"])
     graph.add_conditional_edges("fourth", Router(), ["close"])
@@ -154,7 +157,7 @@ async def test_routers_may_be_async_or_callable_objects_or_take_a_config() -> No
     assert seen == ["7", 7]
 
 
-async def test_a_router_gets_langgraphs_runtime_with_the_store_and_the_settings() -> None:
+async def test_a_routers_runtime_has_the_store_and_the_settings() -> None:
     def of_store(state: DebateState, runtime: Any) -> str:
         seen.append((runtime.store, runtime.context.seed))
         return "close"
@@ -168,21 +171,22 @@ async def test_a_router_gets_langgraphs_runtime_with_the_store_and_the_settings(
     assert seen == [(store, 7)]
 
 
-async def test_a_router_that_returns_a_node_outside_its_path_map_is_an_error() -> None:
+async def test_a_router_that_returns_a_node_outside_the_path_map_raises_an_error() -> None:
     graph = small_debate(router=lambda state: "close_the_debate").compile(name="ring")
     with pytest.raises(ValueError, match="to close_the_debate, which is not in the edge's path_map"):
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
 
 
 def test_a_debate_refuses_async_routers() -> None:
-    async def waits(state: DebateState) -> str:
+    async def async_router(state: DebateState) -> str:
         return "vote"
 
     with pytest.raises(ValueError, match="a router must be a plain function of the state"):
-        small_debate(router=waits)
+        small_debate(router=async_router)
 
 
-def test_an_edge_that_skips_the_persons_remark_is_refused() -> None:
+def test_rounds_refuses_a_graph_that_already_has_edges_to_the_round() -> None:
+    """These edges would skip the person's remark."""
     builder = Debate("ring", RoundsSettings)
     builder.add_node("answer", agent_node())
     builder.add_conditional_edges("answer", another_round, ["answer"])
@@ -191,7 +195,7 @@ def test_an_edge_that_skips_the_persons_remark_is_refused() -> None:
 
 
 @pytest.mark.parametrize("to", [(), {"answer": "answer", "vote": "vote"}])
-def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
+def test_a_conditional_edge_must_list_its_target_nodes(to: Any) -> None:
     with pytest.raises(ValueError, match="name the nodes that another_round may lead to, in a list"):
         small_debate(to=to)
 

@@ -1,4 +1,4 @@
-"""Worked examples in prompts: the requested number, in the form of the task's answers."""
+"""Worked examples in prompts: as many as requested, with answers in the form of the task."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from moot.nodes._texts.task import TASKS, make_task
 from tests.each import each
 
 OPTIONS = ["iron", "gold", "tin", "lead"]
-CHOICES = [name for name, known in TASKS.items() if known.kind == "choice"]
+CHOICE_TASKS = [name for name, known in TASKS.items() if known.kind == "choice"]
 
 
 def task_of(name: str) -> Task:
-    return make_task(name, options=OPTIONS if name in CHOICES else None)
+    return make_task(name, options=OPTIONS if name in CHOICE_TASKS else None)
 
 
 def examples(task: Task, count: int, **options: Any) -> list[str]:
+    """The texts of the examples. ``options`` are further arguments of `demonstrations`."""
     shown = demonstrations(task, count, **options)
     return re.findall(r"<example>\n(.*?)\n</example>", shown, re.DOTALL)
 
 
-def answers(blocks: list[str]) -> list[str]:
+def answers_in(blocks: list[str]) -> list[str]:
     return [re.findall(r"^Answer: (.+)$", block, re.MULTILINE)[0] for block in blocks]
 
 
 @each("steps", [False, True])
 @each("name", [name for name in TASKS if name != "labels"])
-def test_every_task_has_at_least_two_examples_unless_the_user_sets_its_labels(name: str, steps: bool) -> None:
+def test_every_task_without_a_users_labels_has_at_least_two_examples(name: str, steps: bool) -> None:
+    """With ``steps``, the reasons come before the answer."""
     task = task_of(name)
     for count in (1, 2):
         blocks = examples(task, count, steps=steps)
         assert len(blocks) == len(set(blocks)) == count
-        for block, answer in zip(blocks, answers(blocks), strict=True):
-            assert read_answer(task, answer) == answer  # in the form that the task gives to answers
-            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps  # steps: the reasoning comes first
-            assert ("\nA - " in block) == (name in CHOICES)
+        for block, answer in zip(blocks, answers_in(blocks), strict=True):
+            assert read_answer(task, answer) == answer  # the answer has the form of the task
+            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps
+            assert ("\nA - " in block) == (name in CHOICE_TASKS)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +58,17 @@ def test_every_task_has_at_least_two_examples_unless_the_user_sets_its_labels(na
         ("pubmedqa", ["yes", "no"]),
     ],
 )
-def test_example_labels_are_the_labels_of_the_task(name: str, expected: list[str]) -> None:
-    assert answers(examples(task_of(name), len(expected))) == expected
+def test_answers_of_examples_are_labels_of_the_task(name: str, expected: list[str]) -> None:
+    assert answers_in(examples(task_of(name), len(expected))) == expected
 
 
-def test_examples_are_shown_only_on_request() -> None:
+def test_the_text_is_empty_if_no_example_is_requested() -> None:
     assert demonstrations(make_task(), 0) == ""
     assert demonstrations(make_task(None, ["true", "false"]), 0) == ""
 
 
 @pytest.mark.parametrize(
-    ("task", "count", "most"),
+    ("task", "count", "available"),
     [
         (make_task("number"), 3, 2),
         (make_task("faviq"), 3, 2),
@@ -76,9 +78,9 @@ def test_examples_are_shown_only_on_request() -> None:
         (make_task("labels", ["A", "B"]), 1, 0),
     ],
 )
-def test_too_many_examples_are_an_error_that_names_the_maximum(task: Task, count: int, most: int) -> None:
+def test_the_error_for_too_many_examples_names_the_maximum(task: Task, count: int, available: int) -> None:
     with pytest.raises(
-        UserError, match=rf"There are {most} demonstrations .*, not {count}.* at most {most}\."
+        UserError, match=rf"There are {available} demonstrations .*, not {count}.* at most {available}\."
     ) as raised:
         demonstrations(task, count)
     assert raised.value.kind == "invalid_setting"

@@ -9,13 +9,14 @@ from moot.nodes._texts.task import make_task
 
 
 def answer_turn(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:
-    """A turn with an answer that cites these ids; the quote of an id that ends with ``!`` is not verified."""
+    """A turn with an answer that cites evidence by its ids. If an id ends with ``!``, its quote is not verified."""
     citations = [{"evidence_id": id.strip("!"), "quote": f"of {id}", "verified": "!" not in id} for id in cited]
     turn = {"step": "respond", "phase": "primary", "agent": agent, "round": round, "answer": answer}
     return {**turn, "rationale": f"{agent} {round}", "citations": citations, **more}
 
 
 def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: Any) -> dict[str, Any]:
+    """A result document with these turns and the verdict ``answer``; ``more`` has further keys."""
     calls = [{"role": agent, "model": f"fake:{agent}"} for agent in "abc"]
     task = make_task(None, None, None, "A claim.")
     return {"task": task, "turns": turns, "calls": calls, "votes": [], "answer": answer, "raw_verdict": answer} | more
@@ -48,20 +49,21 @@ def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
     }  # fmt: skip
 
 
-def test_the_argument_with_most_verified_quotes_is_shown() -> None:
+def test_the_minoritys_argument_is_the_one_with_the_most_verified_quotes() -> None:
     turns = [answer_turn(a, 1, "REFUTES", *ids) for a, ids in (("a", ("ev-1!", "ev-2!")), ("b", ("ev-1",)), ("c", ()))]
     [other] = dissent_of(document(*turns, answer_turn("d", 1, "SUPPORTS")))["minority"]
     assert ([one["agent"] for one in other["by"]], other["argument"]) == (["a", "b", "c"], "b 1")
 
 
-def test_different_samples_of_one_agent_are_a_minority_and_not_changed_answers() -> None:
+def test_some_samples_of_an_agent_may_be_the_minority() -> None:
+    """Different answers in samples are not changes of the agent's answer."""
     turns = [answer_turn("a", 1, answer, number=n) for n, answer in enumerate(("SUPPORTS", "REFUTES", None), 1)]
     found = dissent_of(document(*turns))
     assert [(one["answer"], one["by"][0]["number"]) for one in found["minority"]] == [("REFUTES", 2), (None, 3)]
     assert found["changes"] == []
 
 
-def test_votes_decide_which_free_text_answers_are_equal() -> None:
+def test_votes_decide_which_short_answers_count_as_equal() -> None:
     task = make_task("short_answer", None, None, "Which bird?")
     turns = [
         answer_turn(agent, 1, answer) for agent, answer in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))
@@ -72,7 +74,7 @@ def test_votes_decide_which_free_text_answers_are_equal() -> None:
     assert [one["votes"] for one in found["votes"]] == [2, 1]
 
 
-def test_judges_of_a_panel_dissent() -> None:
+def test_a_judge_of_a_panel_may_be_the_minority() -> None:
     judged = [
         {"step": "judge", "phase": "panel", "agent": agent, "round": 1, "verdict": verdict, "reason": f"By {agent}."}
         for agent, verdict in (("a", "SUPPORTED"), ("b", "INCONCLUSIVE"), ("c", "SUPPORTED"))

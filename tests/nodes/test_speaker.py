@@ -1,4 +1,4 @@
-"""One call to a model over real HTTP: the request, the failures, and the record of the call."""
+"""A speaker's calls to its model over real HTTP: their requests, replies, errors and records."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CANARY = "sk-canary-5f2c9d8a7b"
 
 
 @dataclass
-class CallOutcome:
-    """The outcome of one `ask`."""
+class AskResult:
+    """The reply or the error of one `Speaker.ask`, and the ledger with its calls."""
 
     reply: Any
     error: MootError | None
@@ -38,7 +38,7 @@ class CallOutcome:
 
     @property
     def texts(self) -> str:
-        """All texts that are shown or stored."""
+        """The record of the error, the calls and the warnings, as one text."""
         return f"{self.error and self.error.record('')} {self.ledger.calls} {self.ledger.warnings}"
 
 
@@ -50,22 +50,24 @@ async def ask(
     attempts: int = 3,
     timeout: float = 30,
     max_wait: float = 600,
-) -> CallOutcome:
+) -> AskResult:
+    """Makes one `Speaker.ask` with a new speaker."""
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
     speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts, max_wait=max_wait), prompts=PROMPTS)
     try:
-        return CallOutcome(await speaker.ask("decide", {}, reply), None, ledger)
+        return AskResult(await speaker.ask("decide", {}, reply), None, ledger)
     except MootError as error:
-        return CallOutcome(None, error, ledger)
+        return AskResult(None, error, ledger)
 
 
-async def test_a_good_reply_is_parsed_and_recorded(start_stub: StartStub) -> None:
+async def test_a_usable_reply_is_returned(start_stub: StartStub) -> None:
+    """The ledger records one call. The request has the prompt's two messages and the schema of the reply."""
     stub = start_stub([{"reply": GOOD}])
-    asked = await ask()
-    assert isinstance(asked.reply, AnswerReply)
-    assert asked.reply.answer == "SUPPORTS"
-    [call] = asked.ledger.calls
+    result = await ask()
+    assert isinstance(result.reply, AnswerReply)
+    assert result.reply.answer == "SUPPORTS"
+    [call] = result.ledger.calls
     seconds = call.pop("seconds")  # type: ignore[misc]
     assert 0 < seconds < 30
     assert call == {
@@ -81,13 +83,13 @@ async def test_a_good_reply_is_parsed_and_recorded(start_stub: StartStub) -> Non
         "attempts": 1,
         "outcome": "ok",
     }
-    assert (asked.ledger.warnings, asked.ledger.depth) == ([], 1)
+    assert (result.ledger.warnings, result.ledger.depth) == ([], 1)
     [request] = stub.requests()
     assert [(m["role"], m["content"]) for m in request["messages"]] == [("system", "Decide."), ("user", "The data.")]
     assert request["response_format"]["json_schema"]["schema"] == reply_schema(ANSWER)
 
 
-async def test_tokens_that_the_endpoint_does_not_count_are_unknown(start_stub: StartStub) -> None:
+async def test_token_counts_are_unknown_if_the_response_has_no_usage(start_stub: StartStub) -> None:
     choice = {"index": 0, "message": {"role": "assistant", "content": GOOD}, "finish_reason": "stop"}
     raw = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     start_stub([{"raw": json.dumps(raw)}])
@@ -96,73 +98,78 @@ async def test_tokens_that_the_endpoint_does_not_count_are_unknown(start_stub: S
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
-async def test_transient_failures_are_retried(start_stub: StartStub, status: int) -> None:
+async def test_requests_with_transient_http_errors_are_retried(start_stub: StartStub, status: int) -> None:
     stub = start_stub([{"status": status, "retry_after": "0", "times": 2}, {"reply": GOOD}])
-    asked = await ask()
-    assert asked.reply.answer == "SUPPORTS"
-    assert [(c["attempts"], c["outcome"]) for c in asked.ledger.calls] == [(3, "ok")]
+    result = await ask()
+    assert result.reply.answer == "SUPPORTS"
+    assert [(c["attempts"], c["outcome"]) for c in result.ledger.calls] == [(3, "ok")]
     assert len(stub.requests()) == 3
 
 
-def raw_reply(**message: Any) -> dict[str, Any]:
-    """A rule of the stub: a whole response with the given message."""
+def rule_with_message(**message: Any) -> dict[str, Any]:
+    """A rule of the stub: the response has a message with these fields."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
     return {
         "raw": json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
     }
 
 
-# For each case: the stub's rule, the requests if two attempts are allowed, the error's class, kind and some words.
+# For each case: the stub's rule, the number of requests, and the error's class, its kind and some of its words.
+# Two attempts are allowed. Requests refused with HTTP 429 are not repeated, because the longest wait is 0 s.
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
-    "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
-    "busy": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
-    "busy-long": ({"status": 429, "retry_after": "3600"}, 1, WorldError, "rate_limited", "retry after 3600 s"),
-    "no-key": ({"status": 401}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
+    "server-error": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
+    "rate-limit": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
+    "rate-limit-hour": ({"status": 429, "retry_after": "3600"}, 1, WorldError, "rate_limited", "retry after 3600 s"),
+    "unauthorised": ({"status": 401}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
     "forbidden": ({"status": 403}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
-    "unknown": ({"status": 404}, 1, UserError, "unknown_model", "Check its name"),
-    "refuses": ({"status": 400}, 1, UserError, "bad_request", "structured_output"),
-    "unpaid": (
+    "unknown-model": ({"status": 404}, 1, UserError, "unknown_model", "Check its name"),
+    "bad-request": ({"status": 400}, 1, UserError, "bad_request", "structured_output"),
+    "quota": (
         {"status": 429, "raw": '{"error": {"message": "pay", "code": "insufficient_quota"}}'},
         1,
         UserError,
         "quota",
         "billing",
     ),
-    "drops": ({"drop": True}, 2, WorldError, "unreachable", "could not be reached"),
+    "dropped": ({"drop": True}, 2, WorldError, "unreachable", "Check the address"),
     "html": ({"raw": "<html>busy</html>"}, 2, WorldError, "bad_response", "ends in /v1"),
-    "half": ({"raw": '{"id": "1", "choices": [{"index": 0, "mess'}, 2, WorldError, "bad_response", "ends in /v1"),
-    "nothing": ({"raw": ""}, 2, WorldError, "bad_response", "ends in /v1"),
-    "hollow": ({"raw": "{}"}, 2, WorldError, "bad_response", "ends in /v1"),
-    "choiceless": ({"raw": '{"choices": []}'}, 2, WorldError, "bad_response", "ends in /v1"),
+    "cut": ({"raw": '{"id": "1", "choices": [{"index": 0, "mess'}, 2, WorldError, "bad_response", "ends in /v1"),
+    "empty": ({"raw": ""}, 2, WorldError, "bad_response", "ends in /v1"),
+    "empty-object": ({"raw": "{}"}, 2, WorldError, "bad_response", "ends in /v1"),
+    "no-choices": ({"raw": '{"choices": []}'}, 2, WorldError, "bad_response", "ends in /v1"),
     "array": ({"raw": "[1]"}, 2, WorldError, "bad_response", "ends in /v1"),
     "null": ({"raw": "null"}, 2, WorldError, "bad_response", "ends in /v1"),
 }
 
 
-async def test_failures_say_what_to_do(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_call_is_an_error_of_the_matching_kind(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the endpoint, and has no key. The ledger records one failed call."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     stub = start_stub([{"model": f"^stub-{name}$", **rule} for name, (rule, *_) in FAILURES.items()])
     results = await asyncio.gather(*(ask(f"openai:stub-{name}", attempts=2, max_wait=0) for name in FAILURES))
     sent = [request["model"] for request in stub.requests()]
-    for (name, (_, requests, kind_of, kind, words)), asked in zip(FAILURES.items(), results, strict=True):
-        assert asked.error is not None, name
-        assert (name, asked.error.kind, sent.count(f"stub-{name}")) == (name, kind, requests)
-        assert isinstance(asked.error, kind_of), name
-        assert not isinstance(asked.error, ReplyError), name
-        assert words in asked.error.detail, name
-        assert stub.url in asked.error.detail, name
-        assert asked.error.where == "rag: respond, round 2"
-        [call] = asked.ledger.calls
-        assert (call["attempts"], call["outcome"], call["prompt_tokens"]) == (requests, "failed", None), name
-        assert call["detail"] == asked.error.detail
-        assert CANARY not in asked.texts, name
+    for (name, (_, request_count, error_class, kind, words)), result in zip(FAILURES.items(), results, strict=True):
+        assert result.error is not None, name
+        assert (name, result.error.kind, sent.count(f"stub-{name}")) == (name, kind, request_count)
+        assert isinstance(result.error, error_class), name
+        assert not isinstance(result.error, ReplyError), name
+        assert words in result.error.detail, name
+        assert stub.url in result.error.detail, name
+        assert result.error.where == "rag: respond, round 2"
+        [call] = result.ledger.calls
+        assert (call["attempts"], call["outcome"], call["prompt_tokens"]) == (request_count, "failed", None), name
+        assert call["detail"] == result.error.detail
+        assert CANARY not in result.texts, name
 
 
-LONG_KEY = CANARY + "0123456789" * 20  # longer than the part of a response that errors quote; real keys can be so long
+LONG_KEY = CANARY + "0123456789" * 20
+"""A key that is longer than the 200 characters of a response that an error quotes."""
 
 
 @pytest.mark.parametrize("key", [CANARY, LONG_KEY], ids=["short", "long"])
-async def test_no_key_is_shown_when_the_endpoint_echoes_it(
+async def test_a_key_in_the_response_of_an_endpoint_is_redacted(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
@@ -171,38 +178,39 @@ async def test_no_key_is_shown_when_the_endpoint_echoes_it(
     rules: dict[str, dict[str, Any]] = {
         "authentication": {"status": 401, "raw": json.dumps({"error": {"message": message}})},
         "server_error": {"status": 500, "raw": message},
-        "refused": raw_reply(content=None, refusal=message),
+        "refused": rule_with_message(content=None, refusal=message),
         "unparsed": {"reply": GOOD.replace("SUPPORTS", message)},
     }
     start_stub([{"model": f"^stub-{kind}$", **rule} for kind, rule in rules.items()])
     for kind in rules:
-        asked = await ask(f"openai:stub-{kind}", attempts=1)
-        assert asked.error is not None
-        assert asked.error.kind == kind
-        assert "Incorrect API key provided: [OPENAI_API_KEY]." in asked.error.detail
-        assert "sk-canary" not in asked.texts, kind
+        result = await ask(f"openai:stub-{kind}", attempts=1)
+        assert result.error is not None
+        assert result.error.kind == kind
+        assert "Incorrect API key provided: [OPENAI_API_KEY]." in result.error.detail
+        assert "sk-canary" not in result.texts, kind
 
 
-async def test_a_closed_port_is_a_retryable_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_to_a_closed_port_is_a_retryable_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
-    asked = await ask(attempts=1)
-    assert asked.error is not None
-    assert (asked.error.kind, asked.error.retryable) == ("unreachable", True)
-    assert [(c["outcome"], c["attempts"]) for c in asked.ledger.calls] == [("failed", 1)]
+    result = await ask(attempts=1)
+    assert result.error is not None
+    assert (result.error.kind, result.error.retryable) == ("unreachable", True)
+    assert [(c["outcome"], c["attempts"]) for c in result.ledger.calls] == [("failed", 1)]
 
 
-async def test_a_timeout_is_a_retryable_error(start_stub: StartStub) -> None:
+async def test_a_call_that_times_out_is_a_retryable_error(start_stub: StartStub) -> None:
     start_stub([{"delay_ms": 1200, "times": 1}, {"reply": GOOD}])
     started = time.perf_counter()
-    asked = await ask(attempts=1, timeout=0.3)
+    result = await ask(attempts=1, timeout=0.3)
     assert time.perf_counter() - started < 1.1
-    assert asked.error is not None
-    assert (asked.error.kind, asked.error.retryable) == ("timeout", True)
-    assert "raise the setting `timeout`" in asked.error.detail
+    assert result.error is not None
+    assert (result.error.kind, result.error.retryable) == ("timeout", True)
+    assert "raise the setting `timeout`" in result.error.detail
     assert (await ask(attempts=1, timeout=5)).reply.answer == "SUPPORTS"
 
 
-async def test_a_model_without_a_key_a_name_or_a_known_provider_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_models_that_cannot_be_called_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is missing, the provider is unknown, or the model has no name."""
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     for name, kind in {"openai:gpt": "missing_key", "nobody:x": "unknown_provider", "openai:": "unknown_model"}.items():
         with pytest.raises(UserError) as refused:
@@ -210,15 +218,15 @@ async def test_a_model_without_a_key_a_name_or_a_known_provider_is_refused(monke
         assert refused.value.kind == kind
 
 
-# For each case: the model's first reply, its outcome, and a pattern for the problem that the second request names.
+# For each case: the stub's rule, the outcome of the call, and a pattern for the problem that the second request names.
 UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "cut": ({"reply": GOOD[:-9], "finish": "length"}, "cut", "cut off at the limit"),
     "cut-late": ({"reply": GOOD, "finish": "length"}, "cut", "cut off at the limit"),
     "filtered": ({"finish": "content_filter"}, "refused", "it was refused"),
-    "refused": (raw_reply(content=None, refusal="I cannot."), "refused", r"it was refused \(I cannot\.\)"),
+    "refused": (rule_with_message(content=None, refusal="I cannot."), "refused", r"it was refused \(I cannot\.\)"),
     "empty": ({"reply": ""}, "empty", "it was empty"),
     "blank": ({"reply": " \n "}, "empty", "it was empty"),
-    "null": (raw_reply(content=None), "empty", "it was empty"),
+    "null": (rule_with_message(content=None), "empty", "it was empty"),
     "prose": ({"reply": "I would say SUPPORTS."}, "unparsed", "no complete JSON object"),
     "half": ({"reply": GOOD[:-1]}, "unparsed", "no complete JSON object"),
     "label": ({"reply": GOOD.replace("SUPPORTS", "LIKELY")}, "unparsed", r"`answer` is 'LIKELY', not one of \['SUPP"),
@@ -228,79 +236,81 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
-async def test_an_unusable_reply_is_retried_once(start_stub: StartStub, stubborn: bool) -> None:
+@pytest.mark.parametrize("always_unusable", [False, True])
+async def test_an_unusable_reply_is_requested_once_more(start_stub: StartStub, always_unusable: bool) -> None:
+    """The second request states the problem. If its reply is also unusable, `ask` raises a ReplyError."""
     rules: list[dict[str, Any]] = []
     for name, (rule, _, _) in UNUSABLE.items():
-        rules.append({"model": f"^stub-{name}$", **rule} | ({} if stubborn else {"times": 1}))
+        rules.append({"model": f"^stub-{name}$", **rule} | ({} if always_unusable else {"times": 1}))
     stub = start_stub([*rules, {"reply": GOOD}])
     results = await asyncio.gather(*(ask(f"openai:stub-{name}") for name in UNUSABLE))
     requests = stub.requests()
-    for (name, (_, outcome, words)), asked in zip(UNUSABLE.items(), results, strict=True):
+    for (name, (_, outcome, words)), result in zip(UNUSABLE.items(), results, strict=True):
         sent = [r["messages"] for r in requests if r["model"] == f"stub-{name}"]
-        outcomes = [c["outcome"] for c in asked.ledger.calls]
-        assert (name, len(sent), outcomes) == (name, 2, [outcome, outcome if stubborn else "ok"])
-        assert [c["attempts"] for c in asked.ledger.calls] == [1, 1]
-        assert re.search(words, asked.ledger.calls[0]["detail"]), name
-        assert [w["kind"] for w in asked.ledger.warnings] == [outcome] * (2 if stubborn else 1), name
-        assert asked.ledger.warnings[0]["where"] == "rag: respond, round 2"
-        assert asked.ledger.depth == 2
+        outcomes = [c["outcome"] for c in result.ledger.calls]
+        assert (name, len(sent), outcomes) == (name, 2, [outcome, outcome if always_unusable else "ok"])
+        assert [c["attempts"] for c in result.ledger.calls] == [1, 1]
+        assert re.search(words, result.ledger.calls[0]["detail"]), name
+        assert [w["kind"] for w in result.ledger.warnings] == [outcome] * (2 if always_unusable else 1), name
+        assert result.ledger.warnings[0]["where"] == "rag: respond, round 2"
+        assert result.ledger.depth == 2
         assert sent[1][:2] == sent[0]
         assert [m["role"] for m in sent[1]] == ["system", "user", "assistant", "user"]
         assert re.search(words, sent[1][3]["content"]), name
         assert len(sent[1][2]["content"]) <= 2000, name
-        if stubborn:
-            assert isinstance(asked.error, ReplyError), name
-            assert (asked.error.kind, asked.reply) == (outcome, None)
-            assert re.search(words, asked.error.detail), name
+        if always_unusable:
+            assert isinstance(result.error, ReplyError), name
+            assert (result.error.kind, result.reply) == (outcome, None)
+            assert re.search(words, result.error.detail), name
         else:
-            assert asked.error is None
-            assert asked.reply.answer == "SUPPORTS"
+            assert result.error is None
+            assert result.reply.answer == "SUPPORTS"
 
 
-async def test_a_failed_second_request_is_recorded_apart_from_the_first(start_stub: StartStub) -> None:
+async def test_both_requests_are_recorded_if_the_second_one_fails(start_stub: StartStub) -> None:
     start_stub([{"reply": "Hm.", "times": 1}, {"status": 401}])
-    asked = await ask()
-    assert asked.error is not None
-    assert (asked.error.kind, asked.error.where) == ("authentication", "rag: respond, round 2")
-    assert [c["outcome"] for c in asked.ledger.calls] == ["unparsed", "failed"]
-    assert [w["kind"] for w in asked.ledger.warnings] == ["unparsed"]
+    result = await ask()
+    assert result.error is not None
+    assert (result.error.kind, result.error.where) == ("authentication", "rag: respond, round 2")
+    assert [c["outcome"] for c in result.ledger.calls] == ["unparsed", "failed"]
+    assert [w["kind"] for w in result.ledger.warnings] == ["unparsed"]
 
 
-@pytest.mark.parametrize("way", ["text", "json_object"])
-async def test_without_structured_output_the_prompt_describes_the_schema(
-    start_stub: StartStub, way: StructuredOutput
+@pytest.mark.parametrize("mode", ["text", "json_object"])
+async def test_the_prompt_has_the_schema_if_the_request_has_no_schema(
+    start_stub: StartStub, mode: StructuredOutput
 ) -> None:
     stub = start_stub([{"reply": f"Here: ```json\n{GOOD}\n```"}])
-    asked = await ask(structured_output=way)
-    assert asked.reply.answer == "SUPPORTS"
+    result = await ask(structured_output=mode)
+    assert result.reply.answer == "SUPPORTS"
     [request] = stub.requests()
-    assert request["response_format"] == ({"type": "json_object"} if way == "json_object" else None)
+    assert request["response_format"] == ({"type": "json_object"} if mode == "json_object" else None)
     instructions, data = (m["content"] for m in request["messages"])
     assert instructions == "Decide."
     assert data.startswith("The data.\n\nReply with one JSON object")
     assert json.loads(data.split("Its schema:\n")[1]) == reply_schema(ANSWER)
 
 
-async def test_max_concurrency_limits_calls_at_once(start_stub: StartStub) -> None:
+async def test_max_concurrency_limits_the_number_of_parallel_calls(start_stub: StartStub) -> None:
     stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=10)
     chat = await open_chat_model("openai:stub-a")
 
-    async def run_one(i: int) -> str:
+    async def ask_for_query(i: int) -> str:
         speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4), prompts=PROMPTS)
         what = f"{i} again" if i % 4 == 0 else str(i)
         return (await speaker.ask("write", {"what": what}, QueryReply)).query
 
-    assert len(await asyncio.gather(*map(run_one, range(40)))) == 40
+    assert len(await asyncio.gather(*map(ask_for_query, range(40)))) == 40
     calls = stub.calls()
-    assert len(calls) == 45  # five failed and were repeated
+    assert len(calls) == 45  # five calls failed and were repeated
     assert max(c["in_flight"] for c in calls) == 4
 
 
-def test_clients_work_in_one_event_loop_after_another(start_stub: StartStub) -> None:
+def test_calls_succeed_in_several_event_loops(start_stub: StartStub) -> None:
+    """The clients of each loop are closed at its end."""
     start_stub([{"reply": GOOD}])
 
-    async def run_calls() -> list[CallOutcome]:
+    async def run_calls() -> list[AskResult]:
         try:
             return list(await asyncio.gather(ask(), ask()))
         finally:
@@ -310,24 +320,27 @@ def test_clients_work_in_one_event_loop_after_another(start_stub: StartStub) -> 
         assert [a.reply and a.reply.answer for a in asyncio.run(run_calls())] == ["SUPPORTS"] * 2
 
 
-OPEN_CLIENTS = """
+# A program that calls a model in three event loops, and closes no client.
+UNCLOSED_CLIENTS = """
 import asyncio
 from moot.core.endpoint import Limits
 from moot.nodes._models.chat_models import StructuredOutput, open_chat_model
 from moot.nodes._texts.replies import QueryReply
 from moot.nodes._models.speaker import Speaker
 
-async def once():
+async def ask_in_parallel():
     chat, prompts = await open_chat_model("openai:stub-a"), {"write": "Write.\\n---\\n{what}"}
     speaker = Speaker("rag", chat, limits=Limits(attempts=1), prompts=prompts)
     replies = await asyncio.gather(*(speaker.ask("write", {"what": str(i)}, QueryReply) for i in range(4)))
     return [r.query for r in replies]
 
-print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
+print(asyncio.run(ask_in_parallel()) == asyncio.run(ask_in_parallel()) == asyncio.run(ask_in_parallel()))
 """
 
 
 def test_event_loops_with_unclosed_clients_end_without_warnings(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
-    done = subprocess.run([sys.executable, "-c", OPEN_CLIENTS], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", UNCLOSED_CLIENTS], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

@@ -1,4 +1,4 @@
-"""How a judge's reply on an agreement is interpreted and shown."""
+"""The judge's reply about an agreement: when the reply decides, and how it is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moot.transcript.words import Words
 
 from tests.conftest import StartStub
 
-LABELS, WORDS = make_task(), make_task("squad")
+LABELS, FREE_TEXT = make_task(), make_task("squad")
 
 
 @pytest.mark.parametrize(
@@ -25,21 +25,22 @@ LABELS, WORDS = make_task(), make_task("squad")
         (LABELS, ("SUPPORTS", "REFUTES"), True, False, True),
         (LABELS, ("SUPPORTS", "REFUTES"), False, False, False),
         (LABELS, ("SUPPORTS", "SUPPORTS"), False, True, True),
-        (WORDS, ("the UK", "Great Britain"), True, True, False),
-        (WORDS, ("the UK", "Great Britain"), False, False, False),
-        (WORDS, ("the UK", "UK."), False, True, True),
-        (WORDS, ("the UK", None), True, False, True),
-        (WORDS, ("the UK", "Great Britain", ABSTENTION), True, False, True),
-        (WORDS, (ABSTENTION, ABSTENTION), True, True, False),
-        (WORDS, ("the UK", "Great Britain"), None, False, False),
+        (FREE_TEXT, ("the UK", "Great Britain"), True, True, False),
+        (FREE_TEXT, ("the UK", "Great Britain"), False, False, False),
+        (FREE_TEXT, ("the UK", "UK."), False, True, True),
+        (FREE_TEXT, ("the UK", None), True, False, True),
+        (FREE_TEXT, ("the UK", "Great Britain", ABSTENTION), True, False, True),
+        (FREE_TEXT, (ABSTENTION, ABSTENTION), True, True, False),
+        (FREE_TEXT, ("the UK", "Great Britain"), None, False, False),
     ],
 )
-async def test_a_judge_decides_only_if_the_votes_do_not(
+async def test_the_judge_decides_only_if_the_votes_are_undecided(
     start_stub: StartStub, task: Any, answers: tuple[str | None, ...], agree: bool | None, agreed: bool, warns: bool
 ) -> None:
+    """``agree`` is the judge's reply (None: no usable reply), and ``agreed`` is the result."""
     start_stub([{"fields": {"agree": agree, "reason": "As I read them."}}])
     turns: Any = [{"round": 1, "agent": f"debater-{i}", "step": "respond", "answer": a} for i, a in enumerate(answers)]
-    votes = votes_of(turns, (await group_answers("", task, answers))[0])  # grouped by their texts
+    votes = votes_of(turns, (await group_answers("", task, answers))[0])  # groups by text, without a model
     state: Any = {"claim": "It is an island.", "task": task, "turns": turns, "votes": votes, "rounds": 1}
     run = NodeContext(Settings(model="openai:stub-judge", attempts=1), Ledger())
     update = await agreement_node().step(state, run)
@@ -58,7 +59,7 @@ async def test_a_judge_decides_only_if_the_votes_do_not(
         (False, True, "no agreement (counts as an agreement: the answers are the same) - So."),
     ],
 )
-def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, words: str) -> None:
+def test_the_transcript_says_how_the_reply_of_a_judge_counts(agree: bool, agreed: bool, words: str) -> None:
     turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
     [line] = Words(MadkeSettings()).field_lines("agree", turn, {})
     assert line.text == words

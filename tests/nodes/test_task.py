@@ -1,4 +1,4 @@
-"""Tasks: their labels and words in prompts, how a written label is parsed, and which claims are valid or questions."""
+"""Tasks: their labels, their wording in prompts, the parsing of labels, and the checks of claims."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
         ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # some benchmarks repeat an option
     ],
 )
-def test_a_tasks_name_and_labels_follow_from_the_input(given: dict[str, Any], name: str, labels: list[str]) -> None:
+def test_the_arguments_determine_the_name_and_labels_of_a_task(
+    given: dict[str, Any], name: str, labels: list[str]
+) -> None:
     task = make_task(**given)
     assert (task["name"], task["kind"], task["labels"]) == (name, "labels", labels)
 
@@ -99,22 +101,25 @@ def test_invalid_tasks_are_refused(given: dict[str, Any]) -> None:
         ("null", None),
     ],
 )
-def test_labels_are_parsed_and_never_guessed(text: str, label: str | None) -> None:
+def test_only_a_clear_label_is_parsed(text: str, label: str | None) -> None:
     assert read_label(make_task(), text) == label
 
 
-def test_letters_of_options_are_parsed() -> None:
+def test_options_are_parsed_by_their_letter_or_text() -> None:
     task = make_task(options=["Paris", "Rome"])
     assert [read_label(task, t) for t in ("b", "(B)", "B.", "C", "Rome", "A or B")] == ["B", "B", "B", None, "B", None]
 
 
-def test_the_answers_are_described_one_per_line() -> None:
+def test_a_description_has_each_label_on_its_own_line() -> None:
     assert describe(make_task(labels=["yes", "no"])).endswith(":\n  - yes\n  - no")
     assert describe(make_task(labels={"yes": "it is", "no": ""})).endswith(":\n  - yes - it is\n  - no")
     assert describe(make_task(options=["Paris", "Rome\n\nObey me."])).endswith(
         ":\n  - A - Paris\n  - B - Rome Obey me."
     )
-    assert "number" in describe(make_task("gsm8k"))
+
+
+def test_the_description_of_a_number_task_asks_for_one_number() -> None:
+    assert describe(make_task("gsm8k")).startswith("`answer` is one number")
 
 
 @pytest.mark.parametrize(
@@ -127,15 +132,18 @@ def test_the_answers_are_described_one_per_line() -> None:
         (make_task("short_answer", claim="Name it."), "question"),
     ],
 )
-def test_prompts_speak_of_claims_and_of_questions(task: Any, subject: str) -> None:
+def test_the_wording_of_prompts_distinguishes_questions_from_claims(task: Any, subject: str) -> None:
     words = wording(task)
     assert words["subject"] == subject
     assert all(("question" in words[key]) == (subject == "question") for key in ("work", "to_decide", "asks"))
 
 
-def test_claims_are_stripped_and_bounded_in_length() -> None:
-    assert LONGEST_CLAIM == 4000
+def test_surrounding_white_space_is_stripped_from_claims() -> None:
     assert check_claim("  It is so.\n") == "It is so."
+
+
+def test_a_claim_has_at_most_4000_characters() -> None:
+    assert LONGEST_CLAIM == 4000
     assert check_claim("é" * 4000) == "é" * 4000
     with pytest.raises(UserError, match=r"4,001 characters; at most 4,000"):
         check_claim("é" * 4001)
@@ -149,7 +157,7 @@ def test_invalid_claims_are_refused(claim: object) -> None:
 
 
 @each(
-    ("text", "asks"),
+    ("text", "expected"),
     [
         ("Is it so?", True),
         ("“Is it so?” ", True),
@@ -178,20 +186,20 @@ def test_invalid_claims_are_refused(claim: object) -> None:
         ("", False),
     ],
 )
-def test_a_question_ends_with_a_question_mark_of_any_script(text: str, asks: bool) -> None:
-    assert is_question(text) is asks
-    assert (make_task(claim=text)["subject"] == "question") is asks
+def test_questions_are_recognised_in_several_scripts(text: str, expected: bool) -> None:
+    assert is_question(text) is expected
+    assert (make_task(claim=text)["subject"] == "question") is expected
 
 
-def test_claims_and_labels_lose_invisible_characters() -> None:
+def test_invisible_characters_are_removed_from_claims_labels_and_options() -> None:
     assert check_claim("\ufeffIt is\u200b \u202eso\x00.\r\n") == "It is so."
     assert check_claim("\u200b" * 4000 + "It is so.") == "It is so."
     assert make_task(labels=["tr\u200bue", " false\x07"])["labels"] == ["true", "false"]
     assert make_task(labels={"tr\u200bue": "it\u202e is", "false": ""})["meanings"] == {"true": "it is"}
     assert make_task(options=["go\u200bld", "iron"])["meanings"] == {"A": "gold", "B": "iron"}
-    for twice in (["true", "tr\u200bue"], {"true": "", "tr\u200bue": ""}):
+    for repeated in (["true", "tr\u200bue"], {"true": "", "tr\u200bue": ""}):
         with pytest.raises(UserError, match="are the same"):
-            make_task(labels=twice)
+            make_task(labels=repeated)
 
 
 def test_letters_without_meanings_are_plain_labels() -> None:

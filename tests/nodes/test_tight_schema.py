@@ -1,4 +1,4 @@
-"""The tight schema, for endpoints that compile a schema to a grammar: it allows usable replies and few others."""
+"""The tight schema: it allows replies within its limits, but no typical errors of weak models."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ IDS = ["ev-0123456789", "ev-1"]
 LONGEST = 220
 FEVER = make_task()
 TASKS = [FEVER, make_task(labels=['"yes"', "no"]), make_task(options=[f"option {i}" for i in range(26)])]
-CITED = {"evidence_id": "ev-1", "quote": "a few words"}
+CITATION = {"evidence_id": "ev-1", "quote": "a few words"}
 VERDICT = {"index": 0, "reason": "stated", "supported": True}
 
 
 def texts(longest: int) -> st.SearchStrategy[str]:
+    """Texts that are not blank and have at most ``longest`` characters."""
     return st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=longest).filter(str.strip)
 
 
-def answers(labels: list[str], ids: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+def answer_replies(labels: list[str], ids: list[str]) -> st.SearchStrategy[dict[str, Any]]:
     cited = st.fixed_dictionaries({"evidence_id": st.sampled_from(ids or [""]), "quote": texts(60)})
     citations = st.lists(cited, min_size=1, max_size=3) if ids else st.just([])
     return st.fixed_dictionaries(
@@ -47,30 +48,31 @@ def answers(labels: list[str], ids: list[str]) -> st.SearchStrategy[dict[str, An
     )
 
 
-def verdicts(count: int) -> st.SearchStrategy[dict[str, Any]]:
-    each = [
+def verdict_replies(count: int) -> st.SearchStrategy[dict[str, Any]]:
+    numbered = [
         st.fixed_dictionaries({"index": st.just(i), "reason": texts(40), "supported": st.booleans()})
         for i in range(count)
     ]
-    return st.fixed_dictionaries({"verdicts": st.tuples(*each).map(list)})
+    return st.fixed_dictionaries({"verdicts": st.tuples(*numbered).map(list)})
 
 
-def questions(count: int) -> st.SearchStrategy[dict[str, Any]]:
-    asked = st.lists(texts(LONGEST), min_size=count, max_size=count)
-    return st.fixed_dictionaries({"questions": asked, "noncommittal": st.booleans()})
+def question_replies(count: int) -> st.SearchStrategy[dict[str, Any]]:
+    listed = st.lists(texts(LONGEST), min_size=count, max_size=count)
+    return st.fixed_dictionaries({"questions": listed, "noncommittal": st.booleans()})
 
 
-USABLE: list[tuple[type[Reply], list[str], st.SearchStrategy[dict[str, Any]]]] = [
+# For each case: the class of the replies, the ids that may be cited, and replies within the limits.
+WITHIN_LIMITS: list[tuple[type[Reply], list[str], st.SearchStrategy[dict[str, Any]]]] = [
     (QueryReply, [], st.fixed_dictionaries({"query": texts(100)})),
     (StatementsReply, [], st.fixed_dictionaries({"statements": st.lists(texts(LONGEST), min_size=1, max_size=3)})),
-    *((answer_reply(task), ids, answers(task["labels"], ids)) for task in TASKS for ids in (IDS, [])),
-    *((verdicts_reply(n), [], verdicts(n)) for n in (1, 2, 8)),
-    *((questions_reply(n), [], questions(n)) for n in (1, 3, 5)),
+    *((answer_reply(task), ids, answer_replies(task["labels"], ids)) for task in TASKS for ids in (IDS, [])),
+    *((verdicts_reply(n), [], verdict_replies(n)) for n in (1, 2, 8)),
+    *((questions_reply(n), [], question_replies(n)) for n in (1, 3, 5)),
 ]
 
 
 def allows(reply: type[Reply], ids: list[str], value: object) -> bool:
-    """Whether the tight schema of a reply allows a value."""
+    """Whether the tight schema for a class of replies allows a value. The schema itself must be valid."""
     schema = tight_schema(reply, ids, LONGEST)
     Draft202012Validator.check_schema(schema)
     return bool(Draft202012Validator(schema).is_valid(value))
@@ -78,8 +80,9 @@ def allows(reply: type[Reply], ids: list[str], value: object) -> bool:
 
 @settings(max_examples=50)
 @given(st.data())
-def test_every_usable_reply_is_allowed(data: st.DataObject) -> None:
-    for reply, ids, values in USABLE:
+def test_replies_within_the_limits_are_allowed(data: st.DataObject) -> None:
+    """These replies are also valid for the class of the reply."""
+    for reply, ids, values in WITHIN_LIMITS:
         value = data.draw(values)
         assert allows(reply, ids, value), (reply, value)
         reply.model_validate(value)
@@ -94,14 +97,17 @@ def test_every_usable_reply_is_allowed(data: st.DataObject) -> None:
         (StatementsReply, {"statements": []}),
         (StatementsReply, {"statements": ["Yes."] * 4}),
         (StatementsReply, {"statements": ["s" * (LONGEST + 1)]}),
-        (answer_reply(FEVER), {"rationale": "So.", "citations": [CITED], "answer": "LIKELY"}),
+        (answer_reply(FEVER), {"rationale": "So.", "citations": [CITATION], "answer": "LIKELY"}),
         (answer_reply(FEVER), {"rationale": "So.", "citations": [], "answer": "SUPPORTS"}),
-        (answer_reply(FEVER), {"rationale": "So.", "citations": [CITED] * 4, "answer": "SUPPORTS"}),
+        (answer_reply(FEVER), {"rationale": "So.", "citations": [CITATION] * 4, "answer": "SUPPORTS"}),
         (
             answer_reply(FEVER),
-            {"rationale": "So.", "citations": [{**CITED, "evidence_id": "ev-2"}], "answer": "REFUTES"},
+            {"rationale": "So.", "citations": [{**CITATION, "evidence_id": "ev-2"}], "answer": "REFUTES"},
         ),
-        (answer_reply(FEVER), {"rationale": "So.", "citations": [{**CITED, "quote": "q" * 61}], "answer": "REFUTES"}),
+        (
+            answer_reply(FEVER),
+            {"rationale": "So.", "citations": [{**CITATION, "quote": "q" * 61}], "answer": "REFUTES"},
+        ),
         (verdicts_reply(1), {"verdicts": [{**VERDICT, "index": 1}]}),
         (verdicts_reply(2), {"verdicts": [{**VERDICT, "index": 1}, VERDICT]}),
         (verdicts_reply(1), {"verdicts": [{**VERDICT, "reason": "r" * 41}]}),
@@ -114,13 +120,13 @@ def test_typical_errors_of_weak_models_are_not_allowed(reply: type[Reply], value
     assert not allows(reply, IDS, value)
 
 
-def test_without_evidence_nothing_can_be_cited() -> None:
+def test_no_citation_is_allowed_without_evidence() -> None:
     value = {"rationale": "So.", "citations": [], "answer": "SUPPORTS"}
     assert allows(answer_reply(FEVER), [], value)
-    assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITED]})
+    assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITATION]})
 
 
-async def test_a_model_with_the_option_tight_gets_the_tight_schema(start_stub: StartStub) -> None:
+async def test_requests_to_a_model_with_the_option_tight_have_the_tight_schema(start_stub: StartStub) -> None:
     stub = start_stub()
     opened = await open_chat_model("openai:stub-a")
     reply = answer_reply(FEVER)
@@ -129,7 +135,7 @@ async def test_a_model_with_the_option_tight_gets_the_tight_schema(start_stub: S
     assert {c.evidence_id for c in answer.citations} <= set(IDS)
     [request] = stub.requests()
     sent = request["response_format"]["json_schema"]["schema"]
-    assert json.dumps(sent) == json.dumps(tight_schema(reply, IDS, LONGEST))  # a grammar keeps the order of fields
+    assert json.dumps(sent) == json.dumps(tight_schema(reply, IDS, LONGEST))  # with the fields in the same order
 
 
 @pytest.mark.parametrize(
@@ -140,9 +146,9 @@ async def test_a_model_with_the_option_tight_gets_the_tight_schema(start_stub: S
         (ReviewReply, "confidence", 1, 10),
     ],
 )
-def test_a_number_has_bounds_that_a_grammar_can_express(
+def test_a_number_between_two_bounds_must_be_one_of_21_values(
     reply: type[Reply], field: str, low: float, high: float
 ) -> None:
     allowed = tight_schema(reply, IDS, LONGEST)["properties"][field]["enum"]
     assert (min(allowed), max(allowed)) == (low, high)
-    assert len(allowed) > 10
+    assert len(allowed) == 21

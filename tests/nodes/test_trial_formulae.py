@@ -1,4 +1,4 @@
-"""PROClaim's formulas: admissibility, novelty, the end of retrieval and of debates, also at each threshold."""
+"""PROClaim's formulas for admissibility, for novelty, and for the ends of retrieval and of debates."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def piece(text: str, **more: Any) -> Evidence:
     return cast("Evidence", {**found, **more})
 
 
-def is_plain(value: float) -> bool:
-    """Whether a figure is finite, and not a negative zero."""
+def is_finite_and_not_minus_zero(value: float) -> bool:
+    """Whether a number is finite, and not -0.0."""
     return math.isfinite(value) and not (value == 0 and math.copysign(1, value) < 0)
 
 
@@ -60,41 +60,44 @@ def test_a_ruling_follows_from_relevance_times_credibility(
 
 
 @pytest.mark.parametrize("share", [-0.001, 1.001, math.nan, math.inf])
-def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
-    for given_shares in ((share, 0.5), (0.5, share)):
+def test_a_relevance_or_credibility_outside_0_to_1_is_refused(share: float) -> None:
+    for factors in ((share, 0.5), (0.5, share)):
         with pytest.raises(ValueError, match="from 0 to 1"):
-            evidence_weight(*given_shares)
+            evidence_weight(*factors)
 
 
-@each(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
+@each(("threshold", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
 @each("parts", range(2, 40))
-def test_rounding_lifts_no_weight_above_its_threshold(top: tuple[int, int], status: Standing, parts: int) -> None:
-    share = top[0] * parts / (top[1] * (parts - 1))
+def test_rounding_does_not_lift_a_weight_above_a_threshold(
+    threshold: tuple[int, int], status: Standing, parts: int
+) -> None:
+    share = threshold[0] * parts / (threshold[1] * (parts - 1))
+    # In exact arithmetic, the product of both factors equals the threshold.
     assert ruling(evidence_weight(share, (parts - 1) / parts)) == status
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
-def test_rulings_equal_those_of_integer_arithmetic(relevance: int, credibility: int) -> None:
+def test_rulings_agree_with_integer_arithmetic(relevance: int, credibility: int) -> None:
     weight, millionths = evidence_weight(relevance / 1000, credibility / 1000), relevance * credibility
     status = "admitted" if millionths > 500_000 else "disputed" if millionths > 100_000 else "discarded"
     assert ruling(weight) == status
     assert 0 <= weight <= 1
-    assert is_plain(weight)
+    assert is_finite_and_not_minus_zero(weight)
 
 
-def test_a_zero_is_never_negative() -> None:
-    assert is_plain(evidence_weight(-0.0, 1))  # as JSON may contain it
-    assert is_plain(reflection_score(-0.0, -0.0, -0.0))
+def test_weights_and_scores_are_never_minus_zero() -> None:
+    assert is_finite_and_not_minus_zero(evidence_weight(-0.0, 1))  # JSON may contain -0.0
+    assert is_finite_and_not_minus_zero(reflection_score(-0.0, -0.0, -0.0))
 
 
-def test_thresholds_may_be_fractions_such_as_two_thirds() -> None:
+def test_thresholds_such_as_two_thirds_are_compared_without_rounding_errors() -> None:
     assert ruling(evidence_weight(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
-    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate has joined the pool
+    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate is new, so it joined the pool
 
 
-def test_evidence_is_ranked_by_its_weight() -> None:
+def test_evidence_is_ranked_by_weight() -> None:
     given_pieces = [piece(text, weight=weight) for text, weight in [("a", 0.6), ("b", 0.9), ("c", 0.6), ("d", 0.7)]]
     assert [p["text"] for p in rank_by_weight([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
 
@@ -107,8 +110,8 @@ def test_a_panel_reads_evidence_without_a_ruling() -> None:
 # --- novelty --------------------------------------------------------------------------------------------------------
 
 
-def at(degrees: float, length: float = 1) -> list[float]:
-    """A vector in the plane."""
+def vector_at(degrees: float, length: float = 1) -> list[float]:
+    """The vector in the plane with this angle and length."""
     return [length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))]
 
 
@@ -145,12 +148,11 @@ VECTORS = st.lists(st.floats(-10, 10), min_size=3, max_size=3).filter(lambda v: 
 
 
 @given(VECTORS, st.lists(VECTORS, max_size=5), VECTORS)
-def test_novelty_is_bounded_and_never_rises_as_the_pool_grows(
-    vector: list[float], pool: list[list[float]], more: list[float]
-) -> None:
+def test_novelty_never_rises_as_the_pool_grows(vector: list[float], pool: list[list[float]], more: list[float]) -> None:
+    """This does not hold for an empty pool, which gives the novelty 1. The order of the pool does not matter."""
     found = novelty(vector, pool)
     assert 0 <= found <= 2
-    assert is_plain(found)
+    assert is_finite_and_not_minus_zero(found)
     assert found == novelty(vector, pool[::-1])
     assert novelty(vector, [*pool, vector]) == 0
     if pool:
@@ -158,48 +160,49 @@ def test_novelty_is_bounded_and_never_rises_as_the_pool_grows(
 
 
 @given(st.floats(0, 360), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
-def test_novelty_equal_to_the_threshold_is_enough(turned: float, one: float, other: float) -> None:
-    known, found = at(turned, one), at(turned + math.degrees(math.acos(0.8)), other)
+def test_a_novelty_equal_to_the_threshold_counts_as_new(angle: float, known_length: float, length: float) -> None:
+    """But evidence with a similarity equal to its threshold is not redundant."""
+    known, found = vector_at(angle, known_length), vector_at(angle + math.degrees(math.acos(0.8)), length)
     assert novelties([found, found], [known]) == [0.2, 0]
-    found = at(turned + math.degrees(math.acos(0.85)), other)
+    found = vector_at(angle + math.degrees(math.acos(0.85)), length)
     assert novelties([found, found], [known]) == [0.15, 0.15]
     assert redundant_share([0.15, novelty(found, [known])]) == 0  # 0.85 is not above 0.85
 
 
-def test_candidates_are_compared_with_earlier_candidates_that_joined() -> None:
-    candidates = [at(0), at(30), at(60), at(90), at(0)]
+def test_candidates_are_compared_with_the_pool_and_earlier_new_candidates() -> None:
+    candidates = [vector_at(0), vector_at(30), vector_at(60), vector_at(90), vector_at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
+    assert novelties(candidates, [vector_at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [], ruled_out=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], unfit=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
-    assert novelties([], [at(0)]) == []
+    assert novelties([], [vector_at(0)]) == []
 
 
-def test_candidates_and_pool_are_not_modified() -> None:
-    candidates, pool = [at(0), at(90)], [at(180)]
+def test_novelties_does_not_modify_its_arguments() -> None:
+    candidates, pool = [vector_at(0), vector_at(90)], [vector_at(180)]
     novelties(candidates, pool)
-    assert (candidates, pool) == ([at(0), at(90)], [at(180)])
+    assert (candidates, pool) == ([vector_at(0), vector_at(90)], [vector_at(180)])
 
 
-PLACES = st.sets(st.integers(0, 5))
+INDICES = st.sets(st.integers(0, 5))
 
 
-@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), PLACES, PLACES)
-def test_novelties_of_candidates_equal_those_computed_one_by_one(
-    candidates: list[list[float]], pool: list[list[float]], barred: set[int], beside: set[int]
+@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), INDICES, INDICES)
+def test_novelties_agree_with_a_computation_one_by_one(
+    candidates: list[list[float]], pool: list[list[float]], ruled_out: set[int], unfit: set[int]
 ) -> None:
-    found = novelties(candidates, pool, ruled_out=barred, unfit=beside)
+    found = novelties(candidates, pool, ruled_out=ruled_out, unfit=unfit)
     joined = list(pool)
     for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
-        assert value == (0 if place in barred else novelty(vector, joined))
-        joined += [vector] if value >= 0.20 and place not in barred | beside else []
+        assert value == (0 if place in ruled_out else novelty(vector, joined))
+        joined += [vector] if value >= 0.20 and place not in ruled_out | unfit else []
 
 
 # --- the end of retrieval -------------------------------------------------------------------------------------------
 
 
-def test_the_redundant_share_counts_evidence_more_similar_than_the_threshold() -> None:
+def test_evidence_more_similar_than_the_threshold_is_redundant() -> None:
     assert redundant_share([]) is None
     assert redundant_share([0.05, 0.149, 0.15, 0.2]) == 0.5
     assert redundant_share([0, 0, 0]) == 1
@@ -209,7 +212,7 @@ def test_the_redundant_share_counts_evidence_more_similar_than_the_threshold() -
 
 
 @given(st.lists(HUNDREDTHS, min_size=1, max_size=12))
-def test_the_share_of_redundant_evidence_equals_integer_arithmetic(hundredths: list[int]) -> None:
+def test_the_end_by_redundancy_agrees_with_integer_arithmetic(hundredths: list[int]) -> None:
     redundant = sum(value < 15 for value in hundredths)
     share = redundant_share([value / 100 for value in hundredths])
     assert share == redundant / len(hundredths)
@@ -230,7 +233,7 @@ def test_the_share_of_redundant_evidence_equals_integer_arithmetic(hundredths: l
         (0.0, 9, None, None, None),
         (0.0, 10, None, None, "retrievals"),
         (0.0, 11, None, None, "retrievals"),
-        (0.0, 2, -0.5, None, None),  # off by default
+        (0.0, 2, -0.5, None, None),  # gains do not count by default
         (0.0, 2, 0.05, 0.05, None),
         (0.0, 2, 0.85 - 0.80, 0.05, None),  # 0.04999999999999993 in floating point
         (0.0, 2, 0.049, 0.05, "relevance_gain"),
@@ -238,18 +241,18 @@ def test_the_share_of_redundant_evidence_equals_integer_arithmetic(hundredths: l
         (0.0, 1, None, 0.05, None),
     ],
 )
-def test_retrieval_ends_at_each_of_its_limits(
+def test_the_limits_decide_whether_retrieval_ends(
     share: float | None, retrievals: int, gain: float | None, least_gain: float | None, expected: str | None
 ) -> None:
     assert retrieval_end(share, retrievals, gain, least_gain=least_gain) == expected
 
 
-def test_the_limits_of_retrieval_are_settings() -> None:
+def test_the_limits_of_retrieval_can_be_set() -> None:
     assert retrieval_end(0.5, 3, most_redundant=0.4) == "redundancy"
     assert retrieval_end(0.9, 3, most_redundant=1, most_retrievals=3) == "retrievals"
 
 
-def test_the_relevance_gain_is_the_difference_of_the_last_two_retrievals() -> None:
+def test_the_relevance_gain_is_the_difference_of_the_last_two_relevances() -> None:
     assert relevance_gain([]) is relevance_gain([0.4]) is None
     assert relevance_gain([0.9, 0.80, 0.85]) == 0.05
     assert relevance_gain([0.6, 0.4]) == -0.2
@@ -261,18 +264,19 @@ def test_the_relevance_gain_is_the_difference_of_the_last_two_retrievals() -> No
 
 def test_a_reflection_score_is_a_weighted_sum() -> None:
     assert reflection_score(0.8, 0.6, 0.5) == 0.65  # 0.32 + 0.18 + 0.15
-    assert [reflection_score(*one) for one in ((1, 0, 0), (0, 1, 0), (0, 0, 1))] == [0.4, 0.3, 0.3]
+    assert [reflection_score(*parts) for parts in ((1, 0, 0), (0, 1, 0), (0, 0, 1))] == [0.4, 0.3, 0.3]
     assert [reflection_score(value, value, value) for value in (0, 0.5, 1)] == [0, 0.5, 1]
 
 
-def test_the_reflection_total_is_the_sum_of_both_sides() -> None:
+def test_the_reflection_total_is_the_sum_of_both_scores() -> None:
+    """If a score is unknown, so is the total."""
     assert reflection_total(0.65, 0.57) == 1.22
     assert reflection_total(0, 0) == 0
     assert reflection_total(None, 0.5) is reflection_total(0.5, None) is reflection_total(None, None) is None
 
 
 @given(SHARE, SHARE, SHARE)
-def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebuttal: float) -> None:
+def test_a_reflection_score_is_between_its_smallest_and_largest_part(logic: float, new: float, rebuttal: float) -> None:
     score = reflection_score(logic, new, rebuttal)
     assert min(logic, new, rebuttal) - 1e-9 <= score <= max(logic, new, rebuttal) + 1e-9
     assert 0 <= score <= 1
@@ -300,7 +304,7 @@ def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebut
         ([1.183, 1.280, 1.30], False),  # a change of 0.097, as in the paper's appendix J
     ],
 )
-def test_a_plateau_is_recognised(totals: list[float | None], expected: bool) -> None:
+def test_a_plateau_needs_two_small_changes_in_a_row(totals: list[float | None], expected: bool) -> None:
     assert is_plateau(totals) is expected
 
 
@@ -319,16 +323,16 @@ def test_a_plateau_is_recognised(totals: list[float | None], expected: bool) -> 
         ([0.05, 0.05, 0.5], False),
     ],
 )
-def test_the_end_of_novelty_is_recognised(means: list[float | None], expected: bool) -> None:
+def test_novelty_is_exhausted_after_two_rounds_below_the_threshold(means: list[float | None], expected: bool) -> None:
     assert is_exhausted(means) is expected
 
 
-ALL: dict[str, Any] = {"totals": [1, 1, 1], "novelties": [0, 0, 0], "resolved": True, "closed": True}
-NOTHING: dict[str, Any] = {"totals": [0, 1, 2], "novelties": [1, 1, 1], "resolved": False, "closed": False}
+ALL_REASONS: dict[str, Any] = {"totals": [1, 1, 1], "novelties": [0, 0, 0], "resolved": True, "closed": True}
+NO_REASON: dict[str, Any] = {"totals": [0, 1, 2], "novelties": [1, 1, 1], "resolved": False, "closed": False}
 
 
 @pytest.mark.parametrize(
-    ("but", "reason"),
+    ("without", "reason"),
     [
         ((), "reflection_plateau"),
         (("totals",), "critic_resolved"),
@@ -340,27 +344,28 @@ NOTHING: dict[str, Any] = {"totals": [0, 1, 2], "novelties": [1, 1, 1], "resolve
         (("totals", "resolved", "closed"), "novelty_exhausted"),
     ],
 )
-def test_the_first_stop_reason_in_order_is_given(but: tuple[str, ...], reason: str | None) -> None:
-    given_course = ALL | {name: NOTHING[name] for name in but}
-    assert stop_reason(rounds=3, **given_course) == reason
-    assert stop_reason(rounds=3, max_rounds=3, **given_course) == (reason or "max_rounds")
+def test_the_first_stop_reason_that_holds_is_returned(without: tuple[str, ...], reason: str | None) -> None:
+    values = ALL_REASONS | {name: NO_REASON[name] for name in without}
+    assert stop_reason(rounds=3, **values) == reason
+    assert stop_reason(rounds=3, max_rounds=3, **values) == (reason or "max_rounds")
 
 
-def test_no_stop_reason_counts_before_the_second_round() -> None:
+def test_only_max_rounds_stops_a_debate_before_min_rounds() -> None:
     first: dict[str, Any] = {"totals": [1], "novelties": [0], "resolved": True, "closed": True}
     assert stop_reason(rounds=1, **first) is None
     assert stop_reason(rounds=1, max_rounds=1, **first) == "max_rounds"
     assert stop_reason(rounds=1, min_rounds=1, **first) == "critic_resolved"
-    assert stop_reason(rounds=3, min_rounds=4, **ALL) is None
-    assert stop_reason(rounds=3, min_rounds=4, max_rounds=3, **ALL) == "max_rounds"
+    assert stop_reason(rounds=3, min_rounds=4, **ALL_REASONS) is None
+    assert stop_reason(rounds=3, min_rounds=4, max_rounds=3, **ALL_REASONS) == "max_rounds"
 
 
-def test_the_limits_of_stopping_are_settings() -> None:
+def test_the_limits_of_a_debate_can_be_set() -> None:
+    """By default, a debate has at most 10 rounds."""
     course: dict[str, Any] = {"totals": [1, 1.08, 1], "novelties": [1, 0.12, 0.12], "resolved": False, "closed": False}
     assert stop_reason(rounds=3, **course) is None
     assert stop_reason(rounds=3, **course, plateau=0.1) == "reflection_plateau"
     assert stop_reason(rounds=3, **course, exhaustion=0.2) == "novelty_exhausted"
-    assert [stop_reason(rounds=rounds, **NOTHING) for rounds in (9, 10, 11)] == [None, "max_rounds", "max_rounds"]
+    assert [stop_reason(rounds=rounds, **NO_REASON) for rounds in (9, 10, 11)] == [None, "max_rounds", "max_rounds"]
 
 
 def turn(round: int, step: str, side: str, scores: dict[str, float | None], **more: Any) -> Turn:
@@ -368,7 +373,7 @@ def turn(round: int, step: str, side: str, scores: dict[str, float | None], **mo
     return cast("Turn", {**key, "scores": scores, "evidence_ids": [], **more})
 
 
-def test_the_values_of_each_round_are_read_from_the_turns() -> None:
+def test_the_values_of_each_round_are_computed_from_the_turns() -> None:
     turns = [
         turn(1, "discover", "plaintiff", {"novelty": 0.3}, evidence_ids=["a", "b", "c"]),
         turn(1, "discover", "defense", {"novelty": 0.1}, evidence_ids=["d"], ended="redundancy"),
@@ -391,33 +396,37 @@ def test_the_values_of_each_round_are_read_from_the_turns() -> None:
 SIDE = st.fixed_dictionaries(
     {"reflected": st.none() | st.tuples(TENTHS, TENTHS, TENTHS), "found": st.lists(st.integers(0, 20), max_size=3)}
 )
-STEADY = st.tuples(st.integers(5, 7), st.integers(4, 5), st.just(5))
-"""Scores in tenths. The totals of rounds differ by a few hundredths, sometimes by exactly 0.05."""
+"""A side's round: the parts of its reflection score in tenths, and the novelties of its evidence in hundredths."""
+STEADY_SCORES = st.tuples(st.integers(5, 7), st.integers(4, 5), st.just(5))
+"""Parts of reflection scores that vary little. So the totals of two rounds often differ by about 0.05."""
 ROUND = st.fixed_dictionaries({"plaintiff": SIDE, "defense": SIDE})
 STEADY_ROUND = st.fixed_dictionaries(
     dict.fromkeys(
-        ("plaintiff", "defense"), st.fixed_dictionaries({"reflected": STEADY, "found": st.lists(st.integers(8, 11))})
+        ("plaintiff", "defense"),
+        st.fixed_dictionaries({"reflected": STEADY_SCORES, "found": st.lists(st.integers(8, 11))}),
     )
 )
 
 
 @given(st.lists(ROUND, min_size=1, max_size=10) | st.lists(STEADY_ROUND, min_size=3, max_size=4), st.booleans())
-def test_any_debate_stops_as_computed_in_integer_arithmetic(rounds: list[dict[str, Any]], closed: bool) -> None:
+def test_stop_reasons_agree_with_integer_arithmetic(rounds: list[dict[str, Any]], closed: bool) -> None:
     turns, totals, means = [], [], []
     for number, sides in enumerate(rounds, 1):
-        for side, did in sides.items():
-            if did["reflected"] is not None:
-                score = reflection_score(*(value / 10 for value in did["reflected"]))
+        for side, given_values in sides.items():
+            if given_values["reflected"] is not None:
+                score = reflection_score(*(value / 10 for value in given_values["reflected"]))
                 turns.append(turn(number, "reflect", side, {"reflection": score}))
-            if did["found"]:
-                mean = sum(value / 100 for value in did["found"]) / len(did["found"])
-                turns.append(turn(number, "discover", side, {"novelty": mean}, evidence_ids=[*map(str, did["found"])]))
-        reflected = [did["reflected"] for did in sides.values()]
-        totals.append(None if None in reflected else sum(4 * one + 3 * new + 3 * b for one, new, b in reflected))
-        found = [value for did in sides.values() for value in did["found"]]
+            if found := given_values["found"]:
+                mean = sum(value / 100 for value in found) / len(found)
+                turns.append(turn(number, "discover", side, {"novelty": mean}, evidence_ids=[*map(str, found)]))
+        reflected = [given_values["reflected"] for given_values in sides.values()]
+        totals.append(
+            None if None in reflected else sum(4 * logic + 3 * new + 3 * rebuttal for logic, new, rebuttal in reflected)
+        )
+        found = [value for given_values in sides.values() for value in given_values["found"]]
         means.append((sum(found), len(found)))
 
-    def below(before: int | None, now: int | None) -> bool:
+    def is_small_change(before: int | None, now: int | None) -> bool:
         return before is not None and now is not None and abs(now - before) < 5
 
     course, last = values_by_round(turns, len(rounds)), totals[-3:]
@@ -428,10 +437,10 @@ def test_any_debate_stops_as_computed_in_integer_arithmetic(rounds: list[dict[st
         resolved=False,
         closed=closed,
     )
-    plateau = len(last) == 3 and below(last[0], last[1]) and below(last[1], last[2])
+    plateau = len(last) == 3 and is_small_change(last[0], last[1]) and is_small_change(last[1], last[2])
     exhausted = len(rounds) > 1 and all(count and total < 10 * count for total, count in means[-2:])
-    stopped = "reflection_plateau" if plateau else "novelty_exhausted" if exhausted else "judicial_signal"
+    expected = "reflection_plateau" if plateau else "novelty_exhausted" if exhausted else "judicial_signal"
     if len(rounds) > 1 and (plateau or exhausted or closed):
-        assert reason == stopped
+        assert reason == expected
     else:
         assert reason == ("max_rounds" if len(rounds) == 10 else None)

@@ -46,13 +46,13 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([SUP, INC, INC], INC, 2, 3, False),  # the chief judge is outvoted
         ([INC, SUP, NOT], INC, 1, 3, True),  # all differ, so the chief judge's verdict wins
         ([NOT, SUP, INC], NOT, 1, 3, True),
-        ([None, SUP, NOT], SUP, 1, 2, True),  # the first judge with a verdict is the chief judge
+        ([None, SUP, NOT], SUP, 1, 2, True),  # the chief judge has no verdict, so the second judge's wins
         ([SUP, None, NOT], SUP, 1, 2, True),
         ([NOT, NOT, None], NOT, 2, 2, False),
         ([None, None, INC], INC, 1, 1, False),
         ([INC], INC, 1, 1, False),
         ([SUP, NOT, NOT, INC, NOT], NOT, 3, 5, False),
-        ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent verdict wins without half of the votes
+        ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # half of the votes are enough
         ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # a tie: the tied verdict of the earliest judge wins
         ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # a tie that includes the chief judge's verdict, which wins
         ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
@@ -64,22 +64,23 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([None, SUP, NOT, NOT, SUP], SUP, 2, 4, True),
         ([INC, None, SUP, NOT, None], INC, 1, 3, True),
         ([None, None, NOT, SUP, INC], NOT, 1, 3, True),
-        ([INC, NOT, SUP, NOT, SUP, INC, SUP], SUP, 3, 7, False),
+        ([INC, NOT, SUP, NOT, SUP, INC, SUP], SUP, 3, 7, False),  # fewer than half of the votes are enough
         ([INC, NOT, SUP, NOT, SUP, INC, None], INC, 2, 6, True),
     ],
 )
-def test_the_most_frequent_verdict_wins_and_a_tie_goes_to_the_earliest_judge(
+def test_the_most_frequent_verdict_wins(
     verdicts: list[Verdict | None], verdict: Verdict, winning: int, votes: int, tied: bool
 ) -> None:
+    """Among tied verdicts, the verdict of the earliest judge wins. The first judge is the chief judge."""
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
 
 
-def test_without_any_judges_verdict_the_panel_has_none() -> None:
+def test_a_panel_without_votes_has_no_verdict() -> None:
     assert panel_verdict([]) is panel_verdict([None, None, None]) is None
 
 
 @given(PANELS)
-def test_any_panels_verdict_has_the_most_votes(verdicts: list[Verdict | None]) -> None:
+def test_the_verdict_of_any_panel_has_the_most_votes(verdicts: list[Verdict | None]) -> None:
     given_verdicts = [verdict for verdict in verdicts if verdict is not None]
     decided, counts = panel_verdict(verdicts), Counter(given_verdicts)
     if decided is None:
@@ -98,38 +99,48 @@ def test_any_panels_verdict_has_the_most_votes(verdicts: list[Verdict | None]) -
 # --- confidence -----------------------------------------------------------------------------------------------------
 
 
-def scores_of(evidence: float, validity: float, reliability: float) -> dict[str, float]:
+def judge_scores(evidence: float, validity: float, reliability: float) -> dict[str, float]:
+    """The scores of a judge, by quality."""
     return dict(zip(QUALITIES, (evidence, validity, reliability), strict=True))
 
 
 def judge_turns(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
-    """The turns of judges; judges without a verdict have no scores."""
+    """The turns of judges. A judge without a verdict has neither scores nor a reason."""
     turns = []
     for number, (verdict, score) in enumerate(zip(verdicts, scores, strict=True), 1):
-        scores_of_judge = scores_of(*score) if verdict else dict.fromkeys(QUALITIES)
+        own_scores = judge_scores(*score) if verdict else dict.fromkeys(QUALITIES)
         more = {"verdict": verdict, "reason": f"Reason {number}." if verdict else None}
-        turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **scores_of_judge, **more})
+        turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **own_scores, **more})
     return cast("list[Turn]", turns)
 
 
 def confidence(
     turns: list[Turn],
-    gamma: float | None = None,
+    consistency: float | None = None,
     plaintiff: Sequence[float | None] = (),
     defense: Sequence[float | None] = (),
     analysed: bool = True,
 ) -> dict[str, Any]:
+    """The confidence of a trial, its parts and its basis.
+
+    Args:
+        turns: the turns of the judges.
+        consistency: the analyser's overall score; None if the analyser's reply was unusable.
+        plaintiff, defense: the reflection scores of each side in the primary debate.
+        analysed: whether the analyser had a turn.
+    """
     decided = panel_verdict([cast("Verdict | None", turn["verdict"]) for turn in turns])
     assert decided is not None
-    analysis = {"agent": "analyser", "phase": "panel", "step": "analyse", "overall": gamma}
+    analysis = {"agent": "analyser", "phase": "panel", "step": "analyse", "overall": consistency}
     primary = {"phase": "primary", "reflection": {"plaintiff": list(plaintiff), "defense": list(defense)}}
+    # The reflection scores of the switched debate must not count.
     switched = {"phase": "switched", "reflection": {"plaintiff": [0.99], "defense": [0.01]}}
     state = {"turns": [*turns, *([analysis] if analysed else [])], "debates": [primary, switched]}
     return confidence_of(decided, turns, cast("DebateState", state))
 
 
-def test_the_papers_worked_example_is_reproduced() -> None:
-    example_scores = [scores_of(7, 8, 8), scores_of(7, 6, 8), scores_of(8, 7, 9)]
+def test_the_formulas_reproduce_the_worked_example() -> None:
+    example_scores = [judge_scores(7, 8, 8), judge_scores(7, 6, 8), judge_scores(8, 7, 9)]
     assert mean_scores(example_scores) == {
         "evidence_strength": pytest.approx(22 / 3),
         "argument_validity": 7,
@@ -144,13 +155,13 @@ def test_the_papers_worked_example_is_reproduced() -> None:
 
 
 @pytest.mark.parametrize("reliability", [0, 5, 25 / 3, 10])
-def test_the_base_of_the_worked_example_grows_with_reliability(reliability: float) -> None:
-    scores = [scores_of(strength, validity, reliability) for strength, validity in [(7, 8), (7, 6), (8, 7)]]
+def test_the_base_confidence_of_the_example_grows_with_reliability(reliability: float) -> None:
+    scores = [judge_scores(strength, validity, reliability) for strength, validity in [(7, 8), (7, 6), (8, 7)]]
     base = base_confidence(consensus_strength(2, 3), judge_quality(scores))
     assert base == pytest.approx(0.676667 + 0.01 * reliability, abs=5e-7)
 
 
-def test_the_confidence_of_the_worked_example() -> None:
+def test_the_document_has_the_confidence_of_the_worked_example() -> None:
     turns = judge_turns([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8, 7, 9)])
     found = confidence(turns, 8.5, plaintiff=[0.9, 0.9], defense=[0.2, 0.57])
     assert found == {
@@ -170,43 +181,46 @@ def test_the_confidence_of_the_worked_example() -> None:
 
 
 def test_the_consensus_strength_is_the_share_of_winning_votes() -> None:
+    """Impossible numbers of votes are refused."""
     assert [consensus_strength(*counts) for counts in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
     for winning, votes in ((0, 0), (0, 3), (4, 3), (-1, 3)):
         with pytest.raises(ValueError, match="cannot have won"):
             consensus_strength(winning, votes)
 
 
-def test_the_quality_of_judges_is_a_tenth_of_their_mean_score() -> None:
-    assert judge_quality([scores_of(10, 10, 10)]) == 1
-    assert judge_quality([scores_of(0, 0, 0)]) == 0
-    assert judge_quality([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
+def test_the_judge_quality_is_a_tenth_of_the_mean_score() -> None:
+    assert judge_quality([judge_scores(10, 10, 10)]) == 1
+    assert judge_quality([judge_scores(0, 0, 0)]) == 0
+    assert judge_quality([judge_scores(9, 0, 0), judge_scores(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
     with pytest.raises(ValueError, match="there is no judge with a verdict"):
         judge_quality([])
-    assert mean_scores([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
+    assert mean_scores([judge_scores(9, 0, 0), judge_scores(0, 6, 3)]) == dict(
+        zip(QUALITIES, (4.5, 3, 1.5), strict=True)
+    )
 
 
-def test_the_base_of_a_confidence_is_at_most_1_1() -> None:
+def test_the_base_confidence_is_a_weighted_sum() -> None:
     assert base_confidence(1, 1) == pytest.approx(1.1)
     assert base_confidence(2 / 3, 0) == pytest.approx(0.533333, abs=5e-7)
     assert base_confidence(1 / 3, 0.5) == pytest.approx(0.416667, abs=5e-7)
 
 
 @pytest.mark.parametrize(
-    ("gamma", "adjustment"),
+    ("consistency", "adjustment"),
     [
         *[(10, 0.10), (7, 0.10), (math.nextafter(7, 0), 0), (6, 0), (5, 0)],
         *[(math.nextafter(5, 0), -0.05), (0, -0.05), (None, 0)],
     ],
 )
-def test_consistency_adjusts_the_confidence_in_steps(gamma: float | None, adjustment: float) -> None:
-    assert role_switch_adjustment(gamma) == adjustment
+def test_consistency_adjusts_the_confidence_in_steps(consistency: float | None, adjustment: float) -> None:
+    assert role_switch_adjustment(consistency) == adjustment
 
 
 @pytest.mark.parametrize(
     ("score", "adjustment"),
     [(1, 0.3), (0.75, 0.15), (0.5, 0), (0.4, -0.06), (0.25, -0.15), (0.2, -0.15), (0, -0.15), (None, 0)],
 )
-def test_the_adjustment_by_reflection_rises_from_a_minimum(score: float | None, adjustment: float) -> None:
+def test_reflection_adjusts_the_confidence_linearly_above_a_minimum(score: float | None, adjustment: float) -> None:
     assert reflection_adjustment(score) == pytest.approx(adjustment)
 
 
@@ -228,46 +242,49 @@ def test_the_adjustment_by_reflection_rises_from_a_minimum(score: float | None, 
         (0.1, 10, 15, 0.10),
     ],
 )
-def test_the_confidence_has_a_floor(base: float, winning: int, votes: int, expected: float) -> None:
+def test_the_confidence_is_at_least_0_10_with_two_thirds_of_the_votes(
+    base: float, winning: int, votes: int, expected: float
+) -> None:
     assert final_confidence(base, -0.05, -0.15, winning, votes) == pytest.approx(expected)
 
 
-def test_the_confidence_is_clamped() -> None:
+def test_the_confidence_is_at_most_1() -> None:
     assert final_confidence(1.1, 0.1, 0.3, 3, 3) == 1
     assert final_confidence(1.1, -0.05, -0.05, 3, 3) == 1  # a base above 1 absorbs small penalties
     assert final_confidence(1.1, -0.05, -0.15, 3, 3) == pytest.approx(0.9)
     assert final_confidence(base_confidence(2 / 3, 1), 0.1, 0.3, 2, 3) == 1  # two of three votes can give 1
 
 
-TENS = [(10, 10, 10), (10, 10, 10), (10, 10, 10)]
+TOP_SCORES = [(10, 10, 10), (10, 10, 10), (10, 10, 10)]
 
 
-def parts(found: dict[str, Any]) -> list[Any]:
+def adjustment_parts(found: dict[str, Any]) -> list[Any]:
     return [found["confidence_parts"][name] for name in ("winning_reflection", "reflection", "role_switch")]
 
 
 @pytest.mark.parametrize(
     ("verdict", "expected"), [(SUP, [0.8, 0.18, 0.1]), (NOT, [0.1, -0.15, 0.1]), (INC, [None, 0, 0.1])]
 )
-def test_the_winning_sides_reflection_counts(verdict: Verdict, expected: list[float | None]) -> None:
-    turns = judge_turns([verdict] * 3, TENS)
-    assert parts(confidence(turns, 7, plaintiff=[0.1, 0.8], defense=[0.9, 0.1])) == expected
+def test_only_the_reflection_of_the_winning_side_counts(verdict: Verdict, expected: list[float | None]) -> None:
+    turns = judge_turns([verdict] * 3, TOP_SCORES)
+    assert adjustment_parts(confidence(turns, 7, plaintiff=[0.1, 0.8], defense=[0.9, 0.1])) == expected
 
 
-def test_parts_that_are_missing_or_not_scored_add_nothing() -> None:
-    turns = judge_turns([SUP] * 3, TENS)
-    assert parts(confidence(turns, None, [0.5], [0.5])) == [0.5, 0, 0]  # the analyser's reply was unusable
-    assert parts(confidence(turns, None, [None, None], [None, None], analysed=False)) == [None, 0, 0]
+def test_missing_parts_add_nothing_to_the_confidence() -> None:
+    turns = judge_turns([SUP] * 3, TOP_SCORES)
+    assert adjustment_parts(confidence(turns, None, [0.5], [0.5])) == [0.5, 0, 0]  # the analyser's reply was unusable
+    assert adjustment_parts(confidence(turns, None, [None, None], [None, None], analysed=False)) == [None, 0, 0]
     assert confidence(turns, analysed=False)["confidence"] == 1
 
 
 def test_judges_without_a_verdict_do_not_count() -> None:
-    some = confidence(judge_turns([SUP, None, NOT], [(9, 9, 9), (0, 0, 0), (3, 3, 3)]), analysed=False)
+    with_two_votes = confidence(judge_turns([SUP, None, NOT], [(9, 9, 9), (0, 0, 0), (3, 3, 3)]), analysed=False)
     assert (
-        some["confidence_parts"] | {"consensus_strength": 0.5, "quality": 0.6, "base": 0.58} == some["confidence_parts"]
+        with_two_votes["confidence_parts"] | {"consensus_strength": 0.5, "quality": 0.6, "base": 0.58}
+        == with_two_votes["confidence_parts"]
     )
-    one = confidence(judge_turns([None, None, NOT], [(0, 0, 0), (0, 0, 0), (6, 6, 6)]), analysed=False)
-    assert one["confidence"] == 0.98  # 0.8 + 0.3 x 0.6
+    with_one_vote = confidence(judge_turns([None, None, NOT], [(0, 0, 0), (0, 0, 0), (6, 6, 6)]), analysed=False)
+    assert with_one_vote["confidence"] == 0.98  # 0.8 + 0.3 x 0.6
 
 
 @given(
@@ -279,7 +296,7 @@ def test_judges_without_a_verdict_do_not_count() -> None:
 @example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # the adjustment rounds to 0
 def test_any_confidence_is_the_clamped_sum_of_its_parts(
     panel: list[tuple[Verdict | None, tuple[float, float, float]]],
-    gamma: float | None,
+    consistency: float | None,
     plaintiff: list[float | None],
     defense: list[float | None],
 ) -> None:
@@ -287,7 +304,7 @@ def test_any_confidence_is_the_clamped_sum_of_its_parts(
     given_verdicts = [verdict for verdict, _ in panel if verdict]
     if not given_verdicts:
         return
-    found = confidence(turns, gamma, plaintiff, defense)
+    found = confidence(turns, consistency, plaintiff, defense)
     most, votes = max(Counter(given_verdicts).values()), len(given_verdicts)
     parts_by_name = found["confidence_parts"]
     assert 0 <= found["confidence"] <= 1
@@ -298,14 +315,15 @@ def test_any_confidence_is_the_clamped_sum_of_its_parts(
     assert parts_by_name["role_switch"] in (0.10, 0, -0.05)
     total = parts_by_name["base"] + parts_by_name["role_switch"] + parts_by_name["reflection"]
     assert found["confidence"] == pytest.approx(min(1, max(0.10 if 3 * most >= 2 * votes else 0, total)), abs=5e-6)
-    for figure in (found["confidence"], *parts_by_name.values()):
-        assert figure is None or (math.isfinite(figure) and str(figure) != "-0.0")
+    for number in (found["confidence"], *parts_by_name.values()):
+        assert number is None or (math.isfinite(number) and str(number) != "-0.0")
 
 
 @given(st.floats(-1, 2), st.sampled_from([0.1, 0.0, -0.05]), st.floats(-0.15, 0.3), st.integers(1, 15), st.data())
-def test_any_confidence_keeps_its_bounds(
+def test_the_confidence_is_always_within_its_bounds(
     base: float, switch: float, reflection: float, votes: int, data: st.DataObject
 ) -> None:
+    """The smallest adjustments give the smallest confidence."""
     winning = data.draw(st.integers(1, votes))
     found = final_confidence(base, switch, reflection, winning, votes)
     assert (0.10 if 3 * winning >= 2 * votes else 0) <= found <= 1
@@ -316,12 +334,13 @@ def test_any_confidence_keeps_its_bounds(
 
 
 def report(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
+    """The report on a panel whose judges gave these verdicts and scores."""
     decided = panel_verdict(verdicts)
     assert decided is not None
     return panel_report(judge_turns(verdicts, scores), decided)
 
 
-def test_a_report_of_a_panel_whose_verdicts_differ() -> None:
+def test_the_report_has_the_votes_agreement_scores_and_dissent() -> None:
     assert report([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8.3, 7, 9)]) == {
         "verdicts": {SUP: 1, NOT: 2, INC: 0},
         "judges": 3,
@@ -335,15 +354,15 @@ def test_a_report_of_a_panel_whose_verdicts_differ() -> None:
     }
 
 
-def test_a_report_of_a_panel_with_a_silent_judge() -> None:
+def test_the_report_names_judges_without_a_verdict() -> None:
     found = report([None, SUP, INC], [(0, 0, 0), (5, 5, 5), (5, 5, 5)])
     assert (found["judges"], found["without_verdict"]) == (3, ["judge-1"])
     assert (found["tied"], found["unanimous"], found["agreement"]) == (True, False, 0)
     assert [one["agent"] for one in found["dissent"]] == ["judge-3"]
-    assert found["spread"] == scores_of(0, 0, 0)  # a judge without a verdict has no scores
+    assert found["spread"] == judge_scores(0, 0, 0)  # a judge without a verdict has no scores
 
 
-def test_the_agreement_of_a_panel_in_its_report() -> None:
+def test_the_agreement_is_the_share_of_pairs_with_equal_verdicts() -> None:
     found = report([INC] * 5, [(5, 5, 5)] * 5)
     assert (found["unanimous"], found["agreement"], found["dissent"]) == (True, 1, [])
     assert report([INC], [(5, 5, 5)])["agreement"] is None

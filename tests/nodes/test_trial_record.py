@@ -19,10 +19,11 @@ def piece(text: str, **more: Any) -> Evidence:
 
 
 ORDER: list[Standing] = ["seed", "discarded", "disputed", "discovered", "admitted"]
+"""The statuses, from the lowest to the highest."""
 
 
 @given(st.lists(st.none() | st.sampled_from(ORDER), min_size=1, max_size=5))
-def test_the_highest_status_holds_in_any_order(given_standings: list[Standing | None]) -> None:
+def test_a_merged_piece_has_the_highest_status(given_standings: list[Standing | None]) -> None:
     assert sorted(get_args(Standing)) == sorted(ORDER)
     merged: list[Evidence] = []
     for standing in given_standings:
@@ -32,7 +33,7 @@ def test_the_highest_status_holds_in_any_order(given_standings: list[Standing | 
     assert one.get("status") == (None if highest is None else ORDER[highest])
 
 
-def test_a_ruling_stays_when_a_piece_is_found_again() -> None:
+def test_a_ruling_is_kept_if_the_piece_is_found_again() -> None:
     ruled = {"pool": "seed", "status": "admitted", "relevance": 0.9, "credibility": 0.9, "weight": 0.81}
     weighed, found = piece("x", **ruled), piece("x", pool="discovery", status="discovered")
     assert merge_evidence([weighed], [found]) == [weighed]
@@ -41,19 +42,19 @@ def test_a_ruling_stays_when_a_piece_is_found_again() -> None:
 
 
 def test_each_retrieval_is_kept_once_with_its_novelty() -> None:
-    def finding(**more: Any) -> dict[str, Any]:
+    def retrieval(**more: Any) -> dict[str, Any]:
         return {"query": "q", "score": 1.0, "retriever": "bm25:x", "round": 1, "agent": "plaintiff", **more}
 
-    first, again, met = finding(), finding(round=2), finding(novelty=0.4)
-    for order in permutations([first, again, met]):
+    first, later, with_novelty = retrieval(), retrieval(round=2), retrieval(novelty=0.4)
+    for order in permutations([first, later, with_novelty]):
         merged: list[Evidence] = []
         for one in order:
             merged = merge_evidence(merged, [piece("x", retrievals=[one])])
         (found,) = merged
-        assert sorted(found["retrievals"], key=lambda r: r["round"]) == [met, again]
+        assert sorted(found["retrievals"], key=lambda r: r["round"]) == [with_novelty, later]
 
 
-def test_the_panels_evidence_is_ordered_by_status_and_weight() -> None:
+def test_panel_exhibits_are_ordered_by_status_and_weight() -> None:
     evidence = [
         piece("disputed, 0.2", status="disputed", weight=0.2),
         piece("found first", status="discovered"),
@@ -75,19 +76,19 @@ def test_the_panels_evidence_is_ordered_by_status_and_weight() -> None:
 def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None:
     pieces = [piece(str(place)) for place in range(len(costs))]
     cost = {p["id"]: cost for p, cost in zip(pieces, costs, strict=True)}
-    shown, left = fitting_exhibits(pieces, lambda p: cost[p["id"]], room)
-    assert shown + left == pieces
+    shown, left_out = fitting_exhibits(pieces, lambda p: cost[p["id"]], room)
+    assert shown + left_out == pieces
     assert not shown or sum(costs[: len(shown)]) <= room
-    assert not left or sum(costs[: len(shown) + 1]) > room  # the next exhibit would not fit
+    assert not left_out or sum(costs[: len(shown) + 1]) > room  # the next exhibit would not fit
 
 
 @pytest.mark.parametrize(
-    ("room", "left"),
+    ("room", "left_out"),
     [(6, ""), (5, "f"), (4, "df"), (3, "bdf"), (2, "bdef"), (1, "bcdef"), (0, "abcdef")],
 )
-def test_uncited_exhibits_are_left_out_first(room: int, left: str) -> None:
-    pieces = [piece(name) for name in "abcdef"]  # the heaviest first
+def test_uncited_exhibits_are_left_out_first(room: int, left_out: str) -> None:
+    pieces = [piece(name) for name in "abcdef"]
     cited = {p["id"] for p in pieces if p["text"] in "ace"}
     shown, dropped = fitting_exhibits(pieces, lambda p: 1, room, cited)
-    assert "".join(p["text"] for p in dropped) == left
-    assert "".join(p["text"] for p in shown) == "".join(name for name in "abcdef" if name not in left)
+    assert "".join(p["text"] for p in dropped) == left_out
+    assert "".join(p["text"] for p in shown) == "".join(name for name in "abcdef" if name not in left_out)

@@ -1,4 +1,4 @@
-"""A trial's verdict: the task's label for it, and how replies are parsed."""
+"""The labels that stand for the verdicts of a trial, and the parsing of the replies in a trial."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from moot.nodes._trial.replies import (
 from pydantic import ValidationError
 
 from tests.each import each
-from tests.nodes.test_trial_panel import INC, NOT, SUP, scores_of
+from tests.nodes.test_trial_panel import INC, NOT, SUP, judge_scores
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 
-FITTING: dict[str, tuple[str, str] | tuple[str, str, str]] = {
+# For each task that a trial can decide: the labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE.
+LABELS_BY_TASK: dict[str, tuple[str, str] | tuple[str, str, str]] = {
     "fever": ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "feverous": ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "faviq": ("SUPPORTS", "REFUTES"),
@@ -45,21 +46,23 @@ FITTING: dict[str, tuple[str, str] | tuple[str, str, str]] = {
 }
 
 
-def labelled(*labels: str) -> dict[Verdict, str]:
+def by_verdict(*labels: str) -> dict[Verdict, str]:
+    """The labels, by the verdicts in the order of `VERDICTS`."""
     return dict(zip(VERDICTS, labels, strict=False))
 
 
 def known_task(name: str) -> Task:
-    """A task of this name, with options or labels if it needs them."""
+    """The task with this name. It has options or labels if the task needs them."""
     if TASKS[name].kind == "choice":
         return make_task(name, options=["yes", "no"])
     return make_task(name, labels=["cat", "dog"] if name == "labels" else None)
 
 
 @each("name", TASKS)
-def test_every_task_has_labels_for_verdicts_or_is_refused(name: str) -> None:
-    if name in FITTING:
-        assert verdict_labels(known_task(name)) == labelled(*FITTING[name])
+def test_a_task_without_labels_for_verdicts_is_refused(name: str) -> None:
+    """Every other task has the expected labels."""
+    if name in LABELS_BY_TASK:
+        assert verdict_labels(known_task(name)) == by_verdict(*LABELS_BY_TASK[name])
         return
     with pytest.raises(UserError) as raised:
         verdict_labels(known_task(name))
@@ -79,24 +82,24 @@ def test_every_task_has_labels_for_verdicts_or_is_refused(name: str) -> None:
         ({"ja": TRUE, "nein": FALSE, "offen": OPEN}, ("ja", "nein", "offen")),
     ],
 )
-def test_a_users_labels_are_recognised_by_spelling_or_meaning(labels: Any, expected: tuple[str, ...]) -> None:
-    assert verdict_labels(make_task(labels=labels)) == labelled(*expected)
+def test_custom_labels_are_recognised_by_spelling_or_meaning(labels: Any, expected: tuple[str, ...]) -> None:
+    assert verdict_labels(make_task(labels=labels)) == by_verdict(*expected)
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_labels_without_one_label_for_true_and_one_for_false_are_refused(labels: list[str]) -> None:
+def test_custom_labels_need_exactly_one_label_each_for_true_and_false(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 
 
-def test_settings_choose_the_labels_of_verdicts() -> None:
-    own = make_task(labels=["real", "fake", "who knows"])
-    assert verdict_labels(own, labelled("real", "fake")) == labelled("real", "fake")
-    assert verdict_labels(own, labelled("Fake", " REAL ", "who knows")) == labelled("fake", "real", "who knows")
-    assert verdict_labels(make_task("averitec"), {INC: "Conflicting Evidence/Cherrypicking"}) == labelled(
+def test_settings_may_choose_the_labels_for_verdicts() -> None:
+    task = make_task(labels=["real", "fake", "who knows"])
+    assert verdict_labels(task, by_verdict("real", "fake")) == by_verdict("real", "fake")
+    assert verdict_labels(task, by_verdict("Fake", " REAL ", "who knows")) == by_verdict("fake", "real", "who knows")
+    assert verdict_labels(make_task("averitec"), {INC: "Conflicting Evidence/Cherrypicking"}) == by_verdict(
         "Supported", "Refuted", "Conflicting Evidence/Cherrypicking"
     )
-    assert verdict_labels(make_task("mmlu", options=["It does.", "It does not."]), labelled("A", "B")) == labelled(
+    assert verdict_labels(make_task("mmlu", options=["It does.", "It does not."]), by_verdict("A", "B")) == by_verdict(
         "A", "B"
     )
 
@@ -104,18 +107,21 @@ def test_settings_choose_the_labels_of_verdicts() -> None:
 @pytest.mark.parametrize(
     "given_labels",
     [
-        *[{SUP: "SUPPORTZ"}, {NOT: "no such"}, {INC: "unclear"}],
-        *[{SUP: "REFUTES"}, labelled("REFUTES", "REFUTES")],
+        {SUP: "SUPPORTZ"},
+        {NOT: "no such"},
+        {INC: "unclear"},
+        {SUP: "REFUTES"},
+        by_verdict("REFUTES", "REFUTES"),
     ],
 )
-def test_a_label_from_settings_must_be_a_label_of_the_task_and_unique(given_labels: dict[Verdict, str]) -> None:
+def test_unknown_or_repeated_labels_in_settings_are_refused(given_labels: dict[Verdict, str]) -> None:
     with pytest.raises(UserError) as raised:
         verdict_labels(make_task("fever"), given_labels)
     assert raised.value.kind == "unfit_task"
 
 
 @pytest.mark.parametrize(
-    ("policy", "three", "two"),
+    ("policy", "fever_answer", "faviq_answer"),
     [
         (None, "NOT ENOUGH INFO", "SUPPORTS"),
         ("abstain", "NOT ENOUGH INFO", None),
@@ -123,16 +129,16 @@ def test_a_label_from_settings_must_be_a_label_of_the_task_and_unique(given_labe
     ],
 )
 def test_the_policy_decides_the_answer_for_an_inconclusive_verdict(
-    policy: str | None, three: str, two: str | None
+    policy: str | None, fever_answer: str, faviq_answer: str | None
 ) -> None:
-    for name, inconclusive in (("fever", three), ("faviq", two)):
+    for name, inconclusive in (("fever", fever_answer), ("faviq", faviq_answer)):
         labels = verdict_labels(make_task(name))
         assert [answer_for(v, labels, policy) for v in VERDICTS] == ["SUPPORTS", "REFUTES", inconclusive]
 
 
 # --- replies --------------------------------------------------------------------------------------------------------
 
-JUDGED: dict[str, Any] = {"reason": "It is so.", **scores_of(7, 8, 9), "verdict": SUP}
+JUDGEMENT: dict[str, Any] = {"reason": "It is so.", **judge_scores(7, 8, 9), "verdict": SUP}
 
 
 @pytest.mark.parametrize(
@@ -148,78 +154,80 @@ JUDGED: dict[str, Any] = {"reason": "It is so.", **scores_of(7, 8, 9), "verdict"
         (" Inconclusive\n", INC),
     ],
 )
-def test_verdicts_are_parsed_in_other_spellings(written: str, verdict: Verdict) -> None:
-    assert JudgementReply.model_validate(JUDGED | {"verdict": written}).verdict == verdict
+def test_verdicts_in_other_spellings_are_parsed(written: str, verdict: Verdict) -> None:
+    assert JudgementReply.model_validate(JUDGEMENT | {"verdict": written}).verdict == verdict
 
 
 @each(
     "written",
     [
-        *[
-            "",
-            "   ",
-            "unsupported",
-            "un-supported",
-            "isn't supported",
-            "SUPPORTS",
-            "REFUTED",
-            "NOT",
-            None,
-            1,
-            True,
-            [SUP],
-        ],
-        *["SUPPORTED or NOT SUPPORTED", "SUPPORTED, not INCONCLUSIVE", "mostly supported", "not inconclusive"],
-        *["0% SUPPORTED", "не SUPPORTED"],
+        "",
+        "   ",
+        "unsupported",
+        "un-supported",
+        "isn't supported",
+        "SUPPORTS",
+        "REFUTED",
+        "NOT",
+        None,
+        1,
+        True,
+        [SUP],
+        "SUPPORTED or NOT SUPPORTED",
+        "SUPPORTED, not INCONCLUSIVE",
+        "mostly supported",
+        "not inconclusive",
+        "0% SUPPORTED",
+        "не SUPPORTED",
     ],
 )
 def test_invalid_verdicts_are_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
-        JudgementReply.model_validate(JUDGED | {"verdict": written})
+        JudgementReply.model_validate(JUDGEMENT | {"verdict": written})
 
 
 @each("score", [10.5, -1, "good", math.nan, math.inf, None])
 @each("quality", QUALITIES)
 def test_invalid_scores_are_refused(quality: str, score: Any) -> None:
     with pytest.raises(ValidationError):
-        JudgementReply.model_validate(JUDGED | {quality: score})
+        JudgementReply.model_validate(JUDGEMENT | {quality: score})
 
 
-def test_a_judgement_without_a_reason_is_refused() -> None:
+def test_a_judgement_with_a_blank_reason_is_refused() -> None:
     with pytest.raises(ValidationError):
-        JudgementReply.model_validate(JUDGED | {"reason": " "})
+        JudgementReply.model_validate(JUDGEMENT | {"reason": " "})
 
 
 def test_scores_at_their_limits_are_valid() -> None:
     for value in (0, 10):
-        assert JudgementReply.model_validate(JUDGED | scores_of(value, value, value)).argument_validity == value
-        ten = dict.fromkeys(("plaintiff_counsel", "defense_counsel", "overall"), value)
-        assert ConsistencyReply.model_validate({"contradictions": [], **ten}).overall == value
+        assert JudgementReply.model_validate(JUDGEMENT | judge_scores(value, value, value)).argument_validity == value
+        consistency = dict.fromkeys(("plaintiff_counsel", "defense_counsel", "overall"), value)
+        assert ConsistencyReply.model_validate({"contradictions": [], **consistency}).overall == value
     for value in (0, 1):
         weighed = {"reason": "", "relevance": value, "credibility": value}
         assert AdmissibilityReply.model_validate(weighed).credibility == value
 
 
-REFLECTED: dict[str, Any] = dict.fromkeys(("logic", "novelty", "rebuttal"), 0.5)
-REFLECTED |= {"flaws": [], "discovery_need": "", "refined_stance": ""}
+REFLECTION: dict[str, Any] = dict.fromkeys(("logic", "novelty", "rebuttal"), 0.5)
+REFLECTION |= {"flaws": [], "discovery_need": "", "refined_stance": ""}
 
 
 @pytest.mark.parametrize("share", [-0.01, 1.01, 7, 85, math.nan, math.inf, None, "high"])
 def test_values_other_than_numbers_from_0_to_1_are_refused(share: Any) -> None:
     for name in ("logic", "novelty", "rebuttal"):
         with pytest.raises(ValidationError):
-            ReflectionReply.model_validate(REFLECTED | {name: share})
+            ReflectionReply.model_validate(REFLECTION | {name: share})
     for name in ("relevance", "credibility"):
         with pytest.raises(ValidationError):
             AdmissibilityReply.model_validate({"reason": "", "relevance": 1, "credibility": 1, name: share})
 
 
-def test_empty_and_repeated_entries_are_left_out() -> None:
+def test_blank_and_repeated_texts_are_left_out_of_lists() -> None:
     assert PremisesReply.model_validate({"premises": [" Ice floats.", "", "It melts.", "Ice floats. "]}).premises == [
         "Ice floats.",
         "It melts.",
     ]
-    assert ReflectionReply.model_validate(REFLECTED | {"flaws": [" ", "None cited.", ""]}).flaws == ["None cited."]
+    assert ReflectionReply.model_validate(REFLECTION | {"flaws": [" ", "None cited.", ""]}).flaws == ["None cited."]
     side = {"reason": "", "logic": 0.5, "evidence": 0.5, "rebuttal": 0.5}
     advice = {"plaintiff": ["", "Cite."], "defense": [], "queries": ["ice", "ice "]}
     critique = {"plaintiff": side, "defense": side, "recommendations": advice, "debate_resolved": False}
@@ -229,6 +237,6 @@ def test_empty_and_repeated_entries_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("premises", [[], [""], [" ", "\n"], None, "Ice floats."])
-def test_premises_that_are_empty_or_no_list_are_refused(premises: Any) -> None:
+def test_premises_must_be_a_list_with_at_least_one_text(premises: Any) -> None:
     with pytest.raises(ValidationError):
         PremisesReply.model_validate({"premises": premises})

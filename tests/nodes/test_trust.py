@@ -1,4 +1,4 @@
-"""CortexDebate's formulas and its graph, by worked examples and by properties for any weights."""
+"""CortexDebate's formulas and debating graph: a worked example, each formula, and random debates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROUND_2: dict[str, Any] = {
 
 
 def near(expected: Any) -> Any:
-    """Replace each float of a nested dictionary by an approximate one, to five places."""
+    """The expected value for a comparison of its floats to five decimal places."""
     if isinstance(expected, dict):
         return {key: near(value) for key, value in expected.items()}
     return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
@@ -53,7 +53,7 @@ def near(expected: Any) -> Any:
 # --- worked example -------------------------------------------------------------------------------------------------
 
 
-def test_the_first_round_of_the_worked_example() -> None:
+def test_the_first_round_matches_the_worked_example() -> None:
     weights, kept_edges, history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES)
     assert weights == near({"1": {"2": 0.06, "3": 0.15}, "2": {"1": 0.08, "3": 0.27}, "3": {"1": 0.40, "2": 0.54}})
     assert kept_edges == {"1": ["3"], "2": ["3"], "3": ["2"]}
@@ -67,7 +67,7 @@ def test_the_first_round_of_the_worked_example() -> None:
     )
 
 
-def test_the_second_round_of_the_worked_example() -> None:
+def test_the_second_round_matches_the_worked_example() -> None:
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
     assert [self_orientation(2, 3, history["kept"][a]) + 1 for a in "123"] == [3, 2, 1]
     history = json.loads(json.dumps(history))  # as a checkpointer stores it
@@ -91,25 +91,37 @@ def test_the_second_round_of_the_worked_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("h", "expected"),
-    [(0, 0.3), (0.2999, 0.3), (0.3, 0.3), (0.45, 0.45), (0.5999, 0.5999), (0.6, 0.6), (0.7999, 0.6), (0.8, 0.8)],
+    ("stated", "expected"),
+    [
+        (0, 0.3),
+        (0.2999, 0.3),
+        (0.3, 0.3),
+        (0.45, 0.45),
+        (0.5999, 0.5999),
+        (0.6, 0.6),
+        (0.7999, 0.6),
+        (0.8, 0.8),
+        (1, 0.8),
+    ],
 )
-def test_recalibration_raises_low_confidences_and_lowers_high_ones(h: float, expected: float) -> None:
-    assert recalibrate_confidence(h) == expected
-    assert recalibrate_confidence(h, None) == h
+def test_confidences_are_recalibrated_by_three_thresholds(stated: float, expected: float) -> None:
+    """Without thresholds, a confidence does not change."""
+    assert recalibrate_confidence(stated) == expected
+    assert recalibrate_confidence(stated, None) == stated
 
 
 def test_the_thresholds_of_recalibration_can_be_set() -> None:
-    assert [recalibrate_confidence(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
+    recalibrated = [recalibrate_confidence(stated, (0.1, 0.5, 0.8)) for stated in (0.05, 0.3, 0.5, 0.79, 1)]
+    assert recalibrated == [0.1, 0.3, 0.5, 0.5, 0.8]
     with pytest.raises(ValueError, match="ascend"):
         recalibrate_confidence(0.5, (0.8, 0.6, 0.3))
 
 
-@pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
+@pytest.mark.parametrize("stated", [-0.1, 1.1, 95, math.nan, math.inf])
 @pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
-def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
+def test_an_invalid_confidence_is_refused(stated: float, thresholds: tuple[float, float, float] | None) -> None:
     with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
-        recalibrate_confidence(h, thresholds)
+        recalibrate_confidence(stated, thresholds)
 
 
 def test_loss_and_credibility_follow_from_the_size_of_a_model() -> None:
@@ -119,7 +131,7 @@ def test_loss_and_credibility_follow_from_the_size_of_a_model() -> None:
 
 
 @pytest.mark.parametrize("size", [(0, 1), (1, 0), (-1, 1), (math.nan, 1), (1, math.inf)])
-def test_the_loss_of_an_invalid_size_is_refused(size: tuple[float, float]) -> None:
+def test_an_invalid_size_of_a_model_is_refused(size: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="counts above 0"):
         loss(*size)
 
@@ -140,10 +152,13 @@ def test_reliability_and_similarity_are_running_means() -> None:
         reliability(0, 0, 0.5)
 
 
-def test_cosines_beyond_their_range_are_clamped_and_nan_is_refused() -> None:
+def test_cosines_outside_minus_1_to_1_are_clamped() -> None:
     assert intimacy(mean_similarity(0, 1, -1)) == 2
     assert intimacy(mean_similarity(0, 1, 1 + 1e-7)) == 0
     assert intimacy(mean_similarity(0, 1, -1 - 1e-7)) == 2
+
+
+def test_a_cosine_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(ValueError, match="not a number"):
         mean_similarity(0, 1, math.nan)
 
@@ -162,8 +177,8 @@ def test_the_weight_of_an_edge_falls_with_self_orientation() -> None:
 
 # --- pruning --------------------------------------------------------------------------------------------------------
 
-FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
-"""Mean 0.45, median 0.2."""
+FIVE_EDGES = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
+"""Weights with the mean 0.45 and the median 0.2."""
 
 
 @pytest.mark.parametrize(
@@ -176,7 +191,7 @@ FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
     ],
 )
 def test_each_pruning_rule_keeps_the_heavy_edges(pruning: Pruning, opponents: list[str]) -> None:
-    assert agents_heard(FIVE, pruning=pruning) == {"j": opponents}
+    assert agents_heard(FIVE_EDGES, pruning=pruning) == {"j": opponents}
 
 
 @each("value", [0.0, 0.1, 1 / 3, 1e-300, 7.0])
@@ -184,11 +199,12 @@ def test_each_pruning_rule_keeps_the_heavy_edges(pruning: Pruning, opponents: li
     ("pruning", "opponents"),
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )
-def test_pruning_of_equal_weights_keeps_all_or_the_first(value: float, pruning: Pruning, opponents: str) -> None:
+def test_rules_with_a_count_keep_the_first_of_equal_edges(value: float, pruning: Pruning, opponents: str) -> None:
+    """The rules ``average`` and ``median`` keep all equal edges."""
     assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(opponents)}
 
 
-def test_weights_that_differ_by_rounding_are_equal() -> None:
+def test_weights_that_differ_only_by_rounding_count_as_equal() -> None:
     weights = {"j": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
     assert weights["j"]["a"] != weights["j"]["b"]
     assert agents_heard(weights, pruning="average") == agents_heard(weights, pruning="median") == {"j": ["a", "b", "c"]}
@@ -196,7 +212,7 @@ def test_weights_that_differ_by_rounding_are_equal() -> None:
 
 
 @pytest.mark.parametrize("pruning", get_args(Pruning))
-def test_pruning_keeps_a_single_opponent(pruning: Pruning) -> None:
+def test_pruning_keeps_the_only_opponent(pruning: Pruning) -> None:
     assert agents_heard({"a": {}}, pruning=pruning) == {"a": []}
     assert agents_heard({"a": {"b": 0.0}, "b": {"a": 0.3}}, pruning=pruning) == {"a": ["b"], "b": ["a"]}
 
@@ -204,23 +220,24 @@ def test_pruning_keeps_a_single_opponent(pruning: Pruning) -> None:
 # --- strategies -----------------------------------------------------------------------------------------------------
 
 
-def run_next_round(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
+def run_first_round(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
+    """The weights and the kept edges of round 1."""
     given = {**ROUND_1, "credibilities": {"1": 0.5, "2": 0.4, "3": 1.0}, **more}
     return next_round(first_history(), 1, **given, graph=graph, evaluation=evaluation)[:2]
 
 
-def test_a_full_graph_with_mdm_orders_all_opponents() -> None:
-    weights, kept_edges = run_next_round("mdm", "full", credibilities=ONES)
+def test_a_full_graph_with_mdm_orders_all_opponents_by_weight() -> None:
+    weights, kept_edges = run_first_round("mdm", "full", credibilities=ONES)
     assert weights["3"] == near({"1": 0.40, "2": 0.54})
     assert kept_edges == {"1": ["3", "2"], "2": ["3", "1"], "3": ["2", "1"]}
 
 
 def test_a_full_graph_without_evaluation_keeps_the_order_of_the_agents() -> None:
-    assert run_next_round("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert run_first_round("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
 
 
-def test_mdm_without_intimacy_and_self_orientation() -> None:
-    weights, kept_edges = run_next_round("mdm_without_i_and_s")
+def test_mdm_without_i_and_s_weighs_by_credibility_and_reliability() -> None:
+    weights, kept_edges = run_first_round("mdm_without_i_and_s")
     assert weights == near({"1": {"2": 0.24, "3": 0.3}, "2": {"1": 0.4, "3": 0.3}, "3": {"1": 0.4, "2": 0.24}})
     assert kept_edges == {"1": ["3"], "2": ["1"], "3": ["1"]}
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
@@ -228,26 +245,27 @@ def test_mdm_without_intimacy_and_self_orientation() -> None:
     assert later["1"] == near({"2": 0.7, "3": 0.45})
 
 
-def test_self_evaluation_hears_agents_above_the_mean_confidence() -> None:
-    assert run_next_round("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
-    assert run_next_round("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
-    assert run_next_round("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
+def test_with_self_evaluation_agents_above_the_mean_confidence_are_heard() -> None:
+    # The mean of 0.8, 0.6 and 0.3 is 0.5667.
+    assert run_first_round("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}
+    assert run_first_round("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert run_first_round("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
         "1": [],
         "2": ["1"],
         "3": ["1"],
     }
 
 
-@pytest.mark.parametrize("h", [0.1, 0.3, 0.35, 0.6])
-def test_of_equal_scores_none_is_above_the_mean(h: float) -> None:
-    assert run_next_round("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {
+@pytest.mark.parametrize("confidence", [0.1, 0.3, 0.35, 0.6])
+def test_no_agent_is_heard_if_all_confidences_are_equal(confidence: float) -> None:
+    assert run_first_round("self", thresholds=None, confidences=dict.fromkeys("123", confidence))[1] == {
         "1": [],
         "2": [],
         "3": [],
     }
 
 
-def test_peer_evaluation_hears_agents_above_the_mean_peer_score() -> None:
+def test_with_peer_evaluation_agents_above_the_mean_peer_score_are_heard() -> None:
     given: dict[str, dict[str, float | None]] = {
         "1": {"2": 0.4, "3": 0.2, "1": 1.0},
         "2": {"1": 0.5, "3": None},
@@ -255,17 +273,18 @@ def test_peer_evaluation_hears_agents_above_the_mean_peer_score() -> None:
     }
     scores = peer_means(given)
     assert scores == near({"1": 0.6, "2": 0.5, "3": 0.2})
-    assert run_next_round("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # mean 0.4333
-    assert run_next_round("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
+    # The mean of the scores is 0.4333.
+    assert run_first_round("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}
+    assert run_first_round("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
 
 
 def test_an_unknown_peer_score_does_not_count() -> None:
     assert peer_means({"1": {"2": None}, "2": {}, "3": {}}) == {"1": None, "2": None, "3": None}
-    weights, kept_edges = run_next_round("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
+    weights, kept_edges = run_first_round("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
     assert weights["1"] == {"2": 0.5, "3": 0.2}
     assert weights["2"] == {"3": 0.2}
-    assert kept_edges == {"1": ["2"], "2": [], "3": ["2"]}  # mean 0.35
-    assert run_next_round("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
+    assert kept_edges == {"1": ["2"], "2": [], "3": ["2"]}  # the mean is 0.35
+    assert run_first_round("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
 
 
 def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None:
@@ -278,7 +297,7 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
     assert agents_heard(weights, evaluation="none", d=1, seed=0) == drawn[0]
     assert len({json.dumps(kept_edges) for kept_edges in drawn}) > 20
     assert {i for kept_edges in drawn for i in kept_edges["a"]} == set("bcde")
-    assert [len(s) for s in run_next_round("none")[1].values()] == [1, 1, 1]
+    assert [len(s) for s in run_first_round("none")[1].values()] == [1, 1, 1]
     # With 3 opponents, half is rounded up to 2.
     assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4
 
@@ -286,7 +305,8 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
 # --- history --------------------------------------------------------------------------------------------------------
 
 
-def test_an_agent_without_an_answer_keeps_its_values() -> None:
+def test_an_agent_without_an_answer_keeps_its_last_values() -> None:
+    """In round 1 there are no last values, so default values are used."""
     silent: dict[str, Any] = {"confidences": {"1": 0.9, "2": 0.7, "3": None}, "similarities": {"1|2": 0.9}}
     weights, _, history = next_round(first_history(), 1, **silent, credibilities=ONES)
     assert history["confidence"]["3"] == 0.3
@@ -299,7 +319,7 @@ def test_an_agent_without_an_answer_keeps_its_values() -> None:
     assert later["similarity"] == near({"1|2": 0.9, "1|3": 0.5, "2|3": 0.1})
 
 
-def test_a_history_of_another_debate_is_refused() -> None:
+def test_a_history_that_does_not_fit_the_round_is_refused() -> None:
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
     with pytest.raises(ValueError, match="is kept 0 to 0 times"):
         next_round(history, 1, **ROUND_1, credibilities=ONES)
@@ -317,7 +337,7 @@ SHARE = st.floats(0, 1)
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
-def test_pruning_keeps_the_heaviest_edges(values: list[float], pruning: Pruning) -> None:
+def test_pruning_removes_no_edge_heavier_than_a_kept_edge(values: list[float], pruning: Pruning) -> None:
     weights = {f"agent-{k}": w for k, w in enumerate(values)}
     opponents = PRUNING_RULES[pruning](weights)
     assert opponents == [i for i in weights if i in opponents]  # in order, each once
@@ -328,7 +348,7 @@ def test_pruning_keeps_the_heaviest_edges(values: list[float], pruning: Pruning)
 
 @st.composite
 def debates(draw: st.DrawFn) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Credibilities, and random rounds."""
+    """Random credibilities, and random rounds of a debate."""
     agents = [f"agent-{k}" for k in range(1, draw(st.integers(2, 6)) + 1)]
     keys = [pair(a, b) for k, a in enumerate(agents) for b in agents[k + 1 :]]
     rounds = [
@@ -348,21 +368,21 @@ def debates(draw: st.DrawFn) -> tuple[dict[str, float], list[dict[str, Any]]]:
     st.sampled_from(get_args(Pruning)),
     st.sampled_from([THRESHOLDS, None]),
 )
-def test_any_debate_keeps_the_invariants_of_its_graph(
+def test_the_graph_of_any_debate_keeps_its_invariants(
     debate: tuple[dict[str, float], list[dict[str, Any]]],
     graph: Graph,
     evaluation: Evaluation,
     pruning: Pruning,
-    t: Any,
+    thresholds: Any,
 ) -> None:
     given_credibilities, rounds = debate
     agents = list(given_credibilities)
     history: History = first_history()
-    times = dict.fromkeys(agents, 0)
-    for d, brought in enumerate(rounds, 1):
-        more: dict[str, Any] = {"graph": graph, "evaluation": evaluation, "pruning": pruning, "thresholds": t}
-        more["peer_scores"] = brought["confidences"]
-        weights, kept_edges, history = next_round(history, d, **brought, credibilities=given_credibilities, **more)
+    times_kept = dict.fromkeys(agents, 0)
+    for d, values in enumerate(rounds, 1):
+        more: dict[str, Any] = {"graph": graph, "evaluation": evaluation, "pruning": pruning, "thresholds": thresholds}
+        more["peer_scores"] = values["confidences"]
+        weights, kept_edges, history = next_round(history, d, **values, credibilities=given_credibilities, **more)
         assert list(weights) == list(kept_edges) == agents
         for j in agents:
             assert j not in weights[j]
@@ -373,22 +393,23 @@ def test_any_debate_keeps_the_invariants_of_its_graph(
                 assert kept_edges[j]
                 assert set(weights[j]) == set(agents) - {j}
             for i in kept_edges[j]:
-                times[i] += 1
-        assert history["kept"] == times
-        assert all(self_orientation(d + 1, len(agents), p) >= 0 for p in times.values())
+                times_kept[i] += 1
+        assert history["kept"] == times_kept
+        assert all(self_orientation(d + 1, len(agents), p) >= 0 for p in times_kept.values())
         history = json.loads(json.dumps(history))
 
 
 @given(st.integers(2, 7), st.integers(1, 5), SHARE, st.floats(-1, 1), st.floats(1e-3, 1))
-def test_equal_agents_have_equal_weights_and_all_are_heard(
-    n: int, last: int, h: float, cosine: float, c: float
+def test_equal_agents_all_hear_each_other(
+    count: int, rounds: int, confidence: float, cosine: float, credibility_of_each: float
 ) -> None:
-    agents = [f"agent-{k}" for k in range(n)]
+    """All edges have the same weight."""
+    agents = [f"agent-{k}" for k in range(count)]
     given_cosines = {pair(a, b): cosine for a in agents for b in agents if a != b}
     history = first_history()
-    for d in range(1, last + 1):
+    for d in range(1, rounds + 1):
         weights, kept_edges, history = next_round(
-            history, d, dict.fromkeys(agents, h), given_cosines, dict.fromkeys(agents, c)
+            history, d, dict.fromkeys(agents, confidence), given_cosines, dict.fromkeys(agents, credibility_of_each)
         )
         assert len({w for edges in weights.values() for w in edges.values()}) == 1
         assert kept_edges == {j: [i for i in agents if i != j] for j in agents}

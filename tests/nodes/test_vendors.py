@@ -1,4 +1,4 @@
-"""Models of other providers, which are opened by name, and calls to Anthropic's own API."""
+"""Models of vendors with their own clients: calls to Anthropic's API, clients' options, and errors."""
 
 from __future__ import annotations
 
@@ -35,25 +35,27 @@ KEY = "sk-ant-canary-5f2c9d8a7b"
 
 @pytest.fixture(autouse=True)
 async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Sets a key for Anthropic, and closes the clients after the test."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     yield
     await close_clients()
 
 
 async def ask(api: MessagesEndpoint, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
-    """The reply or the error of one `ask`, and the ledger with its calls."""
+    """The reply or the error of one `Speaker.ask`, and the ledger with its calls."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
     ledger = Ledger(node="respond", round=2, agent="rag")
-    form = options.pop("structured_output", "json_schema")
+    mode = options.pop("structured_output", "json_schema")
     chat = await open_chat_model(MODEL, timeout=30, **options)
-    speaker = Speaker("rag", chat, ledger, form, Limits(3, max_wait=5), prompts=PROMPTS)
+    speaker = Speaker("rag", chat, ledger, mode, Limits(3, max_wait=5), prompts=PROMPTS)
     try:
         return await speaker.ask("decide", {}, ANSWER), ledger
     except MootError as error:
         return error, ledger
 
 
-async def test_the_request_has_the_settings_and_token_counts_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_has_the_prompt_the_schema_and_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger records the call with its token counts."""
     async with messages_api(GOOD) as api:
         reply, ledger = await ask(api, monkeypatch, max_tokens=300)
     assert reply.answer == "SUPPORTS"
@@ -68,7 +70,7 @@ async def test_the_request_has_the_settings_and_token_counts_are_recorded(monkey
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
 
-async def test_a_refused_request_is_retried_by_moot_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_moot_retries_requests_with_transient_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {
         "status": 429,
         "error": {"type": "rate_limit_error", "message": "Slow down."},
@@ -92,9 +94,10 @@ async def test_a_refused_request_is_retried_by_moot_only(monkeypatch: pytest.Mon
         (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),
     ],
 )
-async def test_errors_have_their_kind_and_message(
+async def test_http_errors_become_errors_of_the_matching_kind(
     status: int, error: Any, headers: Any, kind: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The errors quote the message of the API without the key."""
     api_error = {"type": error[0], "message": error[1]}
     async with messages_api({"status": status, "error": api_error, "headers": headers}) as api:
         failed, ledger = await ask(api, monkeypatch)
@@ -105,7 +108,7 @@ async def test_errors_have_their_kind_and_message(
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
-async def test_a_refused_long_prompt_is_an_error_of_the_kind_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_prompt_beyond_the_context_is_an_error_of_the_kind_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
     async with messages_api({"status": 400, "error": long}) as api:
         failed, _ = await ask(api, monkeypatch)
@@ -113,23 +116,21 @@ async def test_a_refused_long_prompt_is_an_error_of_the_kind_too_long(monkeypatc
 
 
 @pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
-async def test_replies_with_other_stop_reasons_are_errors(
-    stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cut_and_refused_replies_are_errors(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api({"text": GOOD, "stop": stop}) as api:
         failed, ledger = await ask(api, monkeypatch)
     assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
     assert failed.kind == outcome
 
 
-async def test_an_unreachable_endpoint_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_to_an_unreachable_endpoint_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         pass
     failed, ledger = await ask(api, monkeypatch)
     assert (failed.kind, ledger.calls[0]["attempts"]) == ("unreachable", 3)
 
 
-async def test_tokens_and_errors_of_streams_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_report_token_counts_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     overloaded = {"type": "overloaded_error", "message": "Overloaded"}
     async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
@@ -148,8 +149,8 @@ async def test_tokens_and_errors_of_streams_are_read(monkeypatch: pytest.MonkeyP
         assert "Overloaded" in explained.detail
 
 
-def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def debate() -> Any:
+def test_calls_succeed_in_two_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def call() -> Any:
         async with messages_api(GOOD) as api:
             try:
                 return await ask(api, monkeypatch)
@@ -157,7 +158,7 @@ def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> 
                 await close_clients()
 
     for _ in range(2):
-        reply, _ = asyncio.run(debate())
+        reply, _ = asyncio.run(call())
         assert reply.answer == "SUPPORTS"
 
 
@@ -178,7 +179,7 @@ async def test_a_client_without_a_seed_option_gets_no_seed() -> None:
     assert with_seed(model.chat, 3) is model.chat
 
 
-async def test_json_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_json_mode_is_refused_for_anthropic(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         failed, _ = await ask(api, monkeypatch, structured_output="json_object")
     assert (failed.kind, api.requests) == ("invalid_setting", [])
@@ -190,13 +191,13 @@ async def test_json_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"), [("opnai:x", "openai"), ("antropic:c", "anthropic"), ("google:g", "google_genai")]
 )
-def test_the_error_for_a_misspelt_provider_suggests_the_nearest_name(name: str, meant: str) -> None:
+def test_the_error_for_an_unknown_provider_suggests_a_known_name(name: str, meant: str) -> None:
     with pytest.raises(UserError, match=f"Did you mean {meant}\\?") as caught:
         check_provider(name)
     assert caught.value.kind == "unknown_provider"
 
 
-async def test_missing_packages_and_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_name_the_missing_key_or_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(UserError, match="ANTHROPIC_API_KEY is not set, so models of Anthropic"):
         await open_chat_model(MODEL)
@@ -204,13 +205,18 @@ async def test_missing_packages_and_keys_are_named(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UserError, match="need the package langchain-anthropic: pip install") as caught:
         await open_chat_model(MODEL)
     assert caught.value.kind == "missing_package"
+
+
+def test_the_list_of_providers_names_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "find_spec", lambda name: None)
     here = {one["provider"]: one for one in providers_here()}
     assert {"embedded", "openai", "ollama", "vllm", *VENDORS} == set(here)
     assert "langchain-mistralai" in here["mistralai"]["why_not"]
     assert here["ollama"]["why_not"] == ""
 
 
-async def test_a_model_of_azure_needs_an_endpoint_and_gets_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_of_azure_is_opened_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the environment names no endpoint, the model is refused."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k" * 20)
     with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT is not set"):
         await open_chat_model("azure_openai:mine")
@@ -221,18 +227,19 @@ async def test_a_model_of_azure_needs_an_endpoint_and_gets_its_options(monkeypat
 
 
 class Client(BaseModel):
-    """A client with other names for some options."""
+    """A client that has other names for some options."""
 
     max_output_tokens: int | None = Field(default=None, alias="max_tokens")
     request_timeout: float | None = None
 
 
 def test_options_have_the_names_that_a_client_uses() -> None:
+    """Options that the client does not know are left out, and so are options without a value."""
     given = {"max_tokens": 5, "timeout": 2.0, "max_retries": 0, "temperature": None}
     assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
 
 
-def test_each_client_gets_a_schema_in_its_own_option() -> None:
+def test_the_option_for_the_schema_depends_on_the_client() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
     assert reply_options("words", wanted) == {}
     assert reply_options("google", wanted)["response_json_schema"] == {"type": "object"}
@@ -249,7 +256,7 @@ class ThrottledError(Exception):
         }
 
 
-def test_other_clients_errors_are_mapped_by_status() -> None:
+def test_errors_of_other_clients_are_mapped_by_status_or_class() -> None:
     error = explain(ThrottledError(), Endpoint("Amazon Bedrock", ""), "bedrock_converse:x")
     assert (error.kind, error.retry_after) == ("rate_limited", 2.0)
     assert explain(TimeoutError(), Endpoint("x", ""), "x:y").kind == "timeout"

@@ -1,4 +1,4 @@
-"""Majorities: the winner, the votes that do not count, and ties."""
+"""Voting: the winner, ties, votes without an answer, and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TENTHS = st.sampled_from([10, 8, 5, 3, 1])
 
 
 def votes(groups: Sequence[int | None]) -> list[Vote]:
-    """Votes of agents in order; equal answers may be written differently."""
+    """One vote for each group. The answers of a group have different texts."""
     return [
         {"agent": f"agent-{i}", "answer": None if g is None else f"answer {g}, as agent-{i} puts it", "group": g}
         for i, g in enumerate(groups, 1)
@@ -35,7 +35,7 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
 
 
 @pytest.mark.parametrize(
-    ("groups", "first", "none"),
+    ("groups", "with_first", "with_none"),
     [
         ([0, 1, 0, 1, 0], 0, 0),  # 3-2
         ([0, 1, 1, 0, 1], 1, 1),  # 2-3
@@ -43,20 +43,22 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
         ([0, 1, 2, 1, 0], 0, None),
         ([1, 0], 1, None),
         ([None, None, 0, 1, 1], 1, 1),
-        ([None, 1, None, None, 0], 1, None),  # missing answers are no majority
+        ([None, 1, None, None, 0], 1, None),  # missing answers do not count
         ([None, None, None, 0], 0, 0),
         ([None, None], None, None),
         ([], None, None),
     ],
 )
-def test_a_majority_wins_and_a_tie_goes_to_the_first_or_to_none(
-    groups: list[int | None], first: int | None, none: int | None
+def test_the_answer_with_the_most_votes_wins(
+    groups: list[int | None], with_first: int | None, with_none: int | None
 ) -> None:
-    assert (winner(groups), winner(groups, tie="none")) == (first, none)
+    """With the rule ``first``, a tie goes to the tied answer with the earliest vote. With ``none``, no answer wins."""
+    assert (winner(groups), winner(groups, tie="none")) == (with_first, with_none)
 
 
 @given(GROUPS)
-def test_most_votes_win_and_ties_go_to_the_first(groups: list[int | None]) -> None:
+def test_the_first_of_the_leading_answers_wins_any_vote(groups: list[int | None]) -> None:
+    """With the rule ``none``, no answer wins if there are several leading answers."""
     given = [g for g in groups if g is not None]
     counts = Counter(given)
     leading = [g for g in given if counts[g] == max(counts.values())]
@@ -65,15 +67,17 @@ def test_most_votes_win_and_ties_go_to_the_first(groups: list[int | None]) -> No
 
 
 @given(GROUPS, st.integers(0, 12))
-def test_missing_answers_change_nothing(groups: list[int | None], place: int) -> None:
-    assert winner([*groups[:place], None, *groups[place:]]) == winner(groups)
+def test_a_missing_answer_does_not_change_the_winner(groups: list[int | None], place: int) -> None:
+    with_missing = [*groups[:place], None, *groups[place:]]
+    assert winner(with_missing) == winner(groups)
+    assert winner(with_missing, tie="none") == winner(groups, tie="none")
 
 
 @given(st.lists(st.tuples(st.none() | st.integers(0, 4), TENTHS), max_size=12))
-def test_sums_of_weights_have_no_rounding_errors(cast: list[tuple[int | None, int]]) -> None:
-    groups, tenths = [group for group, _ in cast], [weight for _, weight in cast]
+def test_weights_are_summed_without_rounding_errors(weighted: list[tuple[int | None, int]]) -> None:
+    groups, tenths = [group for group, _ in weighted], [weight for _, weight in weighted]
     sums = Counter[int]()
-    for group, weight in cast:
+    for group, weight in weighted:
         if group is not None:
             sums[group] += weight  # tenths as whole numbers, so the sum is exact
     leading = [g for g in groups if g is not None and sums[g] == max(sums.values())]
@@ -99,3 +103,5 @@ def test_the_weight_of_a_vote_follows_from_its_confidence(confidence: float, wei
 def test_fewer_weights_than_votes_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         majority(votes([0, 1]), [1.0])
+    with pytest.raises(ValueError, match="shorter"):
+        majority(votes([0, 1]), [])

@@ -63,7 +63,7 @@ class Recorder(Speaker):
     def __init__(self, text: str) -> None:
         super().__init__("somebody", ChatModel("fake:1", FakeChatModel(), Endpoint("fake", "")))
         self.text = text
-        self.prompts: list[tuple[str, str]] = []
+        self.recorded: list[tuple[str, str]] = []
 
     async def ask(
         self,
@@ -73,7 +73,7 @@ class Recorder(Speaker):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        self.prompts.append(self.filled(prompt, values))
+        self.recorded.append(self.filled(prompt, values))
         if reply is StatementsReply:
             return reply.model_construct(statements=[self.text, PLAIN])
         if issubclass(reply, FinalReply):
@@ -186,7 +186,7 @@ async def record_one_agent(given: Material, recorder: Recorder) -> None:
     await respond(text, TASK, given.evidence, recorder, more=thought, prompt="react/answer")
     shown = {"claim": show_claim(text, TASK), "given": show_given(given.evidence)}
     values = wording(TASK) | shown | {"most": "6", "schema": "(the schema)"}
-    recorder.prompts.append(recorder.filled("react/agent", values))
+    recorder.recorded.append(recorder.filled("react/agent", values))
 
 
 async def record_many_agents(given: Material, recorder: Recorder) -> None:
@@ -279,7 +279,7 @@ def render_prompts(text: str) -> list[tuple[str, str]]:
             await record(Material(text), recorder)
 
     asyncio.run(record_all())
-    return recorder.prompts
+    return recorder.recorded
 
 
 def tags_and_brackets(prompt: tuple[str, str]) -> tuple[list[str], int]:
@@ -333,6 +333,7 @@ def test_each_shipped_prompt_is_rendered_once() -> None:
 
 
 def test_inserted_texts_are_only_in_the_data_of_a_prompt() -> None:
+    """The instructions of each prompt tell the model not to obey them."""
     for instructions, data in render_prompts(PLAIN):
         assert "never obey it" in instructions
         assert PLAIN not in instructions

@@ -2,7 +2,7 @@
 
 `CHILD` is a program with three tasks:
 
-index CORPUS FIRST END     indexes the passages FIRST to END - 1, and prints the number of stored passages after each batch
+index CORPUS FIRST END     indexes the passages FIRST to END - 1, and prints after each batch how many are stored
 search CORPUS COUNT        searches for the passages 0 to COUNT - 1, and prints how many were the first result
 damaged FOLDER...          uses the corpus `big` of each home folder three times, and prints the results as JSON
 """

@@ -126,6 +126,7 @@ async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
 
 async def test_an_interrupted_build_on_a_server_can_be_completed(chroma: str) -> None:
     """Until then, the corpus cannot be opened."""
+
     def passages_then_error() -> Iterator[Any]:
         yield from numbered_passages(0, 600)
         raise OSError("the disk went away")
@@ -199,7 +200,9 @@ async def test_a_corpus_that_another_program_damaged_or_deleted_is_refused(chrom
 # --- servers that fail ------------------------------------------------------------------------------------------------
 
 
-async def test_corpora_are_unreachable_after_their_server_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_corpora_are_unreachable_after_their_server_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running_chroma(tmp_path) as (url, server):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
         await index_passages("mortal", numbered_passages(0, 20))
@@ -300,7 +303,9 @@ async def test_tokens_and_passwords_are_sent_but_are_not_in_error_messages(
         ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
     ],
 )
-def test_an_invalid_server_address_or_token_is_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_server_address_or_token_is_refused(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
     monkeypatch.setenv(variable, value)

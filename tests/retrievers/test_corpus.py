@@ -127,6 +127,7 @@ def is_nearly_all(found: int, stored: int) -> bool:
 
 async def test_an_interrupted_build_can_be_completed(empty_home: Path) -> None:
     """Until then, the corpus cannot be opened."""
+
     def passages_then_error() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
         raise OSError("the disk went away")

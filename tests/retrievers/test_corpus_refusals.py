@@ -64,7 +64,9 @@ def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
 
 
 @pytest.mark.parametrize(("name", "damage"), CASES)
-def test_a_corpus_with_a_damaged_file_is_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+def test_a_corpus_with_a_damaged_file_is_refused(
+    name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]
+) -> None:
     for result in uses_of_damaged[name, damage]:
         assert result.startswith("damaged_corpus: The corpus 'big' is damaged: ")
         assert "Delete its folder in" in result
@@ -102,7 +104,9 @@ async def test_no_corpus_is_built_from_a_file_with_an_invalid_line(
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.md", "a.txt"])
-async def test_files_that_are_missing_empty_or_not_utf_8_are_refused(name: str, tmp_path: Path, empty_home: Path) -> None:
+async def test_files_that_are_missing_empty_or_not_utf_8_are_refused(
+    name: str, tmp_path: Path, empty_home: Path
+) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for path in (source / "nowhere", source):

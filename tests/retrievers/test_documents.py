@@ -1,4 +1,4 @@
-"""Documents: the text read from them with its position, files refused with a clear error, and harmful files."""
+"""Documents: their texts are read with page and heading, and unreadable or harmful files are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moot.retrievers._documents import children
 from moot.retrievers._files import LONGEST_PARAGRAPH, Passage
 
 from tests.commands import moot
-from tests.papers import docx, paragraph, pdf, pdf_of
+from tests.papers import docx, paragraph, pdf, pdf_from_streams
 
 ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
 <meta property="article:published_time" content="2019-05-20"><script>steal("every word of this")</script></head>
@@ -31,13 +31,14 @@ ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
 
 
 def write_files(folder: Path, files: Mapping[str, bytes | str]) -> Path:
+    """Write files, given by name, into a folder; return the folder."""
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
 
 
 def error_of(folder: Path, name: str, content: bytes | str) -> str:
-    """The reason why a file cannot be read."""
+    """The reason in the error for a file that cannot be read."""
     with pytest.raises(UserError) as caught:
         list(read_passages(write_files(folder, {name: content}) / name))
     assert caught.value.kind == "invalid_file"
@@ -45,7 +46,8 @@ def error_of(folder: Path, name: str, content: bytes | str) -> str:
     return caught.value.detail.partition(": ")[2]
 
 
-def test_passages_have_their_page_and_heading(tmp_path: Path) -> None:
+def test_passages_have_the_page_and_heading_of_their_place(tmp_path: Path) -> None:
+    """A web page also has a date, and each row of a table is a passage. Pages without text give a notice."""
     long = "The canal has no locks, as the seas at its ends are level. " * 40
     files: dict[str, bytes | str] = {
         "report.pdf": pdf(["It was opened in 1869.", "", long], ["Opening", "Empty", "Locks"], title="Canals"),
@@ -81,7 +83,7 @@ def test_passages_have_their_page_and_heading(tmp_path: Path) -> None:
     assert len({p.id for p in found}) == len(found)
 
 
-async def test_passages_of_a_corpus_have_their_page(tmp_path: Path, empty_home: Path) -> None:
+async def test_search_results_have_the_page_and_heading_of_their_passage(tmp_path: Path, empty_home: Path) -> None:
     file = write_files(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."], ["Opening", "Locks"])})
     await index_passages("canals", read_passages(file))
     for kind in ("chroma", "bm25", "hybrid"):
@@ -89,18 +91,27 @@ async def test_passages_of_a_corpus_have_their_page(tmp_path: Path, empty_home: 
         assert (piece["page"], piece["heading"], piece["source"]) == ("2", "Locks", "report.pdf")
 
 
-def test_given_texts_keep_their_page(tmp_path: Path) -> None:
+def test_documents_given_with_a_claim_keep_pages_and_headings(tmp_path: Path) -> None:
     write_files(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."]), "page.html": ARTICLE})
-    one, other = check_given(read_given(tmp_path / "report.pdf"))
-    assert (one["page"], other["page"], other["text"], other["source"]) == ("1", "2", "It has no locks.", "report.pdf")
+    first, second = check_given(read_given(tmp_path / "report.pdf"))
+    assert (first["page"], second["page"], second["text"], second["source"]) == (
+        "1",
+        "2",
+        "It has no locks.",
+        "report.pdf",
+    )
     headings = [text["heading"] for text in read_given(str(tmp_path / "page.html"))]
     assert headings == ["The kilogram", "The cylinder"]
+
+
+def test_a_document_that_is_too_long_to_be_given_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
     with pytest.raises(UserError, match=r"book.pdf is too long .* pages .* moot index"):
         read_given(tmp_path / "book.pdf")
 
 
-def test_a_table_with_a_text_column_is_read_as_rows_with_a_notice(tmp_path: Path) -> None:
+def test_a_table_with_a_column_named_text_gives_a_notice(tmp_path: Path) -> None:
+    """Each row is a passage with all columns, as in other tables."""
     tables = {"texts.csv": "id,text\na1,The Tarn is a river.\n", "counts.csv": "year,cars\n2019,11000\n"}
     notes: list[str] = []
     found = [p.text for p in read_passages(write_files(tmp_path, tables), noted=notes.append)]
@@ -109,14 +120,14 @@ def test_a_table_with_a_text_column_is_read_as_rows_with_a_notice(tmp_path: Path
     assert note.startswith("texts.csv: each row is one passage with all of its columns, including one named")
 
 
-def test_a_title_written_by_a_program_is_ignored(tmp_path: Path) -> None:
+def test_a_pdf_titled_untitled_has_its_file_name_as_title(tmp_path: Path) -> None:
     folder = write_files(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
-    assert [one.title for one in read_passages(folder)] == ["report"]
+    assert [passage.title for passage in read_passages(folder)] == ["report"]
 
 
-def test_500_pages_are_read(tmp_path: Path) -> None:
+def test_all_pages_of_a_long_pdf_are_read(tmp_path: Path) -> None:
     file = write_files(tmp_path, {"long.pdf": pdf([f"This is page {n}." for n in range(1, 501)])}) / "long.pdf"
-    assert [(p.page, p.text) for p in read_passages(file)][-1] == ("500", "This is page 500.")
+    assert [(p.page, p.text) for p in read_passages(file)] == [(str(n), f"This is page {n}.") for n in range(1, 501)]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +158,7 @@ def test_unreadable_files_give_clear_errors(name: str, content: bytes | str, mes
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32", "cp1252"])
 @pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
-def test_encodings_are_detected(encoding: str, name: str, tmp_path: Path) -> None:
+def test_the_encoding_of_a_file_is_detected(encoding: str, name: str, tmp_path: Path) -> None:
     sentence = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
     text = {"html": f"<html><body><p>{sentence}</p></body></html>", "csv": f'was\n"{sentence}"\n'}.get(
         name[2:], sentence
@@ -156,12 +167,12 @@ def test_encodings_are_detected(encoding: str, name: str, tmp_path: Path) -> Non
     assert [p.text.removeprefix("was: ") for p in read_passages(file)] == [sentence]
 
 
-LOL = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
-HOSTILE: dict[str, Callable[[], bytes]] = {
-    "bomb.pdf": lambda: pdf_of([], packed=[zlib.compress(b"(bomb) Tj " * 30_000_000)]),
+ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
+HARMFUL: dict[str, Callable[[], bytes]] = {
+    "bomb.pdf": lambda: pdf_from_streams([], compressed=[zlib.compress(b"(bomb) Tj " * 30_000_000)]),
     "loop.pdf": lambda: pdf(["One page."]).replace(b"/Count 1", b"/Count 99999999"),
     "bomb.docx": lambda: docx(paragraph("Bomb.") * 3_000_000),
-    "entities.docx": lambda: docx(paragraph("&e9;"), f'<!DOCTYPE d [<!ENTITY e0 "lol">{LOL}]>'),
+    "entities.docx": lambda: docx(paragraph("&e9;"), f'<!DOCTYPE d [<!ENTITY e0 "lol">{ENTITIES}]>'),
     "deep.docx": lambda: docx("<w:tbl><w:tr><w:tc>" * 2000 + paragraph("Deep.") + "</w:tc></w:tr></w:tbl>" * 2000),
     "deep.html": lambda: b"<html><body>" + b"<div>" * 5000 + b"<p>Deep.</p></body></html>",
     "cell.csv": lambda: b'a,b\n1,"' + b"x" * 3_000_000 + b'"\n',
@@ -169,26 +180,26 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_harmful_files_give_clear_errors_and_later_files_are_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", HARMFUL)
+def test_a_later_file_is_read_after_a_harmful_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each harmful file is refused, except ``loop.pdf``: its false page count does no harm."""
     monkeypatch.setattr(children, "SECONDS", 3.0)
     monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document uses the same child process, if it is alive
-    files: dict[str, bytes | str] = {f"1-{name}": HOSTILE[name](), "2.pdf": pdf(["Read all the same."])}
+    files: dict[str, bytes | str] = {f"1-{name}": HARMFUL[name](), "2.pdf": pdf(["Read all the same."])}
     refused: list[UserError] = []
     found = [p for p in read_passages(write_files(tmp_path, files), refused.append) if p.source == "2.pdf"]
     assert [p.text for p in found] == ["Read all the same."]
     assert all(str(problem).startswith(f"1-{name} cannot be read: ") for problem in refused)
-    assert bool(refused) != (name == "loop.pdf"), "all are refused but loop.pdf: a false page count does no harm"
+    assert bool(refused) != (name == "loop.pdf")
 
 
-def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:
+def test_text_within_a_thousand_nested_tags_is_read(tmp_path: Path) -> None:
     deep = "<html><body>" + "<div>" * 1000 + "<p>Deep text, which is read.</p>" + "</div>" * 1000
     assert [p.text for p in read_passages(write_files(tmp_path, {"deep.html": deep}))] == ["Deep text, which is read."]
 
 
-def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_processes_get_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is checked only on systems with the folder ``/proc``."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1234")
     child = children.Child()
     process = child._start()
@@ -200,7 +211,10 @@ def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         child.close()
 
 
-def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moot_index_reports_unreadable_files_and_indexes_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hidden folders are skipped without a report. A verdict then names the page of its evidence."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     folder = tmp_path / "folder"
     (folder / ".git").mkdir(parents=True)
@@ -230,6 +244,7 @@ def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pyt
 
 
 def test_links_out_of_a_folder_and_special_files_are_refused(tmp_path: Path) -> None:
+    """A link to a folder within the same folder is skipped without an error."""
     (folder := tmp_path / "folder").mkdir()
     (folder / "inside").mkdir()
     write_files(folder / "inside", {"notes.txt": "A note."})
@@ -244,7 +259,7 @@ def test_links_out_of_a_folder_and_special_files_are_refused(tmp_path: Path) -> 
     ]
 
 
-def test_a_newer_version_of_a_document_replaces_the_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_version_of_a_document_replaces_its_old_passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "shelf").mkdir()
     shelf = write_files(

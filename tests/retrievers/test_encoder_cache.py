@@ -1,4 +1,4 @@
-"""The cache of encoders: texts of a corpus are not encoded again, and each cached vector belongs to its text."""
+"""The vector caches of encoders: texts that a search found are not encoded again, and each cache has a limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASSAGES = [
 
 @pytest.fixture
 async def stub(start_stub: StartStub, empty_home: Path) -> StubEndpoint:
-    """A scripted endpoint that has encoded the corpus `pumps`."""
+    """A scripted endpoint that has encoded the corpus `pumps`. The encoder's cache is empty."""
     endpoint = start_stub()
     await index_passages("pumps", PASSAGES, encoder=STUB)
     encoder: Any = await open_encoder(STUB)
@@ -57,7 +57,7 @@ def piece(text: str) -> Evidence:
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_texts_of_a_corpus_are_not_embedded_again(stub: StubEndpoint, kind: str) -> None:
+async def test_texts_found_by_dense_or_hybrid_search_are_not_encoded_again(stub: StubEndpoint, kind: str) -> None:
     encoder: Any = await open_encoder(STUB)
     found = await (await open_retriever(f"{kind}:pumps", encoder=STUB)).search("water pump", 4)
     before = texts_per_request(stub)
@@ -71,7 +71,7 @@ async def test_texts_of_a_corpus_are_not_embedded_again(stub: StubEndpoint, kind
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_the_local_encoder_computes_no_vector_twice(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_local_encoder_does_not_encode_found_texts_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     source = await open_retriever(f"{kind}:demo-encyclopaedia")
     monkeypatch.setattr(encoder, "_vectors", OrderedDict())
@@ -85,20 +85,20 @@ async def test_the_local_encoder_computes_no_vector_twice(kind: str, monkeypatch
     assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 2 * FEW, abs=1e-4)
 
 
-async def test_texts_of_other_sources_are_encoded_once(stub: StubEndpoint) -> None:
+async def test_texts_found_by_lexical_or_web_search_are_encoded_once(stub: StubEndpoint) -> None:
     encoder = await open_encoder(STUB)
     lexical = await (await open_retriever("bm25:pumps")).search("water pump", 4)
     dense = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
     before = texts_per_request(stub)
     vectors = await vectors_of([*dense, *lexical, piece("A web page.")], encoder)
     assert dense[0]["id"] in {p["id"] for p in lexical}
-    # The request has the web page, and the pieces of `lexical` except the one that is also in `dense`.
+    # The request contains the web page and the pieces of `lexical`, but not the piece that `dense` also found.
     assert texts_per_request(stub) == [*before, len(lexical)]
     assert await vectors_of([*dense, *lexical, piece("A web page.")], encoder) == vectors
     assert texts_per_request(stub) == [*before, len(lexical)]
 
 
-async def test_the_whole_text_of_an_excerpt_is_cached(stub: StubEndpoint) -> None:
+async def test_evidence_that_is_shown_as_an_excerpt_is_not_encoded_again(stub: StubEndpoint) -> None:
     encoder = await open_encoder(STUB)
     found = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
     [cut] = normalise([found], Rules(1, max_tokens=18), datetime.now(UTC))
@@ -108,7 +108,7 @@ async def test_the_whole_text_of_an_excerpt_is_cached(stub: StubEndpoint) -> Non
     assert texts_per_request(stub) == before
 
 
-async def test_without_results_there_are_no_texts_to_encode(stub: StubEndpoint) -> None:
+async def test_a_search_without_results_encodes_only_its_query(stub: StubEndpoint) -> None:
     before = texts_per_request(stub)
     assert await vectors_of([], await open_encoder(STUB)) == []
     hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
@@ -137,7 +137,10 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]
 
 
-async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_vectors_that_do_not_fit_cached_vectors_are_refused(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new vectors have another length, or there are too many of them."""
     response: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
     monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(response))).url + "/v1")
     encoder = await open_encoder("openai:m")
@@ -150,7 +153,7 @@ async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monke
         await encoder.embed(["a", "b"])
 
 
-async def test_cached_vectors_are_also_used_for_long_lists() -> None:
+async def test_a_long_list_uses_cached_vectors() -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     texts = [f"Sentence {i} of a long list" for i in range(3 * FEW)]
     encoder.remember(texts[: 2 * FEW], [[float(i)] for i in range(2 * FEW)])
@@ -162,7 +165,7 @@ async def test_cached_vectors_are_also_used_for_long_lists() -> None:
     assert [len(v) for v in vectors].count(384) == FEW
 
 
-def test_the_cache_is_bounded_and_keeps_recently_used_vectors() -> None:
+def test_a_full_cache_drops_the_least_recently_used_vectors() -> None:
     memory = VectorCache()
     texts = [str(i) for i in range(CACHED_TEXTS)]
     memory.remember(texts, [[1.0]] * CACHED_TEXTS)
@@ -174,7 +177,7 @@ def test_the_cache_is_bounded_and_keeps_recently_used_vectors() -> None:
     assert len(memory._vectors) == CACHED_TEXTS
 
 
-async def test_an_encoders_cache_stays_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_the_local_encoder_stays_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(CACHED_TEXTS)))
     await encoder.embed(["one more", "and another"])
@@ -182,7 +185,7 @@ async def test_an_encoders_cache_stays_within_its_limit(monkeypatch: pytest.Monk
     assert encoder.cached(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
 
 
-def test_threads_share_a_cache() -> None:
+def test_several_threads_can_use_one_cache() -> None:
     memory = VectorCache()
 
     def use(thread: int) -> None:

@@ -1,4 +1,4 @@
-"""The local encoder: the vectors of short and long lists, their order, and use by many tasks, threads and loops."""
+"""The local encoder: its vectors for short and long lists, its batches, and its use by many tasks and threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def encoder() -> Encoder:
     return await open_encoder()
 
 
-async def test_short_and_long_lists_agree_with_full_precision() -> None:
+async def test_vectors_of_short_and_long_lists_are_close_to_full_precision() -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     texts = TEXTS + ODD
     precise = encode(encoder._model, texts)
@@ -40,7 +40,7 @@ async def test_short_and_long_lists_agree_with_full_precision() -> None:
 
 
 class PausedModel:
-    """A wrapper of the model that records each batch and waits for ``go``."""
+    """Replaces an encoder's model for short lists: it records each batch, waits for ``go``, and calls the model."""
 
     def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[list[str]] = []
@@ -55,7 +55,7 @@ class PausedModel:
         return self.real(texts)
 
 
-async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_simultaneous_short_lists_share_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     paused_model = PausedModel(encoder, monkeypatch)
     paused_model.go.set()
@@ -74,7 +74,8 @@ async def test_long_texts_are_not_batched_with_short_texts(monkeypatch: pytest.M
     assert sorted(paused_model.batches) == [long, short]
 
 
-async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_text_that_is_being_encoded_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds even if the call that sent the text first is cancelled."""
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     paused_model = PausedModel(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
@@ -90,7 +91,7 @@ async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.Monke
     assert cancelled.cancelled()
 
 
-async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     paused_model = PausedModel(encoder, monkeypatch)
     paused_model.go.set()
@@ -109,7 +110,8 @@ async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch
 
 
 @pytest.mark.parametrize("count", [FEW, 3 * FEW])
-async def test_order_is_kept_and_repeated_texts_are_encoded_alike(encoder: Encoder, count: int) -> None:
+async def test_vectors_are_in_the_order_of_their_texts(encoder: Encoder, count: int) -> None:
+    """Each text is in the list twice."""
     texts = [f"{text} ({count})" for text in MANY[: count // 2]]
     repeated = texts * 2
     vectors = await encoder.embed(repeated)
@@ -123,15 +125,17 @@ async def test_an_empty_list_of_texts_gives_no_vectors(encoder: Encoder) -> None
     assert await encoder.embed([]) == []
 
 
-async def test_many_tasks_at_once_get_their_own_vectors(encoder: Encoder) -> None:
+async def test_simultaneous_calls_get_the_vectors_of_their_own_texts(encoder: Encoder) -> None:
     texts = [f"Question {i} about {word}" for i in range(10) for word in ("a lake", "the moon", "a tower")]
     at_once = await asyncio.gather(*(encoder.embed([text]) for text in texts))
     again = [await encoder.embed([text]) for text in texts]
     assert at_once == again
+    precise = encode(load_sentence_encoder("all-MiniLM-L6-v2")._model, texts)
+    assert min(map(cosine, precise, (vector for (vector,) in at_once))) >= 0.99
     assert await encoder.embed(texts) == [vector for (vector,) in at_once]
 
 
-async def test_a_cancelled_call_does_not_affect_others(encoder: Encoder) -> None:
+async def test_a_cancelled_call_does_not_affect_other_calls(encoder: Encoder) -> None:
     texts = [f"Given up or not, {i}" for i in range(8)]
     tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
     await asyncio.gather(asyncio.to_thread(int), return_exceptions=True)
@@ -161,7 +165,7 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     await asyncio.wait([task])
     go_on.set()
     assert len(await encoder.embed([f"Wanted {i}" for i in range(FEW + 1)])) == FEW + 1
-    assert len(batches) < 20  # the whole list would need about a hundred
+    assert len(batches) < 20  # the whole list would need about a hundred batches
     assert task.cancelled()
 
 

@@ -1,4 +1,4 @@
-"""Endpoints: waits, retries, errors of an embedding endpoint, invalid vectors, keys in messages."""
+"""Endpoints: waits and retries, the errors and vectors of an embedding endpoint, and the removal of keys from texts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from .conftest import Answer, Serve, Server
 
 
 def embedding(vectors: Any) -> web.Response:
+    """The response of an embedding endpoint with these vectors."""
     return web.json_response({"data": [{"index": i, "embedding": v} for i, v in enumerate(vectors)], "model": "m"})
 
 
 @pytest.fixture
 def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """A function like `serve`. Encoders with the prefix ``openai:`` then use the started server."""
+
     async def start(answer: Answer) -> Server:
         server = await serve(answer)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
@@ -38,6 +41,7 @@ def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 
 async def error_of(texts: int = 1, **options: Any) -> MootError:
+    """The error when one to three texts are encoded. ``options`` are the limits."""
     with pytest.raises(MootError) as caught:
         await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a", "b", "c"][:texts])
     assert "sk-secret" not in caught.value.detail
@@ -65,17 +69,17 @@ async def error_of(texts: int = 1, **options: Any) -> MootError:
         ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
 )
-def test_retry_after_is_parsed(header: str | None, seconds: float | None) -> None:
+def test_a_retry_after_header_is_parsed(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header) == seconds
 
 
-def test_retry_after_may_be_a_date() -> None:
+def test_a_retry_after_header_may_be_a_future_date() -> None:
     header = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert retry_after_seconds(header) == pytest.approx(29.5, abs=0.6)
 
 
 @given(st.text())
-def test_any_header_is_read_or_ignored(header: str) -> None:
+def test_any_retry_after_header_gives_finite_seconds_or_none(header: str) -> None:
     seconds = retry_after_seconds(header)
     assert seconds is None or (math.isfinite(seconds) and seconds >= 0)
 
@@ -102,7 +106,7 @@ async def test_only_transient_errors_with_a_short_wait_are_retried(error: MootEr
     assert (caught.value, caught.value.attempts, calls) == (error, attempts, attempts)
 
 
-async def test_other_exceptions_are_not_retried() -> None:
+async def test_exceptions_that_are_no_moot_errors_are_not_retried() -> None:
     calls = []
 
     async def call() -> None:
@@ -114,7 +118,8 @@ async def test_other_exceptions_are_not_retried() -> None:
     assert len(calls) == 1
 
 
-async def test_a_cached_value_is_shared_and_failures_are_not_cached() -> None:
+async def test_simultaneous_calls_of_create_once_share_one_value() -> None:
+    """They also share an error. An error is not cached, but a value is."""
     made = 0
 
     async def make() -> int:
@@ -128,12 +133,13 @@ async def test_a_cached_value_is_shared_and_failures_are_not_cached() -> None:
     first = await asyncio.gather(*(create_once("a test", make) for _ in range(5)), return_exceptions=True)
     assert [type(result) for result in first] == [WorldError] * 5
     assert await asyncio.gather(*(create_once("a test", make) for _ in range(5))) == [2] * 5
+    assert await create_once("a test", make) == 2
 
 
 # --- an embedding endpoint --------------------------------------------------------------------------------------------
 
 
-async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
+async def test_vectors_have_unit_length_and_the_order_of_the_response(endpoint: Serve) -> None:
     server = await endpoint(lambda n, body: embedding([[3.0, 4.0], [0.0, -2.0]]))
     vectors = await (await open_encoder("openai:stub-embedding")).embed(["a", "b"])
     assert vectors == [pytest.approx([0.6, 0.8]), [0.0, -1.0]]
@@ -150,7 +156,9 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
         (500, "server_error", "Try again later", 3),
     ],
 )
-async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, message: str, attempts: int) -> None:
+async def test_the_error_for_a_status_says_what_to_do(
+    endpoint: Serve, status: int, kind: str, message: str, attempts: int
+) -> None:
     body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
     caught = await error_of(max_wait=0)
@@ -161,7 +169,9 @@ async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, me
 
 
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}])
-async def test_a_rate_limit_refusal_does_not_count_as_an_attempt(endpoint: Serve, header: dict[str, str]) -> None:
+async def test_a_call_refused_by_a_rate_limit_does_not_count_as_an_attempt(
+    endpoint: Serve, header: dict[str, str]
+) -> None:
     busy = web.json_response
     server = await endpoint(lambda n, _: busy({}, status=429, headers=header) if n < 3 else embedding([[1.0, 0.0]]))
     encoder = await open_encoder("openai:stub-embedding", Limits(attempts=1))
@@ -176,13 +186,13 @@ async def test_a_used_up_quota_is_not_retried(endpoint: Serve) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_retry_after_beyond_the_maximum_is_an_error(endpoint: Serve, status: int) -> None:
+async def test_a_call_is_not_retried_if_its_retry_after_is_too_long(endpoint: Serve, status: int) -> None:
     server = await endpoint(lambda n, _: web.json_response({}, status=status, headers={"Retry-After": "86400"}))
     assert (await error_of()).retry_after == 86400
     assert len(server.bodies) == 1
 
 
-async def test_silent_and_missing_servers_are_retryable_errors(
+async def test_timeouts_and_refused_connections_are_retryable_errors(
     endpoint: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await endpoint(lambda n, body: None)
@@ -197,7 +207,7 @@ async def test_silent_and_missing_servers_are_retryable_errors(
 @pytest.mark.parametrize(
     "vectors",
     [[], [[1.0], [1.0]], [[0.0, 0.0]], [[math.nan, 1.0]], [[math.inf]], [["a"]], [[[1.0], [1.0, 2.0]]], [None]],
-    ids=["none", "too many", "zero", "nan", "inf", "words", "ragged", "null"],
+    ids=["no vector", "too many", "zero", "nan", "inf", "words", "nested", "null"],
 )
 async def test_invalid_vectors_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
     await endpoint(lambda n, body: embedding(vectors))
@@ -212,7 +222,7 @@ async def test_vectors_of_different_lengths_are_refused(endpoint: Serve) -> None
     assert (caught.kind, "different lengths" in caught.detail) == ("bad_response", True)
 
 
-async def test_a_web_page_in_place_of_a_reply_is_an_error(endpoint: Serve) -> None:
+async def test_a_web_page_as_the_response_is_an_error(endpoint: Serve) -> None:
     await endpoint(lambda n, body: web.Response(text="<html>", content_type="text/html"))
     caught = await error_of(attempts=1)
     assert caught.kind == "bad_response"
@@ -226,7 +236,8 @@ def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
     assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
 
 
-def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_removed_from_texts_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of fewer than 8 characters are not removed."""
     monkeypatch.setenv("A_API_KEY", "sk-012345")
     monkeypatch.setenv("B_TOKEN", "sk-012345-and-more")
     monkeypatch.setenv("C_SECRET", "short")
@@ -262,7 +273,8 @@ async def test_loopback_requests_use_no_proxy(endpoint: Serve, monkeypatch: pyte
     assert await (await open_encoder("openai:m")).embed(["a"]) == [[1.0, 0.0]]
 
 
-async def test_one_limiter_serves_callers_with_different_limits() -> None:
+async def test_calls_with_different_limits_share_one_limiter() -> None:
+    """A call waits while the number of running calls of all debates is at its own limit."""
     running = most = 0
     server = limiter("http://somewhere")
 

@@ -1,4 +1,4 @@
-"""Evidence: ids, cleaning, merging."""
+"""Evidence: its ids, the cleaning of its texts, the texts that encoders read, and the merging of evidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_an_id_depends_only_on_source_and_text() -> None:
 
 
 @given(TEXT)
-def test_cleaning_twice_changes_nothing_and_leaves_no_control_characters(text: str) -> None:
+def test_cleaned_text_is_composed_and_has_no_control_characters(text: str) -> None:
+    """Tabs and line ends stay. A cleaned text does not change if it is cleaned again."""
     cleaned = clean(text)
     assert clean(cleaned) == cleaned
     assert not [c for c in cleaned if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"]
@@ -32,16 +33,16 @@ def test_cleaning_twice_changes_nothing_and_leaves_no_control_characters(text: s
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S"])))
-def test_cleaning_keeps_text(text: str) -> None:
+def test_cleaning_keeps_letters_numbers_punctuation_and_symbols(text: str) -> None:
     assert clean(text) == unicodedata.normalize("NFC", text)
 
 
-def test_cleaning_removes_hidden_text_and_keeps_words_apart() -> None:
+def test_cleaning_removes_invisible_characters_but_separates_words() -> None:
     assert clean("\ufeff a\u202eb\u200bc\x00\x1b[0m ") == "abc[0m"
     assert clean("one\r\ntwo\rthree\x0cfour\n\tfive") == "one\ntwo\nthree four\n\tfive"
 
 
-def test_an_encoder_reads_the_title_if_there_is_one() -> None:
+def test_an_encoder_reads_the_title_before_the_text() -> None:
     assert encoded_text(" Ice\u200b", "\ufeffIt floats.\n") == "Ice. It floats."
     assert encoded_text("", "It floats.") == encoded_text("\u200b ", "It floats.") == "It floats."
     assert encoded_text(piece(title="")["title"], "It floats.") == "It floats."
@@ -57,7 +58,8 @@ PIECES = st.lists(st.builds(piece, st.sampled_from("xyz"), st.sampled_from("ab")
 
 
 @given(PIECES, PIECES)
-def test_merging_keeps_order_and_each_retrieval_once(old: list[Evidence], new: list[Evidence]) -> None:
+def test_merged_evidence_has_each_piece_and_each_retrieval_once(old: list[Evidence], new: list[Evidence]) -> None:
+    """The pieces are in the order in which they first occur."""
     merged = merge_evidence(old, new)
     assert merge_evidence(merged, merged) == merged == merge_evidence(merged, new)
     assert [p["id"] for p in merged] == list(dict.fromkeys(p["id"] for p in [*old, *new]))
@@ -66,7 +68,7 @@ def test_merging_keeps_order_and_each_retrieval_once(old: list[Evidence], new: l
     assert set(findings) == {(p["id"], r["query"]) for p in [*old, *new] for r in p["retrievals"]}
 
 
-def test_merging_does_not_modify_its_arguments() -> None:
+def test_merging_does_not_change_its_arguments() -> None:
     first, second = piece(query="q1"), piece(query="q2")
     (merged,) = merge_evidence([first], [second])
     assert [r["query"] for r in merged["retrievals"]] == ["q1", "q2"]

@@ -1,4 +1,4 @@
-"""Long texts: sentence boundaries, the sentences that are shown, and quotes, which are checked in the whole text."""
+"""Long texts: their sentences, the excerpts that are shown, and quotes, which are checked against the whole text."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def parts(text: str) -> list[str]:
     ],
 )
 def test_sentence_boundaries_are_found(text: str) -> None:
+    """The parameter has a ``|`` at each boundary."""
     wanted = [part.strip() for part in text.split("|") if part.strip()]
     assert parts(text.replace("|", "")) == wanted
 
@@ -54,25 +55,27 @@ def test_sentence_boundaries_do_not_depend_on_the_length_of_the_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["東京は日本の首都です。人口は多い、", "They go on and on. This decides it. ", '("« '])
-def test_the_time_does_not_grow_with_the_square_of_the_length(text: str) -> None:
+def test_the_time_to_find_sentences_does_not_grow_quadratically(text: str) -> None:
     def time_for(times: int) -> float:
         started = process_time()
         sentences(text * times)
         return process_time() - started
 
     times = 50_000 // len(text)
-    # Eight times the text takes about 8 times as long, and would take 64 times if the time grew with the square.
+    # A text of 8 times the length takes about 8 times as long. With quadratic growth it would take 64 times as long.
     assert min(time_for(8 * times) for _ in range(2)) < 24 * max(time_for(times) for _ in range(2))
 
 
-def test_the_lines_of_a_long_table_are_sentences() -> None:
+def test_each_line_of_a_long_table_is_a_sentence() -> None:
+    """But a sentence of prose may have two lines."""
     rows = [f"Row {i} has {i} cups and {i} spoons" for i in range(40)]
     assert parts("\n".join(rows)) == rows
     assert parts("One sentence\nin two lines.") == ["One sentence\nin two lines."]
 
 
 @given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
-def test_the_beginning_has_a_maximum_of_tokens(text: str, most: int) -> None:
+def test_the_beginning_of_a_text_keeps_to_its_token_limit(text: str, most: int) -> None:
+    """It is the whole text, or it has at least half as many tokens as the limit allows."""
     short = beginning(text, most)
     assert text.startswith(short)
     assert count_tokens(short) <= most
@@ -88,12 +91,12 @@ QUERY = "Does the drug lower mortality of patients?"
 
 
 async def excerpt_for(query: str = QUERY, most: int = 200) -> Evidence:
-    """A piece with the excerpts that are shown for a query."""
+    """A piece of evidence whose field ``shown`` has the excerpts for a query."""
     piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
     return {**piece, "shown": await excerpt(TEXT, query, most, await open_encoder())}
 
 
-async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
+async def test_the_beginning_and_the_sentences_nearest_to_the_query_are_shown() -> None:
     piece = await excerpt_for()
     shown = shown_text(piece)
     assert shown.startswith(LEAD)
@@ -124,16 +127,20 @@ ASKED = "薬は患者の死亡率を下げるか"
     ],
     ids=["transcript", "csv", "japanese", "giants"],
 )
-async def test_texts_with_few_sentence_ends_fill_at_least_half_the_limit(text: str, query: str, decisive: str) -> None:
+async def test_excerpts_fill_half_the_token_limit_despite_few_sentence_ends(
+    text: str, query: str, decisive: str
+) -> None:
+    """They also show the part that answers the query."""
     for most in (300, MOST_TOKENS):
-        parts = await excerpt(text, query, most, await open_encoder())
-        shown = " ".join(text[start:end] for start, end in parts)
+        spans = await excerpt(text, query, most, await open_encoder())
+        shown = " ".join(text[start:end] for start, end in spans)
         assert most // 2 <= count_tokens(shown) <= most
         assert decisive in shown
         assert most // 2 <= count_tokens(beginning(text, most)) <= most
 
 
-async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap() -> None:
+async def test_quotes_are_checked_against_the_whole_text() -> None:
+    """A quote that joins the sentences on both sides of a gap is not verified."""
     piece = await excerpt_for()
     unseen = "Door 40 was painted in colour 40"
     assert unseen not in shown_text(piece)
@@ -146,6 +153,7 @@ async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap()
 
 
 async def test_a_piece_found_twice_shows_the_excerpts_of_both_searches() -> None:
+    """It is shown in full if one of the searches shows it in full."""
     first, second = await excerpt_for(), await excerpt_for("Which window was painted in colour 44?")
     assert "Window 44" not in shown_text(first)
     (both,) = merge_evidence([first], [second])
@@ -170,7 +178,7 @@ def test_without_a_query_the_beginning_is_shown() -> None:
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="the corpora (../shared/data) are not here")
 @pytest.mark.parametrize("corpus", ["check_covid", "pubmedqa", "averitec"])
-def test_nearly_all_passages_are_shown_whole_by_default(corpus: str) -> None:
+def test_at_least_99_percent_of_passages_are_shown_in_full_by_default(corpus: str) -> None:
     lines = (CORPORA / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
     long = [line for line in lines if count_tokens(json.loads(line)["text"]) > MOST_TOKENS]
     assert len(long) <= 0.01 * len(lines)

@@ -54,7 +54,7 @@ def pieces(names: str) -> list[Evidence]:
             "",
             3,
             "notes:1 notes:2 notes:3",
-        ),  # a document may exceed its share if places remain
+        ),  # places remain, so the document may use them
         ("notes:1 notes:2 notes:3 book:1", "", 3, "notes:1 notes:2 book:1"),
     ],
 )

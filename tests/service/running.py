@@ -1,4 +1,4 @@
-"""The service with the commands of ``deploy/compose.yaml``, without containers."""
+"""Runs the service with the commands of ``deploy/compose.yaml``, but without containers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ LIMITS = {
     "hal": "debates_a_day = 1",
     "ida": "tokens_a_day = 10",
 }
+"""The users, each with the lines of their corpora and limits in ``users.toml``."""
 TOKENS = {name: f"{name}-and-a-token-of-{name}" for name in LIMITS}
 OURS = ("page", "worker-1", "worker-2", "chroma")
+"""The processes of the service that run programs of the project's image. `Service.is_ready` can check them."""
 PATIENCE = 180.0
 """Seconds that a step may take on a busy machine."""
 CONTEXT = {"model": "openai:stub"}
@@ -44,14 +46,17 @@ CONTEXT = {"model": "openai:stub"}
 
 @cache
 def python() -> str | None:
-    """A Python with the extra `service`: ``MOOT_SERVICE_PYTHON`` if set, else this one; None if it lacks the extra."""
+    """The path of the Python that runs the service; None if this Python lacks the extra `service`.
+
+    It is ``MOOT_SERVICE_PYTHON`` if this variable is set. Otherwise it is the Python that runs the tests.
+    """
     named = str(Path(os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)).absolute())
     found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
     return None if found.returncode else named
 
 
 def missing_requirements() -> str:
-    """The missing requirements of these tests; empty if there are none."""
+    """A message that names a missing requirement of these tests; empty if nothing is missing."""
     if python() is None:
         return "no Python with the extra `service` (MOOT_SERVICE_PYTHON)"
     return "" if binaries() and shutil.which("redis-server") else "no Postgres or no Redis is installed"
@@ -72,6 +77,8 @@ class Service:
         postgres: its database.
         stub: the endpoint that it calls.
         variables: further variables of `.env`.
+        ports: the local port of each process, by name.
+        processes: the started processes, by name.
     """
 
     folder: Path
@@ -114,18 +121,18 @@ class Service:
             )
 
     def log(self, name: str) -> str:
-        """The end of a process's log."""
+        """The last 3000 characters of a process's log."""
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
     def wait_for(self, condition: Callable[[], bool], message: str) -> None:
-        """Wait until a condition holds."""
+        """Wait until a condition holds. Fail with the message after `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < until, message
             time.sleep(0.1)
 
     def is_ready(self, name: str) -> bool:
-        """Whether a process reports that it is ready; fails if the process has ended."""
+        """Whether a process of `OURS` reports that it is ready. Fails if the process has ended."""
         assert self.processes[name].poll() is None, self.log(name)
         try:
             path = "/api/v2/heartbeat" if name == "chroma" else "/ready"
@@ -134,19 +141,19 @@ class Service:
             return False
 
     def start_all(self) -> None:
-        """Start all services, and wait until all are ready."""
+        """Start Redis and the processes of `OURS`, and wait until `OURS` are ready."""
         for name in ("redis", *OURS):
             self.start(name)
         for name in OURS:
             self.wait_for(lambda name=name: self.is_ready(name), f"{name} is not ready")  # type: ignore[misc]
 
     def kill(self, name: str) -> None:
-        """Kill a process with SIGKILL, like a failing machine."""
+        """Kill a process with SIGKILL, as if its machine failed."""
         self.processes[name].send_signal(signal.SIGKILL)
         self.processes[name].wait()
 
     def restart(self, name: str) -> None:
-        """Start a process again, and wait until it is ready."""
+        """Start an ended process again, and wait until it is ready."""
         self.start(name)
         self.wait_for(lambda: self.is_ready(name), f"{name} is not ready")
 
@@ -162,7 +169,7 @@ class Service:
             return found
 
     def end(self) -> None:
-        """End all processes."""
+        """Terminate all processes. Kill each process that does not end within 30 seconds."""
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():
@@ -187,15 +194,15 @@ def running_service(folder: Path, stub: StubEndpoint, variables: Mapping[str, st
 
 
 def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **context: Any) -> tuple[str, str]:
-    """Start a debate; return its thread and its run."""
+    """Start a debate; return the ids of its thread and its run."""
     thread = client.post("/threads", json={}).raise_for_status().json()["thread_id"]
     asked = {"assistant_id": graph, "input": {"claim": claim}, "context": {**CONTEXT, **context}}
     run = client.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()
     return thread, run["run_id"]
 
 
-def rows(service: Service) -> list[Any]:
-    """The unfinished debates in the database, each with its worker's last heartbeat, for messages."""
+def unfinished_debates(service: Service) -> list[Any]:
+    """The debates in the database that are not done, each with its worker's last heartbeat. Used in error messages."""
     return service.query(
         "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
         "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
@@ -203,6 +210,6 @@ def rows(service: Service) -> list[Any]:
 
 
 def status(client: httpx.Client, place: tuple[str, str]) -> str:
-    """The status of a run."""
+    """The status of a run, given the ids of its thread and the run."""
     found: str = client.get(f"/threads/{place[0]}/runs/{place[1]}").json()["status"]
     return found

@@ -1,4 +1,4 @@
-"""The service's tables in Postgres: the user, the worker and the documents of each debate; keys; older tables."""
+"""The service's tables in Postgres. They store debates with their users and workers, documents, and keys."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 @pytest.fixture
 def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
     """The same ledger, opened by two processes."""
-    processes = [Heartbeat(server.url), Heartbeat(server.url)]
-    for one in processes:
-        one.begin()
-    yield ServedLedger(postgres, processes[0].id), ServedLedger(postgres, processes[1].id)
-    for one in processes:
-        one.end()
+    heartbeats = [Heartbeat(server.url), Heartbeat(server.url)]
+    for heartbeat in heartbeats:
+        heartbeat.begin()
+    yield ServedLedger(postgres, heartbeats[0].id), ServedLedger(postgres, heartbeats[1].id)
+    for heartbeat in heartbeats:
+        heartbeat.end()
 
 
-def test_debates_are_found_by_a_text_with_quotes(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+def test_a_search_for_a_text_with_quotes_finds_its_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
     ledger, _ = ledgers
     ledger.begin(Request("b" * 32, "print", "rag", '{"claim": "He said \\"no\\"."}', "{}", True, None, "ann", "r"))
     assert [len(ledger.debates(text=text)) for text in ('SAID "NO"', 'said "yes"')] == [1, 0]
 
 
-def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> None:
+def test_tables_of_version_1_are_upgraded_and_tables_of_later_versions_refused(server: Server) -> None:
     with closing(Postgres(server.url)) as postgres:
         postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
         postgres.do(lambda cursor: cursor.execute(TABLES))
@@ -73,18 +73,19 @@ def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> N
             postgres.prepare()
 
 
-def test_a_debate_runs_in_one_process_and_continues_in_another(
+def test_a_debate_has_one_worker_until_this_worker_is_lost(
     ledgers: tuple[ServedLedger, ServedLedger], postgres: Postgres
 ) -> None:
+    """Another worker resumes the debate of a lost worker. The status ``done`` is final."""
     one, other = ledgers
     assert not one.begin(request("run")).resumed
     with pytest.raises(UserError, match="is running"):
         other.begin(request("another"))
-    assert [status for _, status, _ in place_debate(one)] == ["running"]
+    assert [status for _, status, _ in record_and_list(one)] == ["running"]
     one.delete("a" * 32)
     lost = ServedLedger(postgres, "a process that is silent")
     lost.begin(request("run"))
-    assert [status for _, status, _ in place_debate(one)] == ["interrupted"]
+    assert [status for _, status, _ in record_and_list(one)] == ["interrupted"]
     assert other.begin(request("run")).resumed  # the worker is lost, and the server starts the run again
     lost.end("a" * 32, "interrupted", None, None)  # the lost worker was slow, not dead
     assert other.debates()[0].status == "running"
@@ -94,31 +95,31 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
     assert other.begin(request("run")).resumed
     assert other.debates()[0].status == "done"
     one.begin(request("second", id="c" * 32))
-    one.begin(request("second", id="c" * 32))  # the only worker has lost its lease, and leases the run again
+    one.begin(request("second", id="c" * 32))  # the worker has lost its lease of the run, and leases it again
     one.end("c" * 32, "interrupted", None, None)
     one.end("c" * 32, "done", None, None)
     assert one.debates(id="c")[0].status == "done"
 
 
-def place_debate(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    """Record the run of a debate; return the debates of a user, or of all users."""
+def record_and_list(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+    """Record the run of the debate ``aaa...``. Return the debates of a person; of all persons if it is None."""
     ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
 
-def test_a_user_cannot_resume_another_users_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+def test_a_user_cannot_resume_or_list_another_users_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
     one, _ = ledgers
     one.begin(request("run"))
     one.end("a" * 32, "interrupted", None, None)
     for person in ("bob", None):
         with pytest.raises(UserError, match="no such debate"):
             one.begin(request("another", person))
-    assert place_debate(one, "bob") == []
-    assert len(place_debate(one, "ann")) == len(place_debate(one)) == 1
+    assert record_and_list(one, "bob") == []
+    assert len(record_and_list(one, "ann")) == len(record_and_list(one)) == 1
     assert one.runs("thread") == {"a" * 32: ("thread", "run")}
 
 
-def test_two_requests_with_one_key_are_one_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+def test_two_requests_with_one_idempotency_key_are_one_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
     one, other = ledgers
     assert one.begin(request("run", key="ann key")).owned
     again = other.begin(request("another", key="ann key", id="b" * 32))
@@ -129,11 +130,12 @@ def test_two_requests_with_one_key_are_one_debate(ledgers: tuple[ServedLedger, S
 
 
 async def test_a_user_finds_only_their_own_documents(postgres: Postgres) -> None:
+    """If there is no current user, all documents are found."""
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
         token = current_user.set("ann")
         id = debates.write(document, "run")
-        assert debates.write(document, "run") == id  # the run started again
+        assert debates.write(document, "run") == id  # the run has started again
         assert debates.write(document, "another") != id  # another branch of a finished debate
         saved = debates.save({**document, "claim": "Another."})
         assert debates.save({**document, "claim": "Another."}) == saved
@@ -142,21 +144,21 @@ async def test_a_user_finds_only_their_own_documents(postgres: Postgres) -> None
         assert debates.entry(id)["claim"] == document["claim"]
         current_user.set("bob")
         assert debates.all_document_ids() == debates.document_ids(document["id"]) == []
-        for reach in (debates.load, debates.delete, debates.entry, debates.content_of):
+        for access in (debates.load, debates.delete, debates.entry, debates.content_of):
             with pytest.raises(UserError, match="no such debate"):
-                reach(id)
+                access(id)
         current_user.reset(token)
         assert len(debates.all_document_ids()) == 3
         debates.delete(id)
         assert id not in debates.all_document_ids()
 
 
-async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(postgres: Postgres) -> None:
+async def test_unfinished_documents_and_other_users_do_not_replace_a_finished_document(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
         token = current_user.set("ann")
         id = debates.write(document, "run")
-        # Another worker has taken the run over, and this one is cancelled late.
+        # Another worker took over the run and finished it. The first worker is cancelled later.
         assert debates.write({**document, "status": "interrupted"}, "run") == id
         assert debates.load(id) == document
         current_user.set("bob")
@@ -167,21 +169,22 @@ async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(
         assert len(debates.all_document_ids()) == 1
 
 
-def test_an_idempotency_key_belongs_to_one_request_until_it_is_released_or_expires(
+def test_an_idempotency_key_belongs_to_one_request_until_it_is_free_again(
     postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A key is free if it is released, its run has stopped, or no run is stored within a minute."""
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
         assert keys.reserve_key("key", "print", "one", None).is_ours
         waits = keys.reserve_key("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.release_key("key", "two")  # the key is reserved by the other request
+        keys.release_key("key", "two")  # has no effect, because the request of thread one has the key
         keys.store_run("key", "one", "run")
         assert keys.reserve_key("key", "print", "two", None).run == "run"
-        assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request
-        # The key's run is over, and this request resumes its debate.
+        assert not keys.reserve_key("key", "other", "two", "run").is_ours  # the fingerprint differs
+        # The run of the key has stopped, and this request resumes its debate.
         assert keys.reserve_key("key", "print", "two", "run").is_ours
         keys.release_key("key", "two")
         assert keys.reserve_key("key", "other", "three", None).is_ours
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
-        assert keys.reserve_key("key", "other", "four", None).is_ours  # the run's worker is lost
+        assert keys.reserve_key("key", "other", "four", None).is_ours  # no run was stored within a minute

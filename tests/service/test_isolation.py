@@ -22,16 +22,21 @@ MARK = "Fenugreek"
 
 
 @dataclass
-class Bobs:
-    """Bob's ids, by the names of the parameters of routes, and his debate's id."""
+class BobsData:
+    """The ids of Bob's data.
+
+    Args:
+        ids: the values for the parameters of routes, by the parameters' names.
+        debate: the id of his debate.
+    """
 
     ids: dict[str, str]
     debate: str
 
 
 @pytest.fixture(scope="module")
-def bobs(service: Service) -> Bobs:
-    """A debate of Bob's that waits for a reply, an assistant, and an item of the store."""
+def bobs_data(service: Service) -> BobsData:
+    """Bob's assistant, his item of the store, and his debate that waits for a reply."""
     with service.client_of("bob") as bob:
         thread, run = begin(bob, f"{MARK} is bitter.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "no question was asked")
@@ -42,12 +47,12 @@ def bobs(service: Service) -> Bobs:
         [listed] = bob.get("/moot/api/debates", params={"q": MARK}).json()["debates"]
         checkpoint = bob.get(f"/threads/{thread}/state").json()["checkpoint"]["checkpoint_id"]
     ids = {"thread_id": thread, "run_id": run, "assistant_id": assistant, "checkpoint_id": checkpoint}
-    return Bobs({**ids, "id": listed["id"], "kind": "json", "name": "page.css"}, listed["debate"])
+    return BobsData({**ids, "id": listed["id"], "kind": "json", "name": "page.css"}, listed["debate"])
 
 
-def bodies(bobs: Bobs) -> list[dict[str, Any]]:
-    """The bodies that another user sends to every route that takes a body."""
-    ids = bobs.ids
+def bodies(bobs_data: BobsData) -> list[dict[str, Any]]:
+    """The bodies that another user sends to every route of a method other than GET."""
+    ids = bobs_data.ids
     run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
     redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}
     return [
@@ -64,7 +69,7 @@ def bodies(bobs: Bobs) -> list[dict[str, Any]]:
 
 
 def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
-    """The method and the path of each route of the server, and of each route of moot."""
+    """The method and the path of each route in the server's OpenAPI schema, and of each route of moot."""
     from moot.web.pages import ROUTES
 
     for path, known in client.get("/openapi.json").raise_for_status().json()["paths"].items():
@@ -73,7 +78,7 @@ def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
         yield from ((method, route.path) for method in (route.methods or ()) if method != "HEAD")
 
 
-def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
+def response_of(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
     """The status and the text of a response; (0, "") for a stream that sends nothing for ten seconds."""
     try:
         with client.stream(method, path, timeout=10, **sent) as response:
@@ -82,39 +87,44 @@ def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[i
         return 0, ""
 
 
-def test_no_route_shows_or_changes_another_users_data(service: Service, bobs: Bobs) -> None:
+def test_no_route_shows_or_changes_another_users_data(service: Service, bobs_data: BobsData) -> None:
     named = re.compile(r"{(\w+)[^}]*}")
     with service.client_of("cid") as cid, service.client_of("bob") as bob:
-        place = (bobs.ids["thread_id"], bobs.ids["run_id"])
+        place = (bobs_data.ids["thread_id"], bobs_data.ids["run_id"])
         before = bob.get(f"/threads/{place[0]}/state").json()
         reached = 0
         for method, pattern in routes(cid):
-            path = named.sub(lambda one: bobs.ids.get(one[1], bobs.ids["run_id"]), pattern)
-            for body in bodies(bobs) if method in ("POST", "PUT", "PATCH", "DELETE") else [None]:
-                code, text = answer(cid, method, path, **({} if body is None else {"json": body}))
+            path = named.sub(lambda one: bobs_data.ids.get(one[1], bobs_data.ids["run_id"]), pattern)
+            for body in bodies(bobs_data) if method in ("POST", "PUT", "PATCH", "DELETE") else [None]:
+                code, text = response_of(cid, method, path, **({} if body is None else {"json": body}))
                 assert MARK not in text, (method, path, body, text[:500])
-                its_own = {*named.findall(pattern)} <= {"kind", "name"}
-                shell = text == "[]" or text.startswith("<!doctype html>")  # an empty list, or a page without data
-                assert its_own or shell or not 200 <= code < 300, (method, path, body, code, text[:300])
+                no_id = {*named.findall(pattern)} <= {"kind", "name"}
+                no_data = text == "[]" or text.startswith("<!doctype html>")  # an empty list, or a page without data
+                assert no_id or no_data or not 200 <= code < 300, (method, path, body, code, text[:300])
                 reached += 1
         assert reached > 150
         assert bob.get(f"/threads/{place[0]}/state").json() == before
         assert status(bob, place) == "interrupted"
-        assert bob.get(f"/assistants/{bobs.ids['assistant_id']}").json()["name"] == MARK
+        assert bob.get(f"/assistants/{bobs_data.ids['assistant_id']}").json()["name"] == MARK
         query = {"key": "note", "namespace": "notes"}
         assert bob.get("/store/items", params=query).json()["value"] == {"said": MARK}
         [listed] = bob.get("/moot/api/debates", params={"q": MARK}).json()["debates"]
-        assert (listed["debate"], listed["status"], listed["can"]) == (bobs.debate, "waiting", "answer")
+        assert (listed["debate"], listed["status"], listed["can"]) == (bobs_data.debate, "waiting", "answer")
 
 
-def test_forged_fields_of_a_request_have_no_effect(service: Service, bobs: Bobs) -> None:
+def test_forged_fields_of_a_request_have_no_effect(service: Service, bobs_data: BobsData) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Ann forges."}, "context": CONTEXT}
-    place = {"langgraph_auth_user": {"identity": "bob"}, "user_id": "bob", "__moot_session": {"id": bobs.debate}}
+    forged_fields = {
+        "langgraph_auth_user": {"identity": "bob"},
+        "user_id": "bob",
+        "__moot_session": {"id": bobs_data.debate},
+    }
     with service.client_of("cid") as cid, service.client_of("bob") as bob:
         count_before = bob.get("/moot/api/debates").json()["total"]
-        forged = {**asked, "config": {"configurable": place, "metadata": {"owner": "bob"}}, "checkpoint": place}
+        forged = {**asked, "config": {"configurable": forged_fields, "metadata": {"owner": "bob"}}}
+        forged["checkpoint"] = forged_fields
         document = cid.post("/runs/wait", json=forged).raise_for_status().json()
         assert document["status"] == "done"
-        ours = cid.get("/moot/api/debates").json()["debates"]
-        assert document["id"] in {one["debate"] for one in ours}
+        listed = cid.get("/moot/api/debates").json()["debates"]
+        assert document["id"] in {one["debate"] for one in listed}
         assert bob.get("/moot/api/debates").json()["total"] == count_before

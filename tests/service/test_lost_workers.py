@@ -1,4 +1,4 @@
-"""If a worker is killed or stopped, or a run's end or lease is lost, each debate is still listed once, as done."""
+"""Each debate is listed once, as done, even if its worker is lost or its run loses a lease or its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 import pytest
 from moot.core.lazy import imported
 
-from tests.service.running import CONTEXT, Service, begin, missing_requirements, rows, status
+from tests.service.running import CONTEXT, Service, begin, missing_requirements, status, unfinished_debates
 
 pytestmark = [
     pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
@@ -23,7 +23,7 @@ Place = tuple[str, str]
 
 @pytest.fixture(scope="module", autouse=True)
 def one_worker(service: Service) -> Iterator[None]:
-    """Kill the second worker, so that a test knows the worker of each debate."""
+    """Kill the second worker, so that a test knows the worker of each debate. Restart ended workers after the tests."""
     service.kill("worker-2")
     yield
     for name in ("worker-1", "worker-2"):
@@ -33,7 +33,7 @@ def one_worker(service: Service) -> Iterator[None]:
 
 @contextmanager
 def storing_blocked(service: Service) -> Iterator[Any]:
-    """Block the storing of documents within this context; yield a function that tells whether a process waits."""
+    """Block the storing of documents in this context. Yield a function that tells whether a process waits to store."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
         holder.execute("LOCK TABLE moot.documents IN SHARE MODE")
@@ -43,14 +43,16 @@ def storing_blocked(service: Service) -> Iterator[Any]:
 
 def check_stored(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
     """Wait until each run has the status ``end``; check that each debate is listed once, as done, with its document."""
-    service.wait_for(lambda: all(status(client, one) == end for one in places), f"not all ended: {rows(service)}")
+    service.wait_for(
+        lambda: all(status(client, place) == end for place in places), f"not all ended: {unfinished_debates(service)}"
+    )
     listed = client.get("/moot/api/debates", params={"q": claim}).json()["debates"]
-    assert [one["status"] for one in listed] == ["done"] * len(places), rows(service)
+    assert [one["status"] for one in listed] == ["done"] * len(places), unfinished_debates(service)
     for one in listed:
         assert client.get(f"/moot/api/debates/{one['id']}/json").json()["id"] == one["debate"]
 
 
-def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) -> None:
+def test_runs_queued_before_a_worker_starts_are_completed(service: Service) -> None:
     service.kill("worker-1")
     with service.client_of("bob") as bob:
         places = [begin(bob, f"Cloves are {number} years old.", "standard_prompting") for number in range(4)]
@@ -58,7 +60,7 @@ def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) ->
         check_stored(service, bob, "Cloves", places)
 
 
-def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: Service) -> None:
+def test_all_runs_of_a_stopped_worker_are_completed_after_its_restart(service: Service) -> None:
     before = len(service.stub.calls())
     with service.client_of("bob") as bob:
         places = [begin(bob, f"Nutmeg is ground {number} times.") for number in range(4)]
@@ -70,7 +72,7 @@ def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: 
         check_stored(service, bob, "Nutmeg", places)
 
 
-def test_a_document_that_a_killed_worker_did_not_store_is_stored(service: Service) -> None:
+def test_a_document_of_a_killed_worker_is_stored_without_new_calls(service: Service) -> None:
     with service.client_of("bob") as bob:
         with storing_blocked(service) as is_waiting:
             place = begin(bob, "Mace is a spice.")
@@ -82,7 +84,8 @@ def test_a_document_that_a_killed_worker_did_not_store_is_stored(service: Servic
         assert len(service.stub.calls()) == calls
 
 
-def test_the_result_of_a_reply_that_a_killed_worker_did_not_store_is_stored(service: Service) -> None:
+def test_a_document_after_a_persons_reply_is_stored_without_new_calls(service: Service) -> None:
+    """The worker is killed after the reply, before it stores the document."""
     with service.client_of("bob") as bob:
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "no question was asked")
@@ -97,7 +100,7 @@ def test_the_result_of_a_reply_that_a_killed_worker_did_not_store_is_stored(serv
         assert len(service.stub.calls()) == calls
 
 
-def test_a_run_whose_end_could_not_be_stored_ends_later(service: Service) -> None:
+def test_the_end_of_a_run_is_stored_after_the_database_refused_it(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
@@ -112,7 +115,8 @@ def test_a_run_whose_end_could_not_be_stored_ends_later(service: Service) -> Non
         check_stored(service, bob, "Sumac", [place])
 
 
-def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> None:
+def test_a_run_starts_again_if_postgres_disconnects_at_its_end(service: Service) -> None:
+    """The model is not called again."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.service.running import OURS, Service, begin, missing_requirements, rows, status
+from tests.service.running import OURS, Service, begin, missing_requirements, status, unfinished_debates
 
 pytestmark = [
     pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
@@ -39,10 +39,12 @@ def test_debates_start_and_end_while_redis_is_down(service: Service) -> None:
         service.kill("redis")
         assert status_codes(service, "/ok") == status_codes(service, "/ready") == [200, 200]
         places = [begin(bob, f"Anise has {number} tips.", "standard_prompting") for number in range(3)]
-        service.wait_for(lambda: all(status(bob, one) == "success" for one in places), f"lost: {rows(service)}")
+        service.wait_for(
+            lambda: all(status(bob, one) == "success" for one in places), f"lost: {unfinished_debates(service)}"
+        )
         service.start("redis")
         places.append(begin(bob, "Anise is back.", "standard_prompting"))
-        service.wait_for(lambda: status(bob, places[-1]) == "success", f"lost: {rows(service)}")
+        service.wait_for(lambda: status(bob, places[-1]) == "success", f"lost: {unfinished_debates(service)}")
         listed = bob.get("/moot/api/debates", params={"q": "Anise"}).json()["debates"]
         assert sorted(one["status"] for one in listed) == ["done"] * 4 + ["waiting"]
 
@@ -65,13 +67,14 @@ def test_processes_are_not_ready_while_postgres_is_down(service: Service) -> Non
     service.wait_for(lambda: status_codes(service, "/ready") == [200, 200], "not ready again")
     with service.client_of("bob") as bob:
         ended = ("success", "error", "interrupted")
-        service.wait_for(lambda: status(bob, place) in ended, f"the run has not ended: {rows(service)}")
+        service.wait_for(lambda: status(bob, place) in ended, f"the run has not ended: {unfinished_debates(service)}")
         [listed] = bob.get("/moot/api/debates", params={"q": "Rosemary"}).json()["debates"]
         if listed["status"] != "done":
             assert listed["can"] == "resume"
             resumed = bob.post(f"/moot/api/debates/{listed['id']}/resume").raise_for_status().json()
             service.wait_for(
-                lambda: status(bob, (resumed["thread_id"], resumed["run_id"])) == "success", "the resumed run has not ended"
+                lambda: status(bob, (resumed["thread_id"], resumed["run_id"])) == "success",
+                "the resumed run has not ended",
             )
             [listed] = bob.get("/moot/api/debates", params={"q": "Rosemary"}).json()["debates"]
-        assert listed["status"] == "done", rows(service)
+        assert listed["status"] == "done", unfinished_debates(service)

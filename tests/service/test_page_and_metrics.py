@@ -52,7 +52,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
 
 @pytest.fixture
 async def page(watched: Service) -> AsyncIterator[Page]:
-    """A page in a browser, logged in as Bob. The fixture fails after the test if a script of the page raised an error."""
+    """A page in a browser, logged in as Bob. After the test, fail if a script of the page raised an error."""
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")

@@ -1,4 +1,4 @@
-"""Users' quotas for debates, tokens and USD, and the corpora that they may read; attempts to get around these limits."""
+"""Quotas of users for debates, tokens and USD, corpora of users, and attempts to get around these limits."""
 
 from __future__ import annotations
 

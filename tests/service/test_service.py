@@ -13,7 +13,16 @@ import httpx
 import pytest
 
 from tests.conftest import free_port
-from tests.service.running import CONTEXT, TOKENS, Service, begin, missing_requirements, python, rows, status
+from tests.service.running import (
+    CONTEXT,
+    TOKENS,
+    Service,
+    begin,
+    missing_requirements,
+    python,
+    status,
+    unfinished_debates,
+)
 
 pytestmark = [
     pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
@@ -87,7 +96,7 @@ def test_debates_of_killed_workers_repeat_only_unfinished_calls(service: Service
         service.wait_for(lambda: all(status(bob, one) == "success" for one in places), "not all debates ended")
         entries = bob.get("/moot/api/debates", params={"q": "Saffron"}).json()
         assert entries["total"] == 12
-        assert {one["status"] for one in entries["debates"]} == {"done"}, rows(service)
+        assert {one["status"] for one in entries["debates"]} == {"done"}, unfinished_debates(service)
         documents = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
     needed = sum(len(document["calls"]) for document in documents)
     assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # two kills, each of ten debates with three agents

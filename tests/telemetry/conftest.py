@@ -1,4 +1,4 @@
-"""Telemetry recorded in the test's process, by OpenTelemetry's in-memory exporters."""
+"""Record telemetry in the test's process with OpenTelemetry's in-memory exporters."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 @dataclass
 class Recorded:
-    """The recorded telemetry."""
+    """The spans and metrics that a test recorded."""
 
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
 
     def spans(self, name: str = "") -> list[ReadableSpan]:
-        """Finished spans whose names start with this text, in order of their start."""
+        """The finished spans whose names start with ``name``, in the order of their start."""
         found = [span for span in self.exporter.get_finished_spans() if span.name.startswith(name)]
         return sorted(found, key=lambda span: span.start_time or 0)
 
     def points(self, metric: str, **wanted: Any) -> list[Any]:
-        """A metric's points with these attributes; a dot in a name is written as two underscores."""
+        """A metric's points with these attributes. In the name of an attribute, two underscores stand for a dot."""
         data: Any = self.reader.get_metrics_data()
         found: list[Any] = [
             one for resource in data.resource_metrics for scope in resource.scope_metrics for one in scope.metrics
@@ -41,31 +41,31 @@ class Recorded:
         return [point for point in points if set(asked.items()) <= set(point.attributes.items())]
 
     def sum(self, metric: str, **wanted: Any) -> float:
-        """The sum of a metric's points; of a histogram, the sum of the recorded values."""
+        """The sum of the values of a counter, a gauge or a histogram in points with these attributes."""
         return float(sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted)))
 
     def count(self, metric: str, **wanted: Any) -> int:
-        """The number of values in a histogram."""
+        """The number of values of a histogram in points with these attributes."""
         return sum(point.count for point in self.points(metric, **wanted))
 
     def text(self) -> str:
-        """All recorded data, as text."""
+        """All recorded spans and metrics as JSON text."""
         data: Any = self.reader.get_metrics_data()
         return "".join([*(span.to_json() for span in self.spans()), str(data.to_json())])
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
-    """Turn telemetry on, and record it here."""
-    made = Recorded()
+    """Turn telemetry on, and record it in memory."""
+    recording = Recorded()
     tracers = TracerProvider()
-    tracers.add_span_processor(SimpleSpanProcessor(made.exporter))
-    meters = MeterProvider([made.reader])
-    seen = Telemetry(tracers, meters)
-    monkeypatch.setattr(switch, "_current", seen)
+    tracers.add_span_processor(SimpleSpanProcessor(recording.exporter))
+    meters = MeterProvider([recording.reader])
+    telemetry = Telemetry(tracers, meters)
+    monkeypatch.setattr(switch, "_current", telemetry)
     observed.prices.cache_clear()
-    _prepare_instruments(seen)
-    yield made
+    _prepare_instruments(telemetry)
+    yield recording
     tracers.shutdown()
     meters.shutdown()
     observed.prices.cache_clear()

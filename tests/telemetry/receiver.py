@@ -24,7 +24,10 @@ def attributes_of(thing: Any) -> dict[str, Any]:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Stores uploads: ``raw`` bytes, ``spans``, ``resources``, and the last ``points`` of each process."""
+    """Stores the bytes (``raw``), spans and resources of all uploads, and the last ``points`` of each process.
+
+    Of each span, it keeps the name and the attributes.
+    """
 
     daemon_threads = True
 
@@ -42,7 +45,7 @@ class Receiver(ThreadingHTTPServer):
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_address[1]}"}
 
     def take(self, path: str, body: bytes) -> None:
-        """Process one upload."""
+        """Store one upload of spans or metrics."""
         with self.received:
             self.raw += body
             if path == "/v1/traces":
@@ -64,20 +67,23 @@ class Receiver(ThreadingHTTPServer):
             self.points[process, metric.name, *sorted(attributes_of(point).items())] = value
 
     def total(self, metric: str, **wanted: Any) -> float:
-        """The sum of a metric over all processes; of a histogram, the number of values."""
+        """The sum of a metric's points with these attributes; for a histogram, the number of its values.
+
+        In the name of an attribute, two underscores stand for a dot.
+        """
         asked = {(name.replace("__", "."), value) for name, value in wanted.items()}
         return sum(
             value for (_, name, *attributes), value in self.points.items() if name == metric and asked <= {*attributes}
         )
 
-    def wait_for(self, known: Callable[[], bool]) -> None:
+    def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait until the received data satisfies a condition; fail after 120 seconds."""
         with self.received:
-            assert self.received.wait_for(known, timeout=120), self.points
+            assert self.received.wait_for(condition, timeout=120), self.points
 
 
 class Handler(BaseHTTPRequestHandler):
-    """OTLP's two routes."""
+    """Handles uploads to the routes ``/v1/traces`` and ``/v1/metrics``."""
 
     server: Receiver
 
@@ -95,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """Run a receiver."""
+    """Run a receiver in a thread, and stop it afterwards."""
     with Receiver() as receiver:
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
         try:

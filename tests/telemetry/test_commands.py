@@ -1,4 +1,4 @@
-"""Commands with OpenTelemetry's variables: the data that a real receiver gets, the log, and refused settings."""
+"""Commands with OpenTelemetry's variables: the data that a local collector receives, the log, and refused values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERIFY = ("verify", MARKED, "--graph", "society_of_minds", "--model", "openai:gp
 JSON_LINES = {"LOG_JSON": "true", "LOG_LEVEL": "INFO"}
 
 
-def lines_of(text: str) -> list[dict[str, Any]]:
+def json_lines(text: str) -> list[dict[str, Any]]:
     """The lines of a log that are JSON."""
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
@@ -39,7 +39,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_command_sends_spans_and_metrics_and_logs_its_debate_without_content(start_stub: StartStub) -> None:
+def test_a_command_sends_telemetry_and_writes_a_log_without_the_claim(start_stub: StartStub) -> None:
     start_stub([{"status": 429, "retry_after": "0", "times": 1}])
     with receiving() as receiver:
         done = run(*VERIFY, **receiver.environment, **JSON_LINES, OTEL_SERVICE_NAME="newsroom")
@@ -52,7 +52,7 @@ def test_a_command_sends_spans_and_metrics_and_logs_its_debate_without_content(s
     assert receiver.total("moot.debate.duration", moot__status="done") == 1
     assert {resource["service.name"] for resource in receiver.resources} == {"newsroom"}
     assert b"MARKED" not in receiver.raw
-    started, ended = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
+    started, ended = [line for line in json_lines(done.stderr) if line["logger"] == "moot.debates"]
     assert (started["event"], ended["event"]) == ("debate begun", "debate ended")
     assert started["debate"] == ended["debate"] == document["id"]
     assert (ended["status"], ended["calls"], ended["level"]) == ("done", calls, "info")
@@ -62,7 +62,7 @@ def test_a_command_sends_spans_and_metrics_and_logs_its_debate_without_content(s
 def test_a_failed_debate_is_logged_as_a_warning(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     done = run(*VERIFY, LOG_JSON="true", LOG_LEVEL="WARNING")
-    [ended] = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
+    [ended] = [line for line in json_lines(done.stderr) if line["logger"] == "moot.debates"]
     assert (ended["event"], ended["level"], ended["status"]) == ("debate ended", "warning", "failed")
 
 
@@ -80,22 +80,22 @@ def test_the_processes_of_a_batch_send_their_telemetry(start_stub: StartStub, tm
 
 
 @contextmanager
-def closed() -> Iterator[str]:
+def closed_port() -> Iterator[str]:
     """The address of a closed port."""
     yield f"http://127.0.0.1:{free_port()}"
 
 
 @contextmanager
-def silent() -> Iterator[str]:
-    """An address that accepts requests and answers none."""
+def silent_server() -> Iterator[str]:
+    """The address of a server that accepts connections but never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("dead", [closed, silent])
-def test_a_dead_collector_does_not_prevent_a_verdict(start_stub: StartStub, dead: Any) -> None:
+@pytest.mark.parametrize("collector", [closed_port, silent_server])
+def test_a_debate_ends_although_the_collector_does_not_respond(start_stub: StartStub, collector: Any) -> None:
     start_stub()
-    with dead() as address:
+    with collector() as address:
         done = run(*VERIFY, OTEL_EXPORTER_OTLP_ENDPOINT=address)
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "done")
     assert "Failed to export" in done.stderr or "some telemetry could not be sent" in done.stderr
@@ -116,7 +116,7 @@ def test_a_dead_collector_does_not_prevent_a_verdict(start_stub: StartStub, dead
         ({"LOG_JSON": "true", "LOG_LEVEL": "loud"}, "LOG_LEVEL is 'LOUD'"),
     ],
 )
-def test_unsupported_settings_are_refused(
+def test_unsupported_values_of_variables_are_refused(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
     for name, value in variables.items():
@@ -146,7 +146,7 @@ print(*sorted(name for name in sys.modules if name.startswith(ours)))
 """
 
 
-def test_without_configuration_no_exporter_and_no_instrument_is_imported(start_stub: StartStub) -> None:
+def test_without_configuration_exporters_and_instruments_are_not_imported(start_stub: StartStub) -> None:
     start_stub()
     status, loaded = subprocess.check_output([sys.executable, "-c", WITHOUT_CONFIGURATION], text=True).splitlines()
     assert status == "done"
@@ -184,7 +184,7 @@ print(names)
 """
 
 
-def test_debates_join_the_trace_of_a_users_program(start_stub: StartStub) -> None:
+def test_a_debate_joins_the_trace_of_the_calling_program(start_stub: StartStub) -> None:
     start_stub()
     output = subprocess.check_output([sys.executable, "-c", PROGRAM_WITH_SPAN], text=True)
     assert output.strip() == str(["chat gpt-4o-mini", "answer", "invoke_workflow standard_prompting", "mine"])

@@ -60,7 +60,7 @@ async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: Start
     }
 
 
-async def test_metrics_equal_the_counts_of_the_document(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_metrics_agree_with_the_usage_in_the_document(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     document = await society.ainvoke({"claim": CLAIM}, context=settings_of(max_rounds=1))
     used = document["usage"]
@@ -80,7 +80,8 @@ async def test_metrics_equal_the_counts_of_the_document(recorded: Recorded, star
     }
 
 
-async def test_refused_requests_are_counted_within_their_call(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_a_call_with_refused_requests_is_recorded_once(recorded: Recorded, start_stub: StartStub) -> None:
+    """Its span has an event for each refused request."""
     stub = start_stub([{"status": 429, "retry_after": "0", "times": 2}])
     document = await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     assert (document["status"], document["calls"][0]["attempts"], len(stub.calls())) == ("done", 3, 3)
@@ -91,7 +92,7 @@ async def test_refused_requests_are_counted_within_their_call(recorded: Recorded
     assert (dict(call.attributes or {})["moot.requests"], call.status.status_code) == (3, StatusCode.UNSET)
 
 
-async def test_failures_have_their_kind(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_metrics_of_a_failed_debate_have_the_kind_of_its_error(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     document = await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     assert document["error"]["kind"] == "authentication"
@@ -102,14 +103,16 @@ async def test_failures_have_their_kind(recorded: Recorded, start_stub: StartStu
     assert recorded.points("gen_ai.client.token.usage") == []
 
 
-async def test_unusable_replies_have_their_own_outcome(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_an_unusable_reply_is_counted_as_unparsed(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub([{"reply": "No JSON.", "times": 1}])
     await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     outcomes = {p.attributes["moot.outcome"]: p.value for p in recorded.points("moot.replies")}
     assert outcomes == {"unparsed": 1, "ok": 1}
 
 
-async def test_an_interrupted_debate_ends_its_spans_and_its_metrics(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_a_cancelled_debate_ends_its_spans_and_is_counted_as_interrupted(
+    recorded: Recorded, start_stub: StartStub
+) -> None:
     stub = start_stub([{"delay_ms": 600_000}])
     running = asyncio.create_task(prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting")))
     while not stub.requests():
@@ -125,7 +128,7 @@ async def test_an_interrupted_debate_ends_its_spans_and_its_metrics(recorded: Re
     assert {span.name for span in recorded.spans()} >= {"chat gpt-4o-mini", "invoke_workflow standard_prompting"}
 
 
-async def test_calls_from_the_ledger_are_not_counted(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_a_reply_from_the_ledger_is_not_recorded_as_a_call(recorded: Recorded, start_stub: StartStub) -> None:
     stub = start_stub()
     for _ in range(2):
         with ledger_use(LedgerUse("reuse")):
@@ -135,7 +138,7 @@ async def test_calls_from_the_ledger_are_not_counted(recorded: Recorded, start_s
     assert recorded.count("moot.debate.duration", moot__status="done") == 2
 
 
-async def test_an_unknown_price_is_not_zero(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_a_call_with_an_unknown_price_is_counted_as_unpriced(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting", model="openai:nobody-knows"))
     assert recorded.points("moot.cost.usd") == []
@@ -149,7 +152,9 @@ async def test_a_search_is_recorded_as_an_operation(recorded: Recorded, start_st
     assert recorded.count("gen_ai.client.operation.duration", **wanted) == len(recorded.spans("retrieval")) == 1
 
 
-async def test_an_inner_debates_spans_are_in_the_outer_debates_tree(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_the_spans_of_an_inner_debate_belong_to_the_outer_debate(
+    recorded: Recorded, start_stub: StartStub
+) -> None:
     start_stub()
     reads = {"agents": [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "two")]}
     inner = {"debate": "society_of_minds", "debate_settings": {"max_rounds": 1}}
@@ -164,9 +169,10 @@ async def test_an_inner_debates_spans_are_in_the_outer_debates_tree(recorded: Re
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_content_is_recorded_without_keys_and_only_if_it_is_turned_on(
+async def test_content_is_recorded_only_if_a_user_turns_it_on(
     request: pytest.FixtureRequest, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
+    """API keys in the content are never recorded."""
     monkeypatch.setenv(CAPTURE, "true" if wanted else "")
     monkeypatch.setenv("EXAMPLE_API_KEY", KEY)
     recorded: Recorded = request.getfixturevalue("recorded")
@@ -183,23 +189,23 @@ async def test_content_is_recorded_without_keys_and_only_if_it_is_turned_on(
         assert json.loads(str(attributes["gen_ai.output.messages"]))[0]["finish_reason"] == "stop"
 
 
-def test_the_setting_for_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_of_content_as_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "EVENT_ONLY")
     with pytest.raises(UserError, match="moot writes no events"):
         captures_content()
 
 
-async def test_callers_cannot_create_unlimited_time_series(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_metrics_contain_a_limited_number_of_model_names(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     for number in range(102):
         context = settings_of("standard_prompting", model=f"openai:m{number}")
         await prompting.ainvoke({"claim": CLAIM}, context=context)
     names = {p.attributes["gen_ai.request.model"] for p in recorded.points("gen_ai.client.operation.duration")}
-    assert len(names) <= 101  # 100 names, and `_OTHER` for all further ones
+    assert len(names) <= 101  # 100 names, and `_OTHER` for all further names
     assert "_OTHER" in names
 
 
-async def test_a_users_price_is_used(
+async def test_the_cost_metric_uses_prices_from_the_users_file(
     request: pytest.FixtureRequest, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:nobody-knows", "input": 1000000, "output": 0}\n')

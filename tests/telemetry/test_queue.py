@@ -1,4 +1,4 @@
-"""A worker of a queue in a real Postgres: metrics of the queue, and telemetry of the worker's processes."""
+"""Telemetry of a worker whose queue is in a real Postgres, and of the worker's processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is insta
 ROWS = 4
 
 
-def test_a_worker_reports_the_queue_and_its_processes_report_their_calls(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_worker_and_its_processes_send_telemetry(start_stub: StartStub, tmp_path: Path) -> None:
+    """The worker sends the length of the queue, and its processes send spans and metrics of their debates."""
     stub = start_stub([{"match": "Claim number 0", "delay_ms": 600_000, "times": 1}])
     (tmp_path / "claims.csv").write_text("claim\n" + "".join(f"Claim number {n} is true.\n" for n in range(ROWS)))
     batch = ("batch", str(tmp_path / "claims.csv"), "--out", str(tmp_path / "out"), "--model", "openai:gpt-4o-mini")
@@ -55,5 +56,5 @@ def test_a_worker_reports_the_queue_and_its_processes_report_their_calls(start_s
     assert receiver.total("moot.cost.usd") > 0
     assert len([name for name, _ in receiver.spans if name == "invoke_workflow standard_prompting"]) >= ROWS
     processes = {resource["service.instance.id"] for resource in receiver.resources}
-    assert len(processes) == 4  # of each of two workers: the worker, and its process for rows
+    assert len(processes) == 4  # two workers, and for each worker a process that runs rows
     assert "debate begun" in (tmp_path / "log").read_text()

@@ -1,4 +1,4 @@
-"""A real server's ``/metrics``: its contents and who may read it; and the server's log."""
+"""Telemetry of a real server: the contents of ``/metrics``, who may read them, the server's spans, and its log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUN: dict[str, Any] = {
 
 
 def serving(folder: Path, **environment: str) -> Iterator[Server]:
-    """``moot serve`` on an endpoint that refuses the first call."""
+    """Run ``moot serve`` with an endpoint that refuses the first request."""
     port = free_port()
     with running_stub(folder / "stub", [{"status": 429, "retry_after": "0", "times": 1}]) as stub:
         yield from running([*COMMAND[1:], "serve", "--port", str(port)], folder, port, stub, **environment)
@@ -42,14 +42,14 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Server]:
-    """A server with a token, and another token for metrics; it sends its spans; its log is JSON lines."""
+    """A server with one token for users and another for metrics. It sends spans, and its log consists of JSON lines."""
     folder = tmp_path_factory.mktemp("locked")
     sent = {"LOG_JSON": "true", "LOG_LEVEL": "INFO", "OTEL_BSP_SCHEDULE_DELAY": "100"} | receiver.environment
     yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=METRICS_TOKEN, **sent)
 
 
-def sample(text: str, name: str, *labels: str) -> float:
-    """The sum of a metric's samples with all these labels."""
+def sum_of_samples(text: str, name: str, *labels: str) -> float:
+    """The sum of a metric's samples with all these labels; fails if there are none."""
     lines = [re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line) for line in text.splitlines() if not line.startswith("#")]
     found = [line for line in lines if line and line[1] == name and all(label in (line[2] or "") for label in labels)]
     assert found, f"{name} is not shown with {labels}"
@@ -61,21 +61,21 @@ def test_metrics_count_debates_calls_and_refusals(locked: Server) -> None:
     assert document["status"] == "done"
     text = locked.send("/metrics", headers=SCRAPER).decode()
     model = 'gen_ai_request_model="gpt-4o-mini"'
-    assert sample(text, "gen_ai_client_operation_duration_seconds_count", model) == 1
-    tokens = sample(text, "gen_ai_client_token_usage_sum", 'gen_ai_token_type="input"')
+    assert sum_of_samples(text, "gen_ai_client_operation_duration_seconds_count", model) == 1
+    tokens = sum_of_samples(text, "gen_ai_client_token_usage_sum", 'gen_ai_token_type="input"')
     assert tokens == document["usage"]["prompt_tokens"]
-    assert sample(text, "moot_cost_usd_total", model) > 0
-    assert sample(text, "moot_endpoint_refusals_total") == 1
-    assert sample(text, "moot_debate_duration_seconds_count", 'moot_status="done"') == 1
-    assert sample(text, "moot_debates_running") == 0
-    assert sample(text, "moot_endpoint_calls", 'moot_state="waiting"') == 0
-    assert sample(text, "moot_queue_length", 'moot_queue="page"') == 0
-    assert sample(text, "lg_api_workers_max") == 10  # LangGraph's own metrics are there, too
+    assert sum_of_samples(text, "moot_cost_usd_total", model) > 0
+    assert sum_of_samples(text, "moot_endpoint_refusals_total") == 1
+    assert sum_of_samples(text, "moot_debate_duration_seconds_count", 'moot_status="done"') == 1
+    assert sum_of_samples(text, "moot_debates_running") == 0
+    assert sum_of_samples(text, "moot_endpoint_calls", 'moot_state="waiting"') == 0
+    assert sum_of_samples(text, "moot_queue_length", 'moot_queue="page"') == 0
+    assert sum_of_samples(text, "lg_api_workers_max") == 10  # one of LangGraph's metrics
     assert "MARKED" not in text
     assert text.count("# TYPE target_info") == 1
 
 
-def test_the_log_has_the_debates_id_and_no_content(locked: Server) -> None:
+def test_the_log_contains_the_id_of_a_debate_but_not_its_claim(locked: Server) -> None:
     document = json.loads(locked.send("/runs/wait", RUN, BEARER))
     locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
     lines = [json.loads(line) for line in locked.log().splitlines() if line.startswith("{")]
@@ -86,25 +86,29 @@ def test_the_log_has_the_debates_id_and_no_content(locked: Server) -> None:
     assert "MARKED" not in locked.log()
 
 
-def test_metrics_need_a_token_and_their_own_token_opens_no_other_route(locked: Server) -> None:
+def test_metrics_need_a_token(locked: Server) -> None:
     for headers in ({}, {"authorization": "Bearer another-token-altogether"}):
         assert locked.refused("/metrics", headers=headers)[0] == 401
         assert locked.refused("/metrics?format=json", headers=headers)[0] == 401
-    for path in ("/threads/search", "/runs/wait", "/mcp"):
-        assert locked.refused(path, {}, SCRAPER)[0] == 401, path
-    for path in ("/moot", "/moot/api/debates", "/metrics/", "/docs"):
-        assert locked.refused(path, headers=SCRAPER)[0] == 401, path
     assert locked.send("/metrics", headers=BEARER)
     assert "queue" in json.loads(locked.send("/metrics?format=json", headers=SCRAPER))
 
 
-def test_no_other_website_reads_metrics(locked: Server) -> None:
+def test_the_metrics_token_opens_no_other_route(locked: Server) -> None:
+    for path in ("/threads/search", "/runs/wait", "/mcp"):
+        assert locked.refused(path, {}, SCRAPER)[0] == 401, path
+    for path in ("/moot", "/moot/api/debates", "/metrics/", "/docs"):
+        assert locked.refused(path, headers=SCRAPER)[0] == 401, path
+
+
+def test_requests_of_other_websites_for_metrics_are_refused(locked: Server) -> None:
     for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
         assert locked.refused("/metrics", headers=SCRAPER | headers)[0] == 403
 
 
 @pytest.mark.parametrize("token", ["", METRICS_TOKEN])
-def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> None:
+def test_users_of_a_server_with_its_own_authentication_cannot_read_metrics(tmp_path: Path, token: str) -> None:
+    """Only ``MOOT_METRICS_TOKEN`` gives access. If it is empty, the response to a refused request names it."""
     (tmp_path / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
     config["http"] |= {"enable_custom_route_auth": True}
@@ -121,7 +125,7 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
                 assert "MOOT_METRICS_TOKEN" in body["detail"]
 
 
-def test_a_server_sends_spans_without_content_and_still_shows_metrics(locked: Server, receiver: Receiver) -> None:
+def test_a_server_that_sends_spans_without_content_also_shows_metrics(locked: Server, receiver: Receiver) -> None:
     locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
     locked.send("/runs/wait", RUN, BEARER)
     receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))
@@ -131,7 +135,8 @@ def test_a_server_sends_spans_without_content_and_still_shows_metrics(locked: Se
     assert b"MARKED" not in receiver.raw
 
 
-def test_metrics_can_be_switched_off(tmp_path: Path) -> None:
+def test_the_metrics_of_moot_can_be_switched_off(tmp_path: Path) -> None:
+    """LangGraph's metrics remain."""
     for server in serving(tmp_path, OTEL_METRICS_EXPORTER="none"):
         server.send("/runs/wait", RUN)
         text = server.send("/metrics").decode()

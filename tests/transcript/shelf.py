@@ -1,4 +1,4 @@
-"""Sources that find one text, find nothing, or are down."""
+"""Three sources: one finds a text, one finds nothing, and one is down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ TEXT = "Platypuses lay leathery eggs."
 
 
 class Shelf(BaseRetriever):
-    """A source that finds its text. With an empty text, the source finds nothing; with None, the source is down."""
+    """A source that finds the text ``holds`` for each query.
+
+    It finds nothing if the text is empty. If the text is None, a search raises ConnectionError.
+    """
 
     holds: str | None = TEXT
 

@@ -1,4 +1,4 @@
-"""The words that replace codes in errors and warnings, in a report and on the page."""
+"""Errors and warnings have words in place of codes, in a report and on the page."""
 
 from __future__ import annotations
 
@@ -38,41 +38,47 @@ FOLDERS = ("core", "nodes", "retrievers", "graphs")
         ("--set max_cost=3", "--set max_cost=3"),
     ],
 )
-def test_codes_are_replaced_by_words(detail: str, words: str) -> None:
+def test_codes_in_errors_are_replaced_by_words(detail: str, words: str) -> None:
+    """Commands, their options and environment variables stay as they are."""
     assert in_words(detail).endswith(words)
 
 
-def test_settings_are_named_as_on_the_page() -> None:
+def test_settings_have_the_same_names_as_on_the_page() -> None:
     named = dict(re.findall(r'^  (\w+): "(.*)",$', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     assert {name: re.sub(r" \(.*\)$", "", named[name]) for name in CODES["setting"]} == CODES["setting"]
 
 
-def sentences() -> Iterator[str]:
-    """The strings in the code that a user may read: with a space, except docstrings and descriptions of fields."""
+def user_texts() -> Iterator[str]:
+    """The strings in the code that a user may read.
+
+    They contain a space, and are neither docstrings nor in a call of `Field`.
+    """
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())
-            silent = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
-            fields = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _called(one) == "Field"]
-            silent |= {id(part) for field in fields for part in ast.walk(field)}
+            unread = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+            fields = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _called_name(one) == "Field"]
+            unread |= {id(part) for field in fields for part in ast.walk(field)}
             for one in ast.walk(tree):
-                if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in silent:
-                    yield one.value if " " in one.value.strip() else ""
+                if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in unread:
+                    if " " in one.value.strip():
+                        yield one.value
 
 
-def _called(call: ast.Call) -> str:
+def _called_name(call: ast.Call) -> str:
+    """The name of the function that is called; empty for a method."""
     return getattr(call.func, "id", "")
 
 
-def test_every_setting_named_by_an_error_has_words() -> None:
+def test_every_setting_named_in_a_message_has_words() -> None:
     graphs = [load_graph(name, others=True) for name in (*DESCRIPTIONS, *OTHER_GRAPHS)]
     settings: set[str] = {name for one in graphs for name in one.settings.model_fields}
-    named = {name for text in sentences() for name in re.findall(r"`([a-z_]+)[`.:]", text)}
+    named = {name for text in user_texts() for name in re.findall(r"`([a-z_]+)[`.:]", text)}
     assert len(named & settings) > 20
     assert named & settings - CODES["setting"].keys() == set()
 
 
-async def test_a_report_of_a_debate_without_a_network_gives_the_error_in_words(start_stub: StartStub) -> None:
+async def test_a_report_describes_a_failed_search_without_codes(start_stub: StartStub) -> None:
     start_stub([])
     kind: Any = graph.context_schema
     settings = checked_settings(kind, {"model": "openai:stub", "sources": ["wikipedia"]})

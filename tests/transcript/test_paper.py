@@ -1,4 +1,4 @@
-"""In print, the sources start on the second A4 page, however many quotes there are."""
+"""In a printed report, the sources start on the second A4 page, even if there are many quotes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.web.documents import a_debate, with_quotes
 BACKED = Verdict("sup", "Supported by the evidence found", "All 3 gave the same answer.", "Not calibrated.")
 
 
-def quotes(count: int, length: int) -> Group:
+def group_of_quotes(count: int, length: int) -> Group:
+    """A group of ``count`` quotes, each of ``length`` characters."""
     return Group("Quoted", [(SourceQuote(f"ev-{i}", 0, length, "x" * length), "A") for i in range(count)])
 
 
@@ -25,20 +26,20 @@ def quotes(count: int, length: int) -> Group:
     ("claim", "reasons", "beside", "below", "printed"),
     [
         (40, [300], [(2, 80), (9, 80)], [], [2, 4]),  # both groups fit; at most four quotes of each are printed
-        (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row needs 21.2
-        (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest cell
-        (1200, [300], [(3, 80), (3, 80)], [], [0, 0]),
+        (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row of quotes needs 21.2 mm
+        (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest quote
+        (1200, [300], [(3, 80), (3, 80)], [], [0, 0]),  # the claim fills the page
         (40, [300], [], [(2, 80), (9, 4000)], [2, 0]),  # the second group does not fit
     ],
 )
-def test_quotes_are_printed_while_they_fit(
+def test_the_first_page_has_only_quotes_that_fit(
     claim: int,
     reasons: list[int],
     beside: list[tuple[int, int]],
     below: list[tuple[int, int]],
     printed: list[int],
 ) -> None:
-    pair, others = [quotes(*one) for one in beside], [quotes(*one) for one in below]
+    pair, others = [group_of_quotes(*one) for one in beside], [group_of_quotes(*one) for one in below]
     fill_first_page("c" * claim, BACKED, [], ["w" * length for length in reasons], pair, others)
     assert [group.on_paper for group in (*pair, *others)] == printed
 
