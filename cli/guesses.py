@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,13 +125,16 @@ class GuessingGroup(TyperGroup):
 
 
 def hint_for(args: list[str]) -> str:
-    """A hint for arguments that begin with a file or an address, or are words of a claim; empty for others."""
+    """A hint for arguments that begin with a file or an address, or have enough words for a claim; else empty."""
     word = args[0]
-    if Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
+    is_address = word.startswith(("http://", "https://"))
+    if not is_address and Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
         return f"To check the claims of a list: moot batch {word} --out FOLDER"
-    if word.startswith(("http://", "https://")) or Path(word).is_file():
+    if is_address or os.path.isfile(word):  # unlike `Path.is_file`, it accepts any length
         return f"To find the claims of a text: moot claims {word}"
     words = [one for one in args if not one.startswith("-")]
     if len(" ".join(words).split()) >= LEAST_CLAIM_WORDS:
-        return f'To check a claim: moot verify "{" ".join(words)}"'
+        claim = " ".join(words)
+        quoted = shlex.quote(claim) if re.search(r'["$`\\!]', claim) else f'"{claim}"'
+        return f"To check a claim: moot verify {quoted}"
     return ""

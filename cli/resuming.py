@@ -233,7 +233,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
 
     Args:
         system: the debate's system.
-        chosen: the settings of the command line, by source.
+        chosen: the settings by source: command line, preset, configured defaults. The defaults are ignored here.
         settings: the checked settings from these sources.
         earlier: the debate to resume.
 
@@ -242,7 +242,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
             settings are not valid in this version of moot.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
-    wanted = settings.recorded()
+    wanted = hide_secrets(settings.recorded())  # as the ledger stores settings
     changeable = CEILINGS if earlier.status != "done" else frozenset()
     ceilings = {name: wanted[name] for name in named & changeable if name in wanted}
     if differ := sorted(name for name in named - changeable if wanted.get(name) != earlier.settings.get(name)):

@@ -27,6 +27,11 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
+def without_escape(text: str) -> str:
+    """The text of a spreadsheet's cell without the apostrophe of `escape_formula`."""
+    return text[1:] if text.startswith("'") and escape_formula(text[1:]) == text else text
+
+
 def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Writes a file atomically: after a crash, the file has either its old or its new content. Blocking.
 

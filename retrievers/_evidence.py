@@ -223,7 +223,7 @@ def mark_left_out(piece: Evidence) -> Evidence:
 
 
 def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The active pieces (see `active_evidence`) that were given with the claim, or added by a person later."""
+    """The active pieces (see `active_evidence`) that were given with the claim, added by a person, or inherited."""
     return [piece for piece in active_evidence(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 

@@ -122,7 +122,7 @@ async def open_retriever(
 
 
 def about_source(name: str, keyless_web: str = "bm25") -> str:
-    """The description of a source in a few words, for a debater.
+    """The description of a source for a debater; for a package's source, the first line of its docstring. Blocking.
 
     Args:
         name: a name as in this module's docstring.

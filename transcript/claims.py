@@ -16,7 +16,9 @@ MARK = "\ufeff"
 
 
 def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
-    """Claims as CSV, with the columns that ``moot batch`` reads and further columns for editing.
+    """Claims as CSV, with the columns that ``moot batch`` needs and further columns for editing.
+
+    The text begins with a byte order mark. A cell that looks like a formula gets an apostrophe, which batches remove.
 
     Args:
         claims: the claims from the graph `find_claims`, which a person may have changed; each has at least ``claim``.

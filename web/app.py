@@ -90,7 +90,8 @@ class DebateRecording:
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Context manager: starts the background work of the page, and ends it when the server stops.
 
-    If `DebateRecording` was skipped, it also records debates, and raises the same errors as `record_debates`.
+    If the server skips the middleware `DebateRecording`, this context manager also records debates, and raises the
+    errors of `record_debates`. If `moot serve` started the server, it raises the errors of `restore`.
     """
     START_LOCK.end()
     async with AsyncExitStack() as stack:

@@ -157,7 +157,7 @@ async def restore() -> None:
 async def _last_debates() -> dict[str, Debate]:
     """The last debate of each thread, by the thread's id."""
     ledger = open_ledger()
-    runs = await ledger.runs()  # read first; debates may start or be removed before the next read
+    runs = await ledger.runs()
     rows = {row.id: row for row in await ledger.debates()}
     return {thread: rows[id] for id, (thread, _) in reversed(runs.items()) if id in rows}
 

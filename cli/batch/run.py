@@ -294,10 +294,10 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
 
 
 def check_workers(workers: int) -> None:
-    """Checks that this system can run a number of processes.
+    """Checks that this operating system can run ``workers`` processes.
 
     Raises:
-        UserError: ``workers`` is more than 1, and this system cannot run several processes.
+        UserError: ``workers`` is more than 1, and this operating system cannot run several processes.
     """
     if workers > 1 and not HAS_PROCESS_LOCKS:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")

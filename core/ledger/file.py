@@ -456,7 +456,10 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether some debates have data that is older than ``days``, or the file is larger than ``most`` bytes."""
+        """Whether an unchanged debate is older than ``days`` and has entries or no document, or the file is too large.
+
+        The file is too large if more than ``most`` bytes of it are in use.
+        """
         old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 

@@ -84,7 +84,7 @@ class EndedRow:
 
 
 class QueuedRows:
-    """The rows of all batches. Methods except `prepare` and `lease` are retried as `Postgres.do` with ``patience``."""
+    """The rows of all batches. Methods retry for up to ``patience`` seconds, except `prepare` and `lease`."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -285,7 +285,10 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch for the reason ``why``: no further row starts, but running rows continue to their end."""
+        """Stops a batch for the reason ``why``: no further row starts, but running rows continue.
+
+        A stopped batch keeps its first reason. A running row that loses its worker does not start again.
+        """
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 

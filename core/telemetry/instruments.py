@@ -155,7 +155,7 @@ class Telemetry:
         return attributes | {"gen_ai.request.model": self.bounded_name(attributes["gen_ai.request.model"])}
 
     def bounded_name(self, name: str) -> str:
-        """The name of a model or source in metrics: the name itself, or `OTHER` after `MOST_NAMES` other names."""
+        """The name itself if it is one of the first `MOST_NAMES` names, else `OTHER`. So metrics have few series."""
         if name not in self._names:
             if len(self._names) >= MOST_NAMES:
                 return OTHER

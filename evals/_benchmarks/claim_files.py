@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.core.errors import UserError
+from moot.core.files import without_escape
 from moot.core.words import count_with_noun
 from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
@@ -232,7 +233,7 @@ class ClaimsFile:
                 f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
                 "Put quotation marks around a text that contains the separator of the columns or a line break"
             )
-        return {name: cell for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
+        return {name: without_escape(cell) for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
 
     # --- JSON Lines
 

@@ -132,7 +132,7 @@ def column_title(table: Table, key: str) -> str:
 
 
 def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw the share of right answers by confidence; a larger dot stands for more items."""
+    """Draw the share of right answers by confidence; within a panel, a larger dot stands for more items."""
     table = tables["reliability"]
 
     def draw(axes: Any, rows: Rows) -> None:

@@ -129,6 +129,7 @@ def is_numeric(column: Column) -> bool:
 
 # --- in files ---------------------------------------------------------------------------------------------------------
 
+
 def as_csv(table: Table) -> str:
     """A table as CSV: numbers are not rounded, an interval has three columns, and unknown values are empty.
 

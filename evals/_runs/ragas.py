@@ -109,12 +109,12 @@ async def ragas_answer_relevance(
         claim: the claim or question.
         answer: the answer with its reasons.
         llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
-        encoder: the encoder e(), any of moot's encoders.
+        encoder: any of moot's encoders (e in the formula).
         n: the number of questions.
 
     Returns:
-        A mean of cosines in [-1, 1], without empty questions. 0 if the model writes no question at all, or calls the
-        answer noncommittal in every call that writes a question. NaN if a vector is zero.
+        The mean of the cosines, in [-1, 1]; empty questions are left out. 0 if the model writes no question at all, or
+        calls the answer noncommittal in every call that writes a question. NaN if a vector is zero.
 
     Raises:
         UserError: ragas is not installed; or the encoder cannot be used, for example because its key is missing.

@@ -93,7 +93,7 @@ def newest_log(logs: str, key: str) -> EvalLog | None:
 
 
 def read_log_headers(logs: str) -> Iterator[EvalLog]:
-    """Yield the logs of a folder without their samples, the newest first; nothing if there is no such folder.
+    """Yield the logs at any depth in a folder, without samples, the newest first; nothing if the folder is missing.
 
     Raises:
         UserError: a log cannot be read.
@@ -104,8 +104,8 @@ def read_log_headers(logs: str) -> Iterator[EvalLog]:
                 yield read_eval_log(info, header_only=True)
             except UNREADABLE as error:
                 raise UserError(
-                    f"{info.name.removeprefix('file://')} cannot be read as a log ({error}). Move it to another "
-                    "folder; its samples run again.",
+                    f"{info.name.removeprefix('file://')} cannot be read as a log ({error}). Move it out of "
+                    f"{logs}; its samples run again.",
                     kind="invalid_file",
                 ) from error
 

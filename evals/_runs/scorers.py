@@ -144,9 +144,7 @@ def numeric_match() -> Scorer:
 
 def item_scorer(measure: str) -> Scorer:
     """Make a scorer for a measure that needs no model (`moot.evals._stats.item_scores.item_score`)."""
-    return measured(
-        lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold)
-    )
+    return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
 
 
 @scorer(metrics=[mean(), stderr()], name="judged")

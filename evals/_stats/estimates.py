@@ -42,8 +42,8 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
     """A measure of the first system minus that of the second, on the same items, with its paired bootstrap interval.
 
-    The bootstrap draws groups of items. An item that is missing in all runs of one system counts as missing. Each of
-    ``ids`` must be an item of both systems.
+    The bootstrap draws groups of items. An item without a value in any run of a system is left out, and
+    counted in ``missing``. Each of ``ids`` must be an item of both systems.
     """
     ours, theirs = (_values_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]

@@ -135,7 +135,7 @@ def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
     """`fleiss_kappa` of the panels: PROClaim's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
 
     A panel counts only if it has a verdict from every judge that appears in any of the documents. None if kappa is
-    undefined, also if all verdicts of all panels are the same.
+    undefined: no panel counts, there is a single judge, or all counted verdicts are the same.
 
     Args:
         documents: result documents of trials.

@@ -205,7 +205,10 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """The scores of the agents' last answers, by scoring agent, then by scored agent; None for a missing score."""
+    """The scores of the agents' last answers, by scoring agent, then by scored agent.
+
+    A score is None if the call gave none. Answers that were not scored have no entry.
+    """
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:

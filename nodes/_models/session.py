@@ -163,6 +163,8 @@ class Session:
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run, and records whether the debate is finished, has failed, waits for a person or was interrupted.
 
+        If `LedgerUse.ends` is false, the caller records the status of a debate with a document.
+
         Args:
             error: the error or cancellation that ended the run early; None if the run was not ended early.
         """

@@ -232,8 +232,8 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
     """Routes to the first node of a debater's round.
 
-    If the debater does not search in this round, it is ``respond``. If the claim itself is the query, it is
-    ``retrieve``. Otherwise it is ``formulate_query``.
+    The node is ``respond`` if the debater does not search in this round, ``retrieve`` if the claim itself is the query,
+    and otherwise ``formulate_query``.
     """
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]

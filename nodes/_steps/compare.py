@@ -67,12 +67,12 @@ def common_outcome(turns: Sequence[Turn]) -> Outcome:
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer on which all voters agree, in the first voter's words; None if they do not agree.
+    """The answer on which all votes agree, in the words of the first vote; None if they do not agree.
 
-    Without votes, or if a voter has no answer, there is no agreement.
+    Without votes, or if a vote has no group (no answer, or an answer that does not count), there is no agreement.
 
     Args:
-        votes: one for each agent.
+        votes: the votes of a round.
     """
     groups = {vote["group"] for vote in votes}
     return votes[0]["answer"] if len(groups) == 1 and None not in groups else None

@@ -203,8 +203,8 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
 def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
     """Writes a summary of the answers in ``opponents`` into the turn.
 
-    Reads: claim, task, opponents, turns. The summary is null if an external cause makes the call fail, or if no reply
-    is usable. A `UserError` ends the debate.
+    Reads: claim, task, opponents, turns. The summary is null if an external cause or a ceiling makes the call fail,
+    or if no reply is usable. A `UserError` ends the debate.
 
     Args:
         prompt: the prompt's name.

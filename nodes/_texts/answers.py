@@ -169,7 +169,7 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The task's labels by their spellings: a table from `spellings`, and a table with keys from `normal_option`."""
+    """Two tables from spellings to labels: the result of `spellings`, and one whose keys `normal_option` normalised."""
     task: Task = json.loads(task_json)
     options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {normal_option(label): label for label in task["labels"]}

@@ -180,9 +180,9 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
     if found := list(differences(calibration.bound, here)):
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise UserError(
-            f"This calibration was fitted on other debates, and is not valid for this one. It differs in: "
-            f"{'; '.join(found[:5])}{more}. Fit one on labelled runs with these settings (moot calibrate), or leave "
-            "`calibration` out.",
+            "This calibration was fitted on debates with another configuration, so it is not valid for this debate. "
+            f"It differs in: {'; '.join(found[:5])}{more}. Fit a calibration on labelled runs with this debate's "
+            "configuration (moot calibrate), or leave `calibration` out.",
             kind="invalid_setting",
         )
 

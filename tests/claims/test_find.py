@@ -267,7 +267,7 @@ async def test_the_table_of_claims_can_be_read_as_a_claims_file(start_stub: Star
     rows = list(ClaimsFile(path))
     assert all(isinstance(row, ClaimRow) for row in rows)
     read = [(row.id, row.claim, row.group) for row in rows if isinstance(row, ClaimRow)]
-    assert read[0] == ("c1", "'=1+1", "line.txt")
+    assert read[0] == ("c1", "=1+1", "line.txt")
     assert read[1] == ("c2", WRITTEN[1]["claim"], "line.txt")
     assert read[3] == ("c4", "My own.", "line.txt")
     assert [(row.claim_date, row.speaker) for row in rows if isinstance(row, ClaimRow)][1] == (

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, read_all_rows
 from moot.retrievers._evidence import clean
+from moot.transcript.claims import claims_csv
 
 
 def write_file(folder: Path, text: str, name: str = "my.csv", encoding: str = "utf-8") -> Path:
@@ -73,6 +74,12 @@ def test_all_columns_of_csv_are_read(tmp_path: Path, delimiter: str, encoding: s
         writer.writeheader()
         writer.writerow({name.title(): cell for name, cell in cells.items()})
     assert [*ClaimsFile(path)] == [ClaimRow(**{**vars(ROW), "line": 2})]
+
+
+def test_claims_that_look_like_formulas_are_read_unchanged_from_moots_own_tables(tmp_path: Path) -> None:
+    claims = ["-40 C equals -40 F.", "=1+1 is 2.", "'Tis true.", " +5 is odd."]
+    path = write_file(tmp_path, claims_csv([{"claim": claim} for claim in claims], "units"))
+    assert [row.claim for row in read_all_rows(ClaimsFile(path))] == [claim.strip() for claim in claims]
 
 
 def test_a_row_over_several_lines_does_not_shift_later_line_numbers(tmp_path: Path) -> None:

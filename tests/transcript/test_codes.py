@@ -60,9 +60,9 @@ def user_texts() -> Iterator[str]:
             fields = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _called_name(one) == "Field"]
             unread |= {id(part) for field in fields for part in ast.walk(field)}
             for one in ast.walk(tree):
-                if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in unread:
-                    if " " in one.value.strip():
-                        yield one.value
+                text = one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else ""
+                if " " in text.strip() and id(one) not in unread:
+                    yield text
 
 
 def _called_name(call: ast.Call) -> str:

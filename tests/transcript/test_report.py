@@ -1,4 +1,4 @@
-"""Reports of debates: their lines, evidence with marked quotes, and texts without active content."""
+"""Reports of debates contain all reasons, mark the quotes in the evidence, and have no active content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Tags(HTMLParser):
-    """The names of all tags, all attributes, and the text of style sheets."""
+    """The parts of an HTML text: its tag names, its attributes with their values, and its style sheets."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Tags(HTMLParser):
 
 
 @pytest.mark.parametrize("graph", SETTINGS)
-async def test_every_kind_of_debate_has_a_report(graph: str) -> None:
+async def test_lines_and_reports_contain_all_reasons_and_queries(graph: str) -> None:
     document = await a_debate(graph)
     sections, end = lines(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
@@ -76,7 +76,8 @@ async def test_every_kind_of_debate_has_a_report(graph: str) -> None:
 
 
 @pytest.mark.parametrize("graph", SETTINGS)
-async def test_every_spoken_turn_has_a_line_of_its_speaker(graph: str) -> None:
+async def test_every_reason_and_argument_has_a_line(graph: str) -> None:
+    """A line of a turn names the turn's agent, its side or nobody. Each graph of the debate has a section."""
     document = await a_debate(graph)
     shown_lines = [line for section in lines(document) for line in section.lines]
     about = {line.turn for line in shown_lines if line.turn is not None}
@@ -88,7 +89,7 @@ async def test_every_spoken_turn_has_a_line_of_its_speaker(graph: str) -> None:
     assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
 
 
-async def test_a_trial_shows_premises_then_found_then_admitted_evidence() -> None:
+async def test_a_trial_shows_premises_before_found_and_admitted_evidence() -> None:
     sections = lines(await a_debate("proclaim"))
     shown_lines = [
         (line.who, line.what) for line in next(s for s in sections if s.heading.startswith("Negotiation")).lines
@@ -98,16 +99,14 @@ async def test_a_trial_shows_premises_then_found_then_admitted_evidence() -> Non
     assert shown_lines.count(("arbiter", "admits")) == 1
 
 
-async def test_a_report_ends_with_the_votes_a_question_the_verdict_and_its_acceptance() -> None:
+async def test_the_last_section_has_votes_question_reasons_and_acceptance_in_order() -> None:
+    in_order = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
     document = await a_debate()
     key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
     document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
     shown_lines = lines(document)[-1].lines
-    found = [next(i for i, line in enumerate(shown_lines) if words in f"{line.what} {line.text}") for words in IN_ORDER]
+    found = [next(i for i, line in enumerate(shown_lines) if words in f"{line.what} {line.text}") for words in in_order]
     assert found == sorted(found)
-
-
-IN_ORDER = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
 
 
 async def test_the_report_marks_given_and_struck_evidence() -> None:
@@ -121,7 +120,7 @@ async def test_the_report_marks_given_and_struck_evidence() -> None:
         assert report(document, kind).count(" · struck by a person") == 1
 
 
-async def test_quotes_are_marked_in_their_text() -> None:
+async def test_quotes_are_marked_in_the_text_of_their_source() -> None:
     document = with_evidence(await a_debate(), 2)
     parts = quoted_parts(document["evidence"][0], document)
     assert parts == [("🦆 Platypuses ", False), ("lay eggs 🥚, as echidnas", True), (" do. Piece 0.", False)]
@@ -135,7 +134,8 @@ async def test_quotes_are_marked_in_their_text() -> None:
     ]
 
 
-async def test_the_report_shows_the_part_of_a_text_that_was_shown_and_then_the_whole() -> None:
+async def test_a_report_shows_the_part_of_a_text_that_agents_were_shown() -> None:
+    """HTML reports also have the whole text. Markdown reports say that the result document holds it."""
     document = with_evidence(await a_debate(), 2)
     piece = document["evidence"][0]
     assert shown_parts(piece, quoted_parts(piece, document)) == quoted_parts(piece, document)
@@ -154,7 +154,7 @@ async def test_the_report_shows_the_part_of_a_text_that_was_shown_and_then_the_w
     assert "**eggs** \\[...\\]\n" in plain
 
 
-async def test_every_citation_is_listed_with_its_check() -> None:
+async def test_every_citation_is_listed_with_the_result_of_its_check() -> None:
     document = with_evidence(await a_debate(), 1)
     piece, turn = document["evidence"][0], document["turns"][1]
     quotes = [Quote(evidence_id=id, quote=quote) for id, quote in ((piece["id"], "no eggs"), ("ev-x", "my eggs"))]
@@ -175,26 +175,29 @@ async def test_every_citation_is_listed_with_its_check() -> None:
 async def test_payloads_are_shown_as_text_only() -> None:
     document = full_of(await a_debate(), PAYLOADS)
     rendered = MarkdownIt("commonmark").render(report(document, "md"))
-    ours = {"h1", "h2", "h3", "p", "ul", "li", "strong", "blockquote", "a"}
-    assert Tags(rendered).names <= ours
+    allowed_tags = {"h1", "h2", "h3", "p", "ul", "li", "strong", "blockquote", "a"}
+    assert Tags(rendered).names <= allowed_tags
     page = Tags(report(document, "html"))
     assert not page.names & {"script", "img", "iframe", "object", "video", "audio", "base", "input", "math"}
     for name, value in page.attributes | Tags(rendered).attributes:
         assert not name.startswith("on")
         assert name != "href" or re.match(r"https?://|#(s\d+|record|i-\w+)$", value or "")
         assert name != "style"
-    assert page.names >= ours - {"strong", "h3"}
+    assert page.names >= allowed_tags - {"strong", "h3"}
     assert "ran=1" not in page.style
 
 
-def test_links_are_safe_and_markdown_is_escaped() -> None:
+def test_only_web_addresses_become_links() -> None:
     assert web_address("https://x.test/a b>'\"") == "https://x.test/a%20b%3E'%22"
     assert [web_address(url) for url in ("javascript:1", " https://x.test", "//x.test", "", None)] == [""] * 5
+
+
+def test_markdown_and_html_are_escaped() -> None:
     assert escaped("# *a* [b](c)\n<i>&amp;") == "\\# \\*a\\* \\[b\\](c) &lt;i&gt;&amp;amp;"
     assert [escaped(text) for text in ("1. x", "- x", "a - 1. x")] == ["1\\. x", "\\- x", "a - 1. x"]
 
 
-async def test_inconsistent_parts_of_a_document_are_a_user_error() -> None:
+async def test_a_report_of_a_task_without_labels_is_a_user_error() -> None:
     document = await a_debate()
     del document["task"]["labels"]
     with pytest.raises(UserError, match="do not fit together"):
@@ -219,7 +222,7 @@ LABELS = (
 
 
 @pytest.mark.parametrize(("answer", "kind"), LABELS)
-def test_only_known_labels_have_a_colour(answer: str | None, kind: str) -> None:
+def test_only_known_labels_of_claims_have_their_own_kind(answer: str | None, kind: str) -> None:
     task = make_task("fever")
     assert answer_kind(task, answer) == kind
     assert answer_kind(None, answer) == "non"
@@ -227,7 +230,7 @@ def test_only_known_labels_have_a_colour(answer: str | None, kind: str) -> None:
 
 
 @given(label=st.text(max_size=30))
-def test_own_labels_have_a_colour_only_if_they_equal_known_ones(label: str) -> None:
+def test_a_label_of_the_user_has_the_kind_text_unless_its_spelling_is_known(label: str) -> None:
     kind = answer_kind({**make_task("fever"), "labels": [label]}, label)
     assert kind == "text" or label.replace("_", " ").casefold() in SPELLINGS
 
@@ -245,7 +248,7 @@ async def test_a_debate_without_a_verdict_is_not_coloured_as_an_answer(change: d
     assert "Supported by the evidence found" not in page
 
 
-async def test_the_heading_says_whether_the_evidence_was_quoted() -> None:
+async def test_the_heading_says_whether_the_verdict_has_a_verified_quote() -> None:
     headings = ("Supported by the evidence found", "Supported, without a verified quote")
     document = with_evidence(await a_debate(), 1) | {"answer": "SUPPORTS"}
     answers = [turn for turn in document["turns"] if turn["step"] in ("respond", "judge")]
@@ -265,6 +268,7 @@ async def test_the_heading_says_whether_the_evidence_was_quoted() -> None:
 
 
 async def test_reports_show_no_codes() -> None:
+    """Only the command that repeats the debate contains codes."""
     codes = {code for table in CODES.values() for code in table if "_" in code}
     for graph in SETTINGS:
         document = await a_debate(graph)
@@ -315,7 +319,7 @@ async def test_a_fallback_source_is_named_without_codes(
     assert not re.search(r"TAVILY_API_KEY|`|bm25", beside)
 
 
-async def test_a_debate_that_failed_before_its_search_is_not_reported_as_without_sources() -> None:
+async def test_a_debate_that_failed_before_its_search_is_not_called_closed_book() -> None:
     document = await a_debate("tool_mad") | {"corpora": [], "evidence": [], "turns": [], "status": "failed"}
     document |= {"answer": None, "error": {"kind": "x", "where": "x", "detail": "No encoder.", "retryable": False}}
     for kind in ("html", "md"):
@@ -323,16 +327,21 @@ async def test_a_debate_that_failed_before_its_search_is_not_reported_as_without
         assert "Nothing before the debate ended." in report(document, kind)
 
 
-async def test_a_verdict_that_depends_on_one_source_has_a_warning() -> None:
+async def test_a_report_says_whether_the_verdict_depends_on_one_source() -> None:
     document = await a_debate()
-    hangs = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
-    page = report(document | {"robustness": hangs}, "html")
+    dependent = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
+    page = report(document | {"robustness": dependent}, "html")
     assert "<b>The verdict depends on one source.</b> Asked again, it falls without a.org. 2 more could" in page
     assert "robustness_calls" not in page.partition("Command to repeat it")[0]
     assert "Asked again: holds." in report(document | {"robustness": {"said": "Holds.", "holds": True}}, "html")
 
 
+WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)\"""")
+"""Finds the code of a warning in the source text."""
+
+
 def test_every_code_has_words() -> None:
+    """These are the codes of warnings, outcomes, stop reasons, reasons of rounds, and sources."""
     codes = {name for source in (ROOT / "nodes").rglob("*.py") for name in WARNED.findall(source.read_text("utf-8"))}
     assert codes
     assert codes <= {*CODES["warning"]}
@@ -343,13 +352,10 @@ def test_every_code_has_words() -> None:
     assert {*ABOUT} <= {*CODES["source"]}
 
 
-WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)\"""")
-
-
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "tests/documents_0_1_0").glob("*.json")))
-def test_the_command_to_repeat_a_debate_is_valid(name: str) -> None:
+def test_the_command_to_repeat_a_debate_gives_the_same_settings(name: str) -> None:
     document = upgrade_document(json.loads((ROOT / f"tests/documents_0_1_0/{name}.json").read_text("utf-8")))
-    if document["task"] is None:
+    if document["task"] is None:  # the debate was never opened
         return
     words = shlex.split(command(document))
     given = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
@@ -359,13 +365,13 @@ def test_the_command_to_repeat_a_debate_is_valid(name: str) -> None:
     assert parse_settings(kind, given, named).recorded() == settings_of(document).recorded()
 
 
-async def test_a_report_says_if_only_one_side_was_argued() -> None:
+async def test_a_report_says_if_all_debaters_argued_the_same_side() -> None:
     document = await a_debate()
     for turn in document["turns"]:
         if turn["step"] == "respond":
             turn["answer"] = "SUPPORTS"
     assert "Nobody argued the other side" in report(document, "html")
-    turn["answer"] = document["turns"][0]["answer"] = "REFUTES"
+    document["turns"][-1]["answer"] = document["turns"][0]["answer"] = "REFUTES"
     assert "Nobody argued the other side" not in report(document, "html")
 
 
@@ -373,7 +379,7 @@ async def test_a_report_says_if_only_one_side_was_argued() -> None:
 
 
 @pytest.mark.parametrize(("answer", "rating"), [("SUPPORTS", 5), ("REFUTES", 1), ("NOT ENOUGH INFO", None)])
-async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
+async def test_a_claim_review_fits_its_schema_and_rates_the_answer(answer: str, rating: int | None) -> None:
     document = await a_debate()
     document |= {"answer": answer, "claim": "Eggs </script> & <b>."}
     document["task"] |= {"speaker": "Ada", "claim_date": "2020-10-25"}
@@ -389,6 +395,7 @@ async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
 
 
 async def test_a_claim_review_needs_a_publisher_an_address_and_a_verdict() -> None:
+    """A debate about a question has no claim review."""
     document = await a_debate() | {"answer": "SUPPORTS"}
     for publisher, url, message in (
         ("", "https://x.test", "--publisher"),
@@ -434,7 +441,7 @@ def test_a_report_says_whether_the_judge_agreed_with_the_debaters(answers: list[
     ("outcomes", "told"),
     [(("ok", "empty"), "found nothing ("), (("ok", "failed"), ""), (("ok", "ok"), "Each search found something.")],
 )
-async def test_a_report_says_which_searches_found_nothing(outcomes: tuple[str, str], told: str) -> None:
+async def test_a_report_says_whether_a_search_found_nothing(outcomes: tuple[str, str], told: str) -> None:
     document = await a_debate()
     searches = [turn for turn in document["turns"] if turn.get("query")]
     for outcome, turn in zip(outcomes, searches, strict=False):

@@ -1,4 +1,4 @@
-"""The reason for each further round: the same in the document, in the live output, and in the report."""
+"""The document and the live output give the same reason for each round. Reports name the reason of the end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_reasons(output: Output, reasons: list[str], *words: str) -> None:
         assert words_for("stop", document["stop_reason"]) in report(document, kind)
 
 
-async def tool_mad(start_stub: StartStub, **given: Any) -> Output:
+async def three_rounds_of_tool_mad(start_stub: StartStub, **given: Any) -> Output:
     """Run a debate that is disputed in round 1, agreed but not stable in round 2, and stable in round 3."""
     scored = {"model": "stub-scorer", "match": "`statements`", "fields": {"statements": ["One.", "Two."]}}
     fails = {"index": 0, "reason": "not stated", "supported": False}
@@ -59,8 +59,8 @@ async def tool_mad(start_stub: StartStub, **given: Any) -> Output:
     return await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=4, **given)
 
 
-async def test_reasons_of_tool_mad_for_disputed_then_unstable_rounds(start_stub: StartStub) -> None:
-    output = await tool_mad(start_stub)
+async def test_reasons_of_a_disputed_an_unstable_and_a_stable_round(start_stub: StartStub) -> None:
+    output = await three_rounds_of_tool_mad(start_stub)
     check_reasons(
         output,
         ["disputed", "unstable", "stable"],
@@ -79,7 +79,7 @@ async def test_reasons_of_tool_mad_for_disputed_then_unstable_rounds(start_stub:
     ]
 
 
-async def test_a_reason_that_recurs_is_given_for_each_round(start_stub: StartStub) -> None:
+async def test_a_repeated_reason_is_given_for_each_round(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([False], CLAIM)])
     output = await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
     low = "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): "
@@ -88,7 +88,7 @@ async def test_a_reason_that_recurs_is_given_for_each_round(start_stub: StartStu
     check_reasons(output, ["unstable"] * 3, *words)
 
 
-async def test_reasons_of_tool_mad_without_scores(start_stub: StartStub) -> None:
+async def test_reasons_of_tool_mad_if_every_round_is_run(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
     check_reasons(
         await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=2, scoring="all_rounds"),
@@ -142,7 +142,7 @@ async def test_reasons_of_tit_for_tat_until_the_moderator_prefers_an_answer(star
 
 
 async def test_a_document_without_a_round_log_shows_its_last_findings_and_the_verdict(start_stub: StartStub) -> None:
-    document, _ = await tool_mad(start_stub, scoring="on")
+    document, _ = await three_rounds_of_tool_mad(start_stub, scoring="on")
     rounds = [line.text for section in lines(document) for line in section.lines if line.tone == "finding"]
     del document["round_log"]
     assert [line.text for section in lines(document) for line in section.lines if line.tone == "finding"] == rounds[-2:]
@@ -150,7 +150,7 @@ async def test_a_document_without_a_round_log_shows_its_last_findings_and_the_ve
 
 
 @pytest.mark.parametrize("progressive", [True, False])
-async def test_the_reasons_for_further_rounds_of_a_trial(start_stub: StartStub, progressive: bool) -> None:
+async def test_reasons_of_the_rounds_in_both_phases_of_a_trial(start_stub: StartStub, progressive: bool) -> None:
     goes_on = {"needed": False, "close": False, "debate_resolved": False}
     start_stub([{"fields": goes_on}])
     document, _ = await run_debate(
@@ -176,14 +176,14 @@ async def test_equal_first_answers_do_not_end_a_debate(start_stub: StartStub) ->
     assert "Round 0: SUPPORTS from agent-1, agent-2." in [line.text for line in printed]
 
 
-def test_records_of_one_round_are_merged_and_sorted_by_phase_and_round() -> None:
+def test_records_of_a_round_are_merged_and_all_rounds_are_sorted() -> None:
     [second] = recorded_round(2, reason="disputed", votes=[])["round_log"]
     [first] = recorded_round(1, "switched", reason="unresolved")["round_log"]
     [scored] = recorded_round(2, reason="unstable", scores={})["round_log"]
     assert merge_rounds([second], [first, scored]) == [{**second, **scored}, first]
 
 
-async def test_rounds_are_reported_without_an_agent_that_failed(start_stub: StartStub) -> None:
+async def test_the_live_output_of_rounds_leaves_out_a_failed_agent(start_stub: StartStub) -> None:
     answer = {"answer": "SUPPORTS", "rationale": "So.", "citations": []}
     start_stub([{"model": "stub-3", "status": 500}, {"match": "your `answer`", "fields": answer}])
     agents = [{"model": f"openai:stub-{number}"} for number in (1, 2, 3)]

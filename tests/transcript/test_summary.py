@@ -1,4 +1,4 @@
-"""A debate summarised for readers: sentences with checked quotes are kept, others dropped and counted."""
+"""Summaries of debates for readers. A sentence is kept only if checked quotes support it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ SUMMARY: dict[str, Any] = {
 
 
 async def quoted_document() -> dict[str, Any]:
+    """The document of a debate with the verdict SUPPORTS and one checked quote."""
     document = with_evidence(await a_debate(), 1)
     document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
     return document
 
 
-async def test_sentences_without_a_checked_quote_or_with_an_unquoted_number_are_dropped_and_counted() -> None:
+async def test_unsupported_sentences_of_a_summary_are_dropped_and_counted() -> None:
+    """A sentence is unsupported if it names no checked quote, an unknown quote, or a number that is not quoted."""
     document = await quoted_document()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
@@ -42,7 +44,7 @@ async def test_sentences_without_a_checked_quote_or_with_an_unquoted_number_are_
     assert [one["text"] for one in summary["sentences"]] == ["They lay eggs."]
     assert summary["dropped"] == 2
     assert [one["stance"] for one in summary["stances"]] == ["for"]
-    named = {**SUMMARY, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # quote 2 is invented
+    named = {**SUMMARY, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # there is no quote 2
     assert supported_summary(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 
@@ -52,7 +54,7 @@ def test_numbers_are_compared_without_separators_of_thousands() -> None:
     assert not figures("17") <= figures("170")
 
 
-async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
+async def test_a_part_of_a_longer_quote_is_not_a_separate_quote() -> None:
     document = await quoted_document()
     [longest] = checked_quotes(document)
     turn = next(turn for turn in document["turns"] if turn["citations"])
@@ -61,7 +63,7 @@ async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
     assert checked_quotes(document) == [longest]
 
 
-async def test_answers_in_one_group_of_votes_are_no_dissent() -> None:
+async def test_answers_in_the_vote_group_of_the_verdict_do_not_contradict_it() -> None:
     document = await quoted_document()
     first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
     first["answer"], second["answer"] = "Baudot code", "the Baudot code"
@@ -72,12 +74,12 @@ async def test_answers_in_one_group_of_votes_are_no_dissent() -> None:
     assert answers_against_verdict(document) == [second]
 
 
-async def test_the_report_shows_the_graphs_summary_and_a_forged_summary_is_refused(start_stub: StartStub) -> None:
+async def test_reports_show_the_summary_of_a_debate(start_stub: StartStub) -> None:
     start_stub([{"fields": SUMMARY}])
     document = await quoted_document()
-    before = len(document["calls"])
+    earlier_calls = len(document["calls"])
     found = await with_summary(document, {"model": "openai:stub"})
-    assert len(found["calls"]) == found["usage"]["calls"] == before + 1
+    assert len(found["calls"]) == found["usage"]["calls"] == earlier_calls + 1
     assert found["models"]["reporter"]["model"] == "openai:stub"
     assert debates.parse_document(json.dumps(found).encode())["reader_summary"] == found["reader_summary"]
     page = report(found, "html")
@@ -90,13 +92,17 @@ async def test_the_report_shows_the_graphs_summary_and_a_forged_summary_is_refus
         assert "2 more sentences were left out: each must rest on a checked quote" in one
     assert "the debate has no summary for readers" not in page
     assert "the debate has no summary for readers" in report(document, "html")
-    forged = json.loads(json.dumps(found))
+
+
+async def test_a_document_with_a_forged_summary_is_refused(start_stub: StartStub) -> None:
+    start_stub([{"fields": SUMMARY}])
+    forged = await with_summary(await quoted_document(), {"model": "openai:stub"})
     forged["reader_summary"]["sentences"][0]["citations"][0]["end"] += 1
     with pytest.raises(UserError, match="was not checked"):
         debates.parse_document(json.dumps(forged).encode())
 
 
-async def test_the_call_of_a_summary_is_stored_with_the_calls_of_its_debate(
+async def test_the_call_of_a_summary_is_stored_in_the_ledger_of_its_debate(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
@@ -117,7 +123,7 @@ async def test_the_call_of_a_summary_is_stored_with_the_calls_of_its_debate(
     assert len(stub.calls()) == 2
 
 
-async def test_the_summary_of_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartStub) -> None:
+async def test_a_debate_without_a_checked_quote_is_summarised_without_a_call(start_stub: StartStub) -> None:
     start_stub([{"status": 500}])
     document = await a_debate()
     for turn in document["turns"]:
@@ -128,7 +134,7 @@ async def test_the_summary_of_a_debate_without_a_checked_quote_costs_no_call(sta
 
 
 @pytest.mark.parametrize("bound", [{"max_calls": 1}, {"budget": 1}, {"max_seconds": 0.0001}])
-async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]) -> None:
+async def test_a_debate_that_used_up_a_ceiling_gets_a_warning_and_no_summary(bound: dict[str, Any]) -> None:
     document = await quoted_document()
     document["calls"][0] |= {"prompt_tokens": 5, "completion_tokens": 5}
     document["settings"] |= {"reader_summary": True, **bound}
@@ -139,12 +145,12 @@ async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]
     assert found["answer"] == document["answer"]
 
 
-async def test_a_summary_gets_the_remaining_ceilings() -> None:
+async def test_a_summary_gets_the_remaining_calls_of_its_debate() -> None:
     document = await quoted_document()
     document["settings"] |= {"max_calls": len(document["calls"]) + 2}
     assert summary_settings(document)["max_calls"] == 2
 
 
-async def test_debates_are_summarised_only_if_the_setting_is_on() -> None:
+async def test_a_debate_without_the_setting_is_not_summarised() -> None:
     document = await quoted_document()
     assert await summarised(document) is document

@@ -1,4 +1,4 @@
-"""A verdict in words, in every output: its reasons once, its citations counted, and its caveats."""
+"""Each output of a debate gives the verdict with its reasons, the counts of its citations, and its caveats."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ async def run_debate(name: str, **given: Any) -> tuple[dict[str, Any], list[Line
 
 
 def outputs_of(document: dict[str, Any]) -> list[str]:
-    """The finished debate on the page and in both reports."""
+    """The texts of a finished debate: its lines on the page, its HTML report, and its Markdown report."""
     shown_lines = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
     return ["\n".join(shown_lines), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-async def test_each_deciding_reason_appears_once(name: str) -> None:
+async def test_each_reason_of_the_verdict_appears_once(name: str) -> None:
+    """This holds for the live output and the page. Reports may repeat a reason."""
     document, printed = await run_debate(name, model="fake:3", **GRAPHS[name])
     reasons = {turn.get("rationale") or turn.get("reason") for turn in verdict_turns(document)}
     assert reasons
@@ -64,7 +65,7 @@ async def test_each_deciding_reason_appears_once(name: str) -> None:
     assert all(str(reason) in beside for reason in reasons)
 
 
-async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: StartStub) -> None:
+async def test_a_reason_of_two_agents_appears_once_with_both_names(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
     document, printed = await run_debate(
         "society_of_minds", model="openai:stub", agents=2, max_rounds=2, max_concurrency=1
@@ -83,7 +84,7 @@ async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: S
     assert outcome_in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
-async def test_the_reason_of_an_interrupted_debate_is_shown_once(start_stub: StartStub) -> None:
+async def test_the_reason_in_an_interrupted_debate_is_printed_once(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
     document, _ = await run_debate("chain_of_thought", model="openai:stub")
     live = Live(load_graph("chain_of_thought").settings())
@@ -92,8 +93,11 @@ async def test_the_reason_of_an_interrupted_debate_is_shown_once(start_stub: Sta
     assert [line.text for line in printed].count("It is a monotreme.") == 1
 
 
-def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line: str, *caveats: str) -> None:
-    """Check the caveats of a verdict in the live output, the message, the page and the reports."""
+def check_caveats(document: dict[str, Any], printed: list[Line], line: str, *caveats: str) -> None:
+    """Check the caveats of a verdict in the live output, the message, the page and the reports.
+
+    ``line`` is the verdict in the live output and the message.
+    """
     assert [one.text for one in printed if one.tone == "outcome"] == [f"Verdict: {line}"]
     assert [one.text for one in printed if one.tone == "caveat"] == list(caveats)
     assert outcome_in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
@@ -118,7 +122,7 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
     )
     [kind] = {one["kind"] for one in document["warnings"]}
     assert (kind, len(document["warnings"])) == ("retrieval_failed", 3)
-    check_caveat_everywhere(
+    check_caveats(
         document, printed, "SUPPORTS (max_rounds) - a source failed",
         f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Test it on its own.",
     )  # fmt: skip
@@ -126,10 +130,11 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
     assert describe_document(document, has_ended=True)["warnings"] == []
 
 
-async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> None:
+async def test_a_verdict_has_a_caveat_if_the_search_found_no_evidence(start_stub: StartStub) -> None:
+    """Debates that found evidence and closed-book debates have no such warning."""
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:empty"])
-    check_caveat_everywhere(
+    check_caveats(
         document,
         printed,
         "SUPPORTS (single_pass) - no evidence",
@@ -141,7 +146,7 @@ async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> No
         assert document["warnings"] == []
 
 
-async def test_a_verdict_has_a_warning_if_it_was_decided_without_seeing_the_evidence(start_stub: StartStub) -> None:
+async def test_a_verdict_has_a_warning_if_the_decider_saw_no_evidence(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, _ = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     answer = document["turns"][-1]
@@ -154,10 +159,10 @@ async def test_a_verdict_has_a_warning_if_it_was_decided_without_seeing_the_evid
     assert [one["kind"] for one in verdict_warnings({**closed, "settings": {"sources": ["bm25"]}})] == ["no_evidence"]
 
 
-async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: StartStub) -> None:
+async def test_a_verdict_has_a_caveat_if_its_citations_have_one_origin(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [{"evidence_id": ID, "quote": "lay leathery eggs"}]}}])
     document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
-    check_caveat_everywhere(
+    check_caveats(
         document, printed, "SUPPORTS (single_pass) - one origin",
         "All verified citations of the verdict are of one origin: Shelf: Eggs.",
     )  # fmt: skip
@@ -173,14 +178,13 @@ async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: Start
         assert [w["kind"] for w in verdict_warnings({**document, "turns": turns, "evidence": pieces})] == kinds
 
 
-async def test_citations_of_a_verdict_are_counted_and_fabricated_ones_are_a_caveat(start_stub: StartStub) -> None:
+async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None:
     invented, wrong, right = (
         {"evidence_id": id, "quote": quote}
         for id, quote in (("ev-invented", "eggs"), (ID, "lay no eggs"), (ID, "lay leathery eggs"))
     )
-    settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{SHELF}:shelf"]}
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented, wrong, right, right]}}])
-    document, printed = await run_debate("rag", **settings)
+    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # a repeated citation counts once
     assert document["metrics"]["verdict_citations"] == count_verdict_citations(document) == counts
     assert document["metrics"]["citations"]["total"] == 4
@@ -188,9 +192,13 @@ async def test_citations_of_a_verdict_are_counted_and_fabricated_ones_are_a_cave
     assert [line.text for line in printed].count(words) == 1
     assert words in outcome_in_words(document)
     assert describe_document(document, has_ended=True)["end"]["cites"] == words
+
+
+async def test_a_verdict_has_a_caveat_if_all_its_citations_are_fabricated(start_stub: StartStub) -> None:
+    invented = {"evidence_id": "ev-invented", "quote": "eggs"}
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented]}}])
-    document, printed = await run_debate("rag", **settings)
-    check_caveat_everywhere(
+    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
+    check_caveats(
         document, printed, "SUPPORTS (single_pass) - all citations fabricated",
         "The only citation of the verdict is fabricated: it names evidence that was not shown.",
     )  # fmt: skip
@@ -204,7 +212,7 @@ async def test_citations_of_a_verdict_are_counted_and_fabricated_ones_are_a_cave
         assert "1 was invented: it names a source that was not shown to its writer" in page
 
 
-async def test_a_verdict_after_a_tie_says_so(start_stub: StartStub) -> None:
+async def test_the_line_of_a_verdict_says_that_votes_were_tied(start_stub: StartStub) -> None:
     answers = ((1, "SUPPORTS"), (2, "REFUTES"))
     rules = [{"model": f"stub-{i}", "fields": {"answer": answer, "citations": []}} for i, answer in answers]
     start_stub(rules)

@@ -1,4 +1,4 @@
-"""A real server (``moot serve``) on the scripted endpoint, and a real browser if one is installed."""
+"""Fixtures: a real server (``moot serve``) with a scripted endpoint, and a real browser if one is installed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server whose scripted models write markup."""
+    """A server whose scripted debaters write markup."""
     folder = tmp_path_factory.mktemp("served")
     fields: Any = {"rationale": MARKUP, "query": MARKUP}
     rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **fields), says("search", "SUPPORTS", **fields)]
@@ -73,7 +73,7 @@ def serve(folder: Path, endpoint: str) -> Iterator[Served]:
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server answers."""
+    """Wait until a server answers. It fails if the server's process ends, or after 90 seconds."""
     deadline = time.monotonic() + 90
     while True:
         assert process.poll() is None, log.read_text()[-3000:]
@@ -86,7 +86,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 class Wire:
-    """A connection between a browser and the server that a test can cut and restore."""
+    """A proxy between a browser and the server. A test can cut its connections and restore it."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -94,7 +94,7 @@ class Wire:
         self.port = free_port()
 
     async def mend(self) -> None:
-        """Accept connections again."""
+        """Start to accept connections, at first or after a cut."""
         self.server = await asyncio.start_server(self.carry, "127.0.0.1", self.port)
 
     async def cut(self) -> None:
@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run tests of a browser in the session's event loop, because the browser belongs to that loop."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
-            # The first of several markers counts: append=False puts this one before the marker of the mode "auto".
+            # Only the first marker counts, so append=False puts this marker before that of the mode "auto".
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
@@ -143,7 +143,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def wire(served: Served) -> AsyncIterator[Wire]:
-    """A `Wire` to the server."""
+    """A `Wire` to the server, which accepts connections."""
     wire = Wire(int(served.url.rpartition(":")[2]))
     await wire.mend()
     yield wire
@@ -152,7 +152,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A browser's page. Fails at the end if foreign code ran or was blocked on it, or a script had an error."""
+    """A page in the browser. It fails at the end if a payload ran or was blocked, or on a script error or dialog."""
     faults: list[str] = []
     page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -1,4 +1,4 @@
-"""Result documents for the page: of debates on the fake model, and changed copies of these documents."""
+"""Result documents of debates on the fake model, and changed copies of these documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "madke": {"max_rounds": 1, "sources": ["bm25"], "fallback": []},
     "chain_of_thought": {},
 }
-"""Settings that need no encoder."""
+"""Maps graphs to settings with which a debate needs no encoder."""
 
 ACTIONS = (
     "<script>{}</script>",
@@ -52,14 +52,14 @@ ACTIONS = (
 )
 ENDS = ("", '">', "'>", "</p></style></title></script>-->")
 PAYLOADS = [end + action.format("top.ran=1") for end, action in itertools.product(ENDS, ACTIONS)]
-"""100 texts that set the page's ``ran`` if they are executed, and not shown as text."""
-
+"""100 texts. If a page executes one of them instead of showing it, the page's ``ran`` is set."""
 
 DEBATES: dict[str, Document] = {}
+"""The documents that `a_debate` has made, by graph."""
 
 
 async def a_debate(graph: str = "tool_mad") -> Document:
-    """Run a debate on the fake model, once per graph; return a copy of its document, with the output's keys only."""
+    """A copy of the document of a debate on the fake model. The debate runs once per graph."""
     if graph not in DEBATES:
         system = load_graph(graph)
         context = system.settings(model="fake:3", **SETTINGS[graph])
@@ -69,7 +69,10 @@ async def a_debate(graph: str = "tool_mad") -> Document:
 
 
 def with_evidence(document: Document, count: int) -> Document:
-    """The debate with ``count`` more pieces of evidence. Its first answer quotes the first of these word for word."""
+    """The debate with ``count`` more pieces of evidence, at least one.
+
+    The debate's first answer quotes the first new piece word for word.
+    """
     document = copy.deepcopy(document)
     pieces = [
         piece(f"🦆 Platypuses lay eggs 🥚, as echidnas do. Piece {number}.", f"Title {number}")
@@ -84,7 +87,7 @@ def with_evidence(document: Document, count: int) -> Document:
 
 
 def with_quotes(document: Document, count: int, length: int) -> Document:
-    """The debate with ``count`` quotes of about ``length`` characters in its first answer."""
+    """The debate with ``count`` quotes of about ``length`` characters in its first answer, in place of older quotes."""
     document = copy.deepcopy(document)
     pieces = [piece(f"Piece {number}. {'lays eggs ' * (length // 10)}", f"Title {number}") for number in range(count)]
     document["evidence"] = [*pieces, *document["evidence"]]
@@ -98,14 +101,14 @@ def with_quotes(document: Document, count: int, length: int) -> Document:
 
 
 def piece(text: str, title: str) -> Evidence:
-    """A piece of evidence, found by a debater's query."""
+    """A piece of evidence that the debater ``rag`` found in round 1."""
     made = make_evidence(text=text, title=title, source="tests", query=title, score=None, retriever="tests")
     made["retrievals"][0] |= {"agent": "rag", "round": 1}
     return made
 
 
 def full_of(document: Document, payloads: list[str]) -> Document:
-    """The debate with payloads in place of all texts of models, sources and people. Each payload occurs."""
+    """The debate with payloads in place of texts of models, sources and people. Each payload occurs at least once."""
     document = copy.deepcopy(document)
     texts = itertools.cycle(payloads)
     document["evidence"] = [

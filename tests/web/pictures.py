@@ -1,6 +1,7 @@
-"""Pictures of the page in its states, for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
+"""Takes the pictures of the page in docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
 
-The models are scripted, so the program needs only Chromium. Run it again if the page changes.
+The program needs Chromium and Playwright, but no model, because the models are scripted. Run it again if the page
+changes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "
 
 
 async def take_pictures(browser: Browser, url: str, home: Path) -> None:
-    """Take the pictures of the server's pages."""
+    """Take a picture of each page of the server, and of a batch and a debate while they run."""
     os.environ["MOOT_HOME"] = str(home)
     done = with_evidence(await a_debate(), 3)
     stopped = done | {"status": "interrupted", "answer": None, "claim": "COVID-19 has a secondary attack rate of 80%."}
@@ -74,7 +75,7 @@ async def take_pictures(browser: Browser, url: str, home: Path) -> None:
 
 
 async def open_page(browser: Browser, url: str, sign: str, size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
-    """Open a page, and wait until it shows the element ``sign``."""
+    """Open a page, and wait until it shows an element with the selector ``sign``."""
     viewport: Any = dict(zip(("width", "height"), size, strict=True))
     page = await browser.new_page(viewport=viewport, color_scheme=scheme)
     await page.goto(url)
@@ -83,7 +84,7 @@ async def open_page(browser: Browser, url: str, sign: str, size: tuple[int, int]
 
 
 async def start_debate(browser: Browser, url: str, more: dict[str, Any]) -> Page:
-    """Start a debate; return its page while it runs."""
+    """Start a debate with ``more`` settings; return its page while it runs."""
     page = await open_page(browser, f"{url}/moot", ".ask")
     await page.get_by_label("A claim, an article").fill(CLAIM)
     await page.get_by_text("Method and every setting").click()
@@ -92,7 +93,7 @@ async def start_debate(browser: Browser, url: str, more: dict[str, Any]) -> Page
     return page
 
 
-async def picture_report(browser: Browser) -> None:
+async def take_picture_of_report(browser: Browser) -> None:
     """Take a picture of the recorded debate's report, up to its quotes."""
     page = await browser.new_page(viewport={"width": 1000, "height": 1290})
     await page.set_content(report(json.loads(RECORDED.read_text(encoding="utf-8")), "html"))
@@ -100,28 +101,28 @@ async def picture_report(browser: Browser) -> None:
 
 
 async def save_picture(page: Page, name: str) -> None:
-    """Save a picture of the page in the folder."""
+    """Save a picture of the page as a file with this name, and close the page."""
     await page.screenshot(path=FOLDER / f"{name}.jpg", type="jpeg", quality=70)
     await page.close()
 
 
-async def pictures(url: str, home: Path) -> None:
+async def take_all(url: str, home: Path) -> None:
     """Open a browser and take all pictures."""
     FOLDER.mkdir(exist_ok=True)
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        await picture_report(browser)
+        await take_picture_of_report(browser)
         await take_pictures(browser, url, home)
         await browser.close()
 
 
 def main() -> None:
-    """Take all pictures, from a server with scripted models."""
+    """Start a server with scripted models, and take all pictures."""
     rules: list[dict[str, Any]] = [*finding(), says("judge", "SUPPORTS")]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:
         for served in serve(Path(folder), stub.url):
-            asyncio.run(pictures(served.url, served.home))
+            asyncio.run(take_all(served.url, served.home))
             break
 
 

@@ -1,4 +1,4 @@
-"""The LangGraph API with its own clients: streams, threads, background runs, foreign graphs, MCP, chats."""
+"""Tests of the LangGraph API with LangGraph's own clients, and with clients of MCP and A2A."""
 
 from __future__ import annotations
 
@@ -49,17 +49,18 @@ async def test_a_stream_has_updates_progress_and_tokens(server: Server, client: 
         ("answer", "agent-1", 1),
         ("answer", "agent-2", 1),
     ]
-    assert sorted(map(place, started)) == sorted(map(place, ended))
+    assert sorted(map(key_of_step, started)) == sorted(map(key_of_step, ended))
     document = parts["values"][-1]
     assert sum(e["calls"] for e in ended) == document["usage"]["calls"] == 2
     counted = document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]
-    assert sum(e["tokens"] for e in ended) == counted > 0  # a streamed reply is counted, too
+    assert sum(e["tokens"] for e in ended) == counted > 0  # tokens of streamed replies are counted
     tokens = [message for message, about in parts["messages"] if about["langgraph_node"] == "answer"]
     assert {message["type"] for message in tokens} == {"AIMessageChunk"}
     assert document["answer"] in "".join(message["content"] for message in tokens)
 
 
-def place(event: dict[str, Any]) -> tuple[str, ...]:
+def key_of_step(event: dict[str, Any]) -> tuple[str, ...]:
+    """The node, agent, round and phase of a progress event."""
     return tuple(str(event[key]) for key in ("node", "agent", "round", "phase"))
 
 
@@ -73,7 +74,7 @@ async def test_progress_names_the_nodes_of_subgraphs(client: LangGraphClient) ->
     assert {("respond", "one"), ("respond", "two"), ("judge", None), ("close", None)} <= nodes
 
 
-async def test_a_background_run_is_joined_and_its_steps_are_in_the_history(client: LangGraphClient) -> None:
+async def test_the_history_has_every_step_of_a_background_run(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=FAKE)
     document: Any = await client.runs.join(thread, run["run_id"])
@@ -91,7 +92,7 @@ async def test_a_background_run_is_joined_and_its_steps_are_in_the_history(clien
     assert values["answer"] == document["answer"]
 
 
-async def test_after_a_cancelled_run_the_thread_takes_another_run(server: Server, client: LangGraphClient) -> None:
+async def test_a_thread_accepts_a_new_run_after_a_cancelled_run(server: Server, client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW, stream_mode="custom")
     async for part in client.runs.join_stream(thread, run["run_id"], stream_mode="custom"):
@@ -104,9 +105,10 @@ async def test_after_a_cancelled_run_the_thread_takes_another_run(server: Server
 
 
 @pytest.mark.parametrize(("strategy", "left"), [("interrupt", ["interrupted", "success"]), ("rollback", ["success"])])
-async def test_a_second_run_is_rejected_or_interrupts_or_rolls_back_the_first(
+async def test_a_second_run_interrupts_or_rolls_back_the_first_run(
     client: LangGraphClient, strategy: Any, left: list[str]
 ) -> None:
+    """With the strategy "reject", the second run is refused."""
     thread = (await client.threads.create())["thread_id"]
     await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW)
     with pytest.raises(ConflictError):
@@ -126,7 +128,7 @@ async def test_an_enqueued_second_run_does_not_stop_the_first(client: LangGraphC
 
 
 class Report(TypedDict, total=False):
-    """The state of a foreign graph."""
+    """The state of a user's graph that runs a debate as a node."""
 
     claim: str
     answer: str | None
@@ -148,9 +150,8 @@ async def test_a_remote_graph_works_as_a_client_and_as_a_node(server: Server, cl
     assert (report["claim"], report["status"], report["settings"]["model"]) == (CLAIM, "done", "fake:2")
 
 
-async def test_an_mcp_client_calls_graphs_and_assistants_and_gets_errors_of_invalid_calls(
-    server: Server, client: LangGraphClient
-) -> None:
+async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server, client: LangGraphClient) -> None:
+    """An invalid call returns an error that explains the fault. An unknown tool raises an error."""
     await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
     async with Client(f"{server.url}/mcp?tools=rag,quick_check") as session:
         few = (await session.list_tools()).tools
@@ -200,7 +201,8 @@ async def test_an_mcp_client_calls_graphs_and_assistants_and_gets_errors_of_inva
         assert message in fault.content[0].text
 
 
-async def test_an_mcp_client_finds_the_claims_of_a_text_and_gets_errors_of_invalid_calls(server: Server) -> None:
+async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
+    """An invalid call returns an error that explains the fault."""
     async with Client(f"{server.url}/mcp") as session:
         [tool] = [tool for tool in (await session.list_tools()).tools if tool.name == "find_claims"]
         found: Any = await session.call_tool("find_claims", {"text": CLAIM, "model": "fake:1"})
@@ -219,9 +221,7 @@ async def test_an_mcp_client_finds_the_claims_of_a_text_and_gets_errors_of_inval
         assert message in fault.content[0].text
 
 
-async def test_a_chat_continues_on_its_thread_and_another_agent_is_answered(
-    server: Server, client: LangGraphClient
-) -> None:
+async def test_a_chat_continues_on_its_thread(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     for number, claim in enumerate((CLAIM, "Bees make honey."), 1):
         state: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
@@ -229,21 +229,27 @@ async def test_a_chat_continues_on_its_thread_and_another_agent_is_answered(
         assert (document["claim"], len(document["messages"])) == (claim, 2 * number)
         assert document["messages"][-1]["type"] == "ai"
         assert document["answer"] in document["messages"][-1]["content"]
+
+
+async def test_an_agent_gets_the_reply_of_a_debate_over_a2a(server: Server, client: LangGraphClient) -> None:
     [assistant] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
     parts = [{"kind": "text", "text": CLAIM}]
     message = {"role": "user", "parts": parts, "messageId": "1"}
     asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
     await client.assistants.update(assistant["assistant_id"], context=FAKE)
-    answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)  # as another agent calls it
+    answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)
     await client.assistants.update(assistant["assistant_id"], context={})
     assert answer["result"]["history"][-1]["parts"][0]["text"] == reply_text(answer)
 
 
 def reply_text(answer: dict[str, Any]) -> str:
+    """The text of the artifact in an A2A response."""
     return str(answer["result"]["artifacts"][0]["parts"][0]["text"])
 
 
-async def test_presets_become_assistants_and_changed_ones_are_restored(server: Server, client: LangGraphClient) -> None:
+async def test_presets_become_assistants_and_changed_assistants_are_restored(
+    server: Server, client: LangGraphClient
+) -> None:
     made = [name for name, preset in PRESETS.items() if preset.task is None]
     assert create_assistants(server.url) == dict.fromkeys(made, "created")
     [fast] = await client.assistants.search(name="fast")
@@ -256,6 +262,6 @@ async def test_presets_become_assistants_and_changed_ones_are_restored(server: S
     assert (document["status"], document["settings"]["scoring"]) == ("done", "consensus_only")
 
 
-def test_without_a_server_moot_assistants_is_an_error() -> None:
+def test_moot_assistants_without_a_server_says_how_to_start_one() -> None:
     done = CliRunner().invoke(app, ["assistants", "--url", "http://127.0.0.1:1"])
     assert "Start one with: moot serve" in str(done.exception)

@@ -1,4 +1,4 @@
-"""LangGraph's ``auth`` hook and the page, with the documentation's files: users find only their own threads."""
+"""Users of a server with LangGraph's ``auth`` hook find only their own threads. The hook is the one in the docs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,24 @@ CONFIG: dict[str, Any] = json.loads(SECTION.partition("```json\n")[2].partition(
 HOOK = SECTION.partition("```python\n")[2].partition("```")[0]
 ADA, BOB = {"authorization": "Bearer token-of-ada"}, {"authorization": "Bearer token-of-bob"}
 RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
+WAITING: dict[str, Any] = {
+    "model": "fake:1",
+    "scoring": "consensus_only",  # needs no encoder; the built-in encoder takes long to load
+    "debaters": [{"name": name, "retriever": "bm25"} for name in ("one", "two")],
+    "ask_person": ["queries"],
+    "max_rounds": 1,
+}
+"""Settings of a debate that waits for a person to accept its queries."""
 
 
 @pytest.fixture(scope="module")
 def server_with_auth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of our graphs and our page, with the documentation's ``Auth`` object."""
+    """A server with graphs and the page of moot, and with the ``Auth`` object in the docs."""
     yield from run_server(tmp_path_factory.mktemp("owned"), CONFIG)
 
 
 def run_server(folder: Path, config: dict[str, Any]) -> Iterator[Server]:
+    """Start ``langgraph dev`` with the hook and this configuration, yield it, and terminate it afterwards."""
     (folder / "auth.py").write_text(HOOK)
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = free_port()
@@ -38,7 +47,8 @@ def run_server(folder: Path, config: dict[str, Any]) -> Iterator[Server]:
         yield from running([*DEV, "--port", str(port)], folder, port, stub, **QUIET)
 
 
-def thread_of(server: Server, user: dict[str, str]) -> str:
+def run_as(server: Server, user: dict[str, str]) -> str:
+    """Run a debate on a new thread of a user; return the id of the thread."""
     thread: str = json.loads(server.send("/threads", {}, user))["thread_id"]
     server.send(f"/threads/{thread}/runs/wait", RUN, user)
     return thread
@@ -55,7 +65,7 @@ def test_without_a_token_only_the_health_check_answers(server_with_auth: Server)
 
 
 def test_only_the_owner_of_a_thread_finds_its_document_and_its_state(server_with_auth: Server) -> None:
-    thread = thread_of(server_with_auth, ADA)
+    thread = run_as(server_with_auth, ADA)
     id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
     assert [[entry["id"] for entry in entries].count(id) for entries in lists] == [1, 0]
@@ -63,12 +73,12 @@ def test_only_the_owner_of_a_thread_finds_its_document_and_its_state(server_with
         assert server_with_auth.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
     assert json.loads(server_with_auth.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
     resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
-    # The state is read with the caller's rights: Bob does not learn that there is nothing to resume.
+    # Bob gets 404, so he does not learn that the thread has nothing to resume.
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 
 
-async def test_a_logged_in_browser_checks_a_claim_that_another_user_cannot_see(
+async def test_a_user_cannot_open_the_debate_of_another_user_in_a_browser(
     server_with_auth: Server, browser: Browser
 ) -> None:
     settings = WAITING | {"ask_person": []}
@@ -109,15 +119,6 @@ async def test_the_page_shows_a_user_only_their_own_threads(server_with_auth: Se
             await page.get_by_label("Search of Debater A").wait_for()
 
 
-WAITING: dict[str, Any] = {
-    "model": "fake:1",
-    "scoring": "consensus_only",  # the built-in encoder, which takes long to load, is not needed
-    "debaters": [{"name": name, "retriever": "bm25"} for name in ("one", "two")],
-    "ask_person": ["queries"],
-    "max_rounds": 1,
-}
-
-
-def test_a_server_whose_hook_does_not_guard_the_page_does_not_start(tmp_path: Path) -> None:
+def test_a_server_does_not_start_if_its_hook_does_not_guard_the_page(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="enable_custom_route_auth"):
         next(run_server(tmp_path, CONFIG | {"http": {"app": CONFIG["http"]["app"]}}))

@@ -1,4 +1,7 @@
-"""Batches on the server: each claim has a row and a debate; no claim is paid for twice, and no claim is lost."""
+"""Batches on the server. Each claim has a row and a debate, and no claim is lost if the server stops.
+
+After a stop, only calls that were in flight are repeated.
+"""
 
 from __future__ import annotations
 
@@ -43,29 +46,33 @@ def batches(server: Server) -> dict[str, dict[str, Any]]:
 
 
 def batch_of(claims: list[Any], **more: Any) -> dict[str, Any]:
+    """The body of a request that starts a batch. Each claim is a text or a row."""
     rows = [one if isinstance(one, dict) else {"claim": one} for one in claims]
     asked = {"id": str(uuid4()), "name": "claims.csv", "graph": "tool_mad", "input": {}, "context": QUICK}
     return asked | {"claims": rows} | more
 
 
 def start_batch(server: Server, asked: dict[str, Any]) -> str:
+    """Start a batch; return its id."""
     return str(server.json(ROUTE, asked)["id"])
 
 
 def batch_state(server: Server, id: str, **asked: str) -> dict[str, Any]:
+    """The state of a batch, with the rows that the query ``asked`` selects."""
     query = "&".join(f"{name}={value}" for name, value in asked.items())
     found: dict[str, Any] = server.json(f"{ROUTE}/{id}?{query}")
     return found
 
 
 def wait_for_batch(server: Server, id: str) -> dict[str, Any]:
+    """Wait until all claims of a batch have ended; return its state."""
     found: dict[str, Any] = wait_for_result(
         lambda: (one := batch_state(server, id))["ended"] and not one["going"] and one
     )
     return found
 
 
-def test_a_batch_from_its_start_to_its_deletion(shared_server: Server) -> None:
+def test_a_batch_has_rows_a_table_and_reports_until_it_is_deleted(shared_server: Server) -> None:
     rows = [
         {"claim": "One.", "id": "a", "label": "SUPPORTS", "speaker": "Ada", "date": "2020-10"},
         {"claim": "=Two.", "settings": {"max_rounds": 2}},
@@ -73,7 +80,7 @@ def test_a_batch_from_its_start_to_its_deletion(shared_server: Server) -> None:
     ]
     asked = batch_of(rows, at_once=2)
     id = start_batch(shared_server, asked)
-    assert start_batch(shared_server, asked) == id  # a double click
+    assert start_batch(shared_server, asked) == id  # the second request starts no second batch
     found = wait_for_batch(shared_server, id)
     assert [row["status"] for row in found["rows"]] == ["done"] * 3
     assert [row["divided"] for row in found["rows"]] == [True, True, False]
@@ -112,29 +119,36 @@ def test_a_batch_from_its_start_to_its_deletion(shared_server: Server) -> None:
         (["done", "failed"], 100, ""),
     ],
 )
-def test_the_time_of_the_remaining_rows_is_estimated(statuses: list[str], seconds: float, words: str) -> None:
+def test_the_time_for_the_remaining_rows_is_estimated(statuses: list[str], seconds: float, words: str) -> None:
+    """There is no estimate if no row is done, or if no row is left."""
     entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
     batch: Any = SimpleNamespace(at_once=2)
     assert remaining_time(batch, entries) == words
 
 
 def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint) -> None:
-    """A server is killed during a batch. A second server finishes it, and is stopped during another batch."""
+    """The first server is killed during a batch, and a second server finishes the batch.
+
+    The second server is stopped during another batch, and a third server finishes that batch.
+    """
     claims = [f"Claim {number}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
         wait_for_batch(server, start_batch(server, batch_of([f"{claim} Undisturbed." for claim in claims])))
-        a_batch = len(stub.calls()) - first
+        calls_of_batch = len(stub.calls()) - first
         stopped = stop_in_batch(server, stub, claims, signal.SIGKILL)
     with serving(tmp_path, stub) as server:
-        check_continued(server, stub, stopped, a_batch)
+        check_continued(server, stub, stopped, calls_of_batch)
         stopped = stop_in_batch(server, stub, [f"{claim} Again." for claim in claims], signal.SIGTERM)
     with serving(tmp_path, stub) as server:
-        check_continued(server, stub, stopped, a_batch)
+        check_continued(server, stub, stopped, calls_of_batch)
 
 
 def stop_in_batch(server: Server, stub: StubEndpoint, claims: list[str], by: signal.Signals) -> tuple[str, int]:
-    """Start a batch, and stop the server after two claims; return the batch's id, and the number of earlier calls."""
+    """Start a batch, and stop the server with the signal ``by`` when at least two claims are done.
+
+    Return the batch's id, and the number of calls before the batch.
+    """
     before = len(stub.calls())
     id = start_batch(server, batch_of(claims, at_once=3))
     wait_for_result(lambda: batch_state(server, id)["statuses"].get("done", 0) >= 2)
@@ -143,16 +157,16 @@ def stop_in_batch(server: Server, stub: StubEndpoint, claims: list[str], by: sig
     return id, before
 
 
-def check_continued(server: Server, stub: StubEndpoint, stopped: tuple[str, int], a_batch: int) -> None:
+def check_continued(server: Server, stub: StubEndpoint, stopped: tuple[str, int], calls_of_batch: int) -> None:
+    """Check that a stopped batch ends with all claims done, and repeats at most the calls in flight."""
     id, before = stopped
     assert wait_for_batch(server, id)["statuses"] == {"done": 6}
-    # Only calls in flight are repeated: of three claims, each with two debaters.
-    assert len(stub.calls()) - before <= a_batch + 3 * 2
+    # At most six calls were in flight, because three claims ran with two debaters each.
+    assert len(stub.calls()) - before <= calls_of_batch + 3 * 2
 
 
-def test_a_running_batch_cannot_be_deleted_and_a_stopped_one_makes_no_calls_and_resumes(
-    shared_server: Server, stub: StubEndpoint
-) -> None:
+def test_a_stopped_batch_makes_no_calls_until_it_is_resumed(shared_server: Server, stub: StubEndpoint) -> None:
+    """A batch cannot be deleted while it runs."""
     id = start_batch(shared_server, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
     wait_for_result(lambda: batch_state(shared_server, id)["statuses"].get("done"))
     assert shared_server.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
@@ -167,7 +181,7 @@ def test_a_running_batch_cannot_be_deleted_and_a_stopped_one_makes_no_calls_and_
     assert wait_for_batch(shared_server, id)["statuses"] == {"done": 8}
 
 
-def test_an_error_that_all_rows_would_have_stops_the_batch(shared_server: Server) -> None:
+def test_an_error_that_affects_all_claims_stops_the_batch(shared_server: Server) -> None:
     context = {"model": "nobody:some-model"}
     claims = [f"Claim {number}." for number in range(5)]
     id = start_batch(shared_server, batch_of(claims, graph="standard_prompting", context=context, at_once=1))
@@ -179,7 +193,7 @@ def test_an_error_that_all_rows_would_have_stops_the_batch(shared_server: Server
     wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"])
 
 
-def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(shared_server: Server, stub: StubEndpoint) -> None:
+def test_a_batch_runs_on_only_one_of_two_servers_with_the_same_home(shared_server: Server, stub: StubEndpoint) -> None:
     with serving(second_folder(shared_server.folder), stub) as other:
         before = len(stub.calls())
         id = start_batch(shared_server, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
@@ -194,7 +208,7 @@ def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(shared_server: Se
         assert len(stub.calls()) == paid > before
 
 
-def test_invalid_and_missing_batches_are_refused(shared_server: Server) -> None:
+def test_invalid_batches_and_unknown_ids_are_refused(shared_server: Server) -> None:
     before = batches(shared_server)
     refused: list[tuple[Any, str]] = [
         ({}, "The body is"),

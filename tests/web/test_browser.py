@@ -1,4 +1,4 @@
-"""The page in a real browser: debates that run, ask, are stopped or lose the server; markup; narrow screens."""
+"""Tests of the page in a real browser: debates from the form to the report, unsafe markup, and narrow screens."""
 
 from __future__ import annotations
 
@@ -51,29 +51,30 @@ async def start(page: Page, claim: str, settings: dict[str, Any], server: str = 
 
 
 async def tab_to(page: Page, name: str) -> None:
-    """Press Tab until the control with this name has the focus."""
+    """Press Tab, at most 100 times, until the label of the focused control starts with ``name``."""
     for _ in range(100):
         await page.keyboard.press("Tab")
         if str(await page.evaluate(FOCUSED_LABEL)).startswith(name):
             return
-    raise AssertionError(f"no {name!r} was reached")
+    raise AssertionError(f"Tab did not reach {name!r}")
 
 
 def stored_document(served: Served, page: Page) -> dict[str, Any]:
-    """The stored document of the debate on a page."""
+    """The stored document of the debate that a page shows."""
     document: dict[str, Any] = json.loads((served.home / "debates" / f"{page.url.rpartition('/')[2]}.json").read_text())
     return document
 
 
-async def test_a_debate_runs_from_the_form_to_its_file_and_fills_the_form_again(
+async def test_a_claim_is_checked_saved_as_a_report_and_filled_in_again(
     page: Page, served: Served, tmp_path: Path
 ) -> None:
+    """The saved report shows what the page shows. For another check, the form is filled in with the same inputs."""
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.evaluate(UNLABELLED_FIELDS) == []
     await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
-    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # no input is lost
+    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # no input is cleared
     await page.get_by_text("More options").click()
     await page.get_by_label("Who said it").fill("Ada")
     await page.get_by_label("When it was said").fill("2020-10")
@@ -90,18 +91,18 @@ async def test_a_debate_runs_from_the_form_to_its_file_and_fills_the_form_again(
         await page.get_by_role("link", name="Report (HTML)").click()
     await (await downloading.value).save_as(tmp_path / "report.html")
     await page.goto((tmp_path / "report.html").as_uri())
-    assert await page.locator("main").inner_html() == shown  # result and report are one page
+    assert await page.locator("main").inner_html() == shown
 
     await page.goto(f"{served.url}/moot/debates")
     await page.get_by_role("link", name=CLAIM[:30]).first.click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    await page.get_by_role("link", name="Check again, with changes").click()  # the form is filled in again
+    await page.get_by_role("link", name="Check again, with changes").click()
     assert await page.get_by_label(BOX).input_value() == CLAIM + MARKUP
     assert await page.get_by_label("Who said it").input_value() == "Ada"
     assert json.loads(await page.get_by_label("Settings as JSON").input_value())["debaters"][0]["retriever"] == "bm25"
 
 
-async def test_past_checks_are_searched_and_deleted(
+async def test_a_past_check_is_found_by_its_words_and_deleted(
     page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
@@ -123,7 +124,7 @@ async def test_past_checks_are_searched_and_deleted(
     await page.get_by_text("No claim contains these words.").wait_for()
 
 
-async def test_the_form_shows_the_cost_of_a_choice_and_why_a_choice_is_impossible(page: Page) -> None:
+async def test_the_form_shows_what_a_choice_costs_or_why_it_is_unavailable(page: Page) -> None:
     await page.goto("/moot")
     assert await page.get_by_label("Web", exact=True).is_disabled()
     await page.get_by_text("Needs a search key").first.wait_for()
@@ -142,18 +143,17 @@ async def test_the_form_shows_the_cost_of_a_choice_and_why_a_choice_is_impossibl
     await page.get_by_text("This method does not search").wait_for()
 
 
-async def test_a_person_changes_a_query_and_adds_evidence_even_after_leaving_the_page(
-    page: Page, served: Served
-) -> None:
+async def test_a_person_answers_questions_after_leaving_and_reloading_the_page(page: Page, served: Served) -> None:
+    """The person changes a query; then strikes one piece of evidence and adds another."""
     asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
     await start(page, CLAIM, MODELS | asked)
     await page.get_by_label("Search of Debater A").wait_for()
-    await page.get_by_role("link", name="Past checks").click()  # a user who left the page finds the way back
+    await page.get_by_role("link", name="Past checks").click()  # the list has a link back to the question
     await page.get_by_role("listitem").filter(has_text="waits for your answer").get_by_role("link").click()
     await page.get_by_label("Search of Debater A").fill("What do monotremes lay?")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_label("Strike").last.wait_for()
-    await page.reload()  # a link to the debate leads back to the question
+    await page.reload()  # the question is shown again
     await page.get_by_label("Strike").first.check()
     await page.get_by_role("button", name="Add a text").first.click()
     await page.get_by_label("Title").fill("A note")
@@ -166,6 +166,7 @@ async def test_a_person_changes_a_query_and_adds_evidence_even_after_leaving_the
     assert await added.all_text_contents() == ["A note"]
     [note] = [piece for piece in stored_document(served, page)["evidence"] if piece["title"] == "A note"]
     assert note["text"] == "Monotremes lay leathery eggs."
+    assert [bool(piece.get("struck")) for piece in stored_document(served, page)["evidence"]].count(True) == 1
 
 
 TRIAL = {
@@ -187,12 +188,12 @@ ASKED: dict[str, tuple[str, dict[str, Any], str, str, str, dict[str, Any]]] = {
         *("questions", {"question": "What of echidnas?"}),
     ),
 }
-"""For each moment: graph, settings, the form's field, the typed text, the code of the action, the turn's fields."""
+"""By the value of ``ask_person``: graph, settings, label of the field, typed text, action, and fields of the turn."""
 
 
 @pytest.mark.parametrize("moment", ASKED)
 async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: str) -> None:
-    graph, settings, field, typed, what, written = ASKED[moment]
+    graph, settings, field, typed, action, written = ASKED[moment]
     await start(page, CLAIM, settings | {"ask_person": [moment]}, graph=graph)
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
     await tab_to(page, field)
@@ -200,7 +201,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     await page.keyboard.type(typed)
     await tab_to(page, "Send")
     await page.keyboard.press("Enter")
-    if moment == "verdict":  # the verdict is decided again, and shown again
+    if moment == "verdict":  # the judge answers the question, and the new verdict is shown
         await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
         await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
         await tab_to(page, "Accept everything")
@@ -210,11 +211,12 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     assert written.items() <= turn.items()
     for kind in ("md", "html"):
         text = await (await page.request.get(f"/moot/api/debates/{page.url.rpartition('/')[2]}/{kind}")).text()
-        label = words_for("does", what)
+        label = words_for("does", action)
         assert re.search(rf"A person.*{label}.*{typed[:-1]}", text.replace("\\", ""), re.DOTALL), kind
 
 
-async def test_a_person_adds_evidence_and_starts_another_branch(page: Page, served: Served) -> None:
+async def test_evidence_given_with_a_claim_can_be_struck_in_another_branch(page: Page, served: Served) -> None:
+    """The evidence comes from files. The page names the files and texts that it cannot use."""
     await page.goto("/moot")
     await page.get_by_role("button", name="Add documents").click()
     files: list[Any] = [
@@ -258,7 +260,7 @@ async def test_a_person_adds_evidence_and_starts_another_branch(page: Page, serv
     assert await page.get_by_label("Title").first.input_value() in {"eggs", "Milk", "report"}
 
 
-async def test_presets_fill_in_the_form(page: Page) -> None:
+async def test_the_form_sends_the_settings_of_the_selected_preset(page: Page) -> None:
     sent: list[Mapping[str, Any]] = []
 
     async def refuse(route: Any) -> None:
@@ -278,7 +280,7 @@ async def test_presets_fill_in_the_form(page: Page) -> None:
         context = dict(sent[-1]["context"])
         chosen = [(one["name"], one["retriever"]) for one in context.pop("debaters", [])]
         wikipedia = [{"name": name, "retriever": "wikipedia"} for name in ("rag", "search")]  # the form's default
-        if not preset.graph.startswith("tool_mad"):  # no debater has its own source
+        if not preset.graph.startswith("tool_mad"):  # debaters of other graphs have no sources of their own
             wikipedia = []
         if "sources" in load_graph(preset.graph).settings.model_fields:
             wanted = {"sources": ["wikipedia"]} | wanted
@@ -306,7 +308,7 @@ async def test_a_debate_is_stopped_and_resumed(page: Page) -> None:
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
     assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
-    await page.get_by_role("button", name="Go on").click()  # a click resumes the interrupted debate
+    await page.get_by_role("button", name="Go on").click()
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
 
@@ -328,6 +330,7 @@ async def test_no_payload_is_executed(
     assert await page.locator(".src > li").count() == len(PAYLOADS)
     assert await page.evaluate(FOREIGN_TAGS) == 0
     assert await page.evaluate(UNSAFE_LINKS) == []
+    assert await page.evaluate("String(window.ran)") == "undefined"
     html = report(document, "html"), MarkdownIt("commonmark").render(report(document, "md"))
     for number, text in enumerate(html):
         (tmp_path / f"{number}.html").write_text(text)
@@ -338,7 +341,7 @@ async def test_no_payload_is_executed(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-async def test_a_debate_with_500_pieces_is_shown(
+async def test_a_debate_with_500_pieces_of_evidence_is_shown(
     page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
@@ -361,15 +364,16 @@ async def test_a_debate_with_500_pieces_is_shown(
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_a_caveat_is_shown_once_before_and_after_the_verdict(page: Page, served: Served) -> None:
+async def test_an_open_or_accepted_verdict_has_a_caveat_only_once(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}
     await start(page, CLAIM, MODELS | asked)
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
-    known = page.locator(".warning", has_text="A source failed.")
-    await known.wait_for()
-    assert await known.count() == 1  # both rounds failed for the same reason
+    caveat = page.locator(".warning", has_text="A source failed.")
+    await caveat.wait_for()
+    assert await caveat.count() == 1  # both rounds failed for the same reason
     await page.get_by_role("button", name="Accept everything").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    assert (await known.count(), await page.locator(".verdict .warning", has_text="A source failed.").count()) == (1, 1)
+    assert await caveat.count() == 1
+    assert await page.locator(".verdict .warning", has_text="A source failed.").count() == 1

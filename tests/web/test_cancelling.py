@@ -1,4 +1,4 @@
-"""A run can be cancelled even after the timeout of the development server."""
+"""A run can be cancelled even after the development server has stopped waiting for cancellations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.web.cancelling import RUNTIME, patch_cancellation
 from langgraph_api.asyncio import ValueEvent
 from langgraph_runtime_inmem.inmem_stream import Message
 
-class Queue:  # the server waits twice without getting a message, and gets one the third time
+class Queue:  # two waits for a message time out; the third gets one
     messages = [None, None, Message(topic=b"run", data=b"interrupt")]
 
     async def get(self):
@@ -31,18 +31,18 @@ importlib.import_module(RUNTIME)
 patch_cancellation()
 print(asyncio.run(cancelled()))
 """
-"""A program that needs its own process, because importing the server's modules changes logging and more."""
+"""A program for a separate process, because importing the server's modules changes the process, such as its logging."""
 
 
 def run_forked(program: str, *words: str) -> tuple[int, str, str]:
-    """Run a program in a new process that is forked as servers are; return its exit code, its output and its errors."""
+    """Run a program in a process that is forked like a server; return its exit code, its output and its errors."""
     pipe = subprocess.PIPE
     with start([sys.executable, "-c", program, *words], server=True, stdout=pipe, stderr=pipe, text=True) as process:
         out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 
-def test_a_cancellation_arrives_after_the_servers_own_timeout() -> None:
+def test_a_run_is_cancelled_although_two_waits_for_a_cancellation_timed_out() -> None:
     _, out, err = run_forked(CODE)
     assert out.splitlines()[-1:] == ["UserInterrupt"], err
 
@@ -52,17 +52,18 @@ import sys
 from moot.web import cancelling
 patch_cancellation = cancelling.patch_cancellation
 
-def without_it():  # as in a release of the server without the function
+def patch_other_release():  # imitates a release of the server without the function
     del sys.modules[cancelling.RUNTIME].listen_for_cancellation
     patch_cancellation()
 
-cancelling.patch_cancellation = without_it
+cancelling.patch_cancellation = patch_other_release
 from moot.cli.main import run
 run()
 """
 
 
-def test_if_langgraphs_server_lacks_the_patched_function_the_error_says_what_to_do() -> None:
+def test_a_server_release_without_the_patched_function_is_an_error() -> None:
+    """The error says how to install the right release."""
     code, out, err = run_forked(WITHOUT_FUNCTION, "serve", "--port", str(free_port()))
     last = err.splitlines()[-1]
     assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), err

@@ -1,4 +1,4 @@
-"""On every route for runs and assistants, invalid inputs and settings are refused with 422 and a clear sentence."""
+"""Routes for runs and assistants refuse invalid inputs and settings with status 422 and a message."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def test_invalid_settings_and_inputs_of_runs_are_refused(server: Server, path: s
     assert server.refused(path, RUN | crons | {"input": "claim"})[1]["kind"] == "invalid_claim"
 
 
-def test_several_runs_and_runs_on_threads_are_checked(server: Server) -> None:
+def test_batches_of_runs_and_runs_on_threads_are_checked(server: Server) -> None:
     assert server.refused("/runs/batch", [RUN | {"context": FAKE}, RUN | {"context": {"rounds": 3}}])[0] == 422
     thread = server.json("/threads", {})["thread_id"]
     assert server.refused(f"/threads/{thread}/runs/wait", RUN | {"context": {"rounds": 3}})[0] == 422
-    assert server.refused(f"/threads/{thread}/commands", {"id": 1, "method": "run.start", "params": RUN | {"input": 5}})
+    command = {"id": 1, "method": "run.start", "params": RUN | {"input": 5}}
+    assert server.refused(f"/threads/{thread}/commands", command)[0] == 422
     assert server.json(f"/threads/{thread}/history", {"limit": 10}) == []
 
 
@@ -50,7 +51,8 @@ def test_a_run_without_an_input_and_without_a_thread_is_refused(server: Server) 
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
 
 
-def test_runs_without_input_and_replies_are_refused_on_an_empty_or_missing_thread(server: Server) -> None:
+def test_an_empty_thread_accepts_neither_a_run_without_input_nor_a_reply(server: Server) -> None:
+    """A run without input is also refused on a missing thread, and a reply is also refused without a thread."""
     thread = server.json("/threads", {})["thread_id"]
     new_run, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
@@ -63,17 +65,17 @@ def test_runs_without_input_and_replies_are_refused_on_an_empty_or_missing_threa
     assert server.refused(unknown, new_run)[0] == 404
 
 
-def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
+def test_a_reply_must_name_its_question_if_several_questions_wait(server: Server) -> None:
     debaters = [{"name": name, "retriever": "bm25"} for name in ("one", "two")]
     context = FAKE | {"debaters": debaters, "max_rounds": 1, "ask_person": ["queries"]}
     thread = server.json("/threads", {})["thread_id"]
     path = f"/threads/{thread}/runs/wait"
     asked = server.json(path, RUN | {"assistant_id": "tool_mad", "context": context})["__interrupt__"]
-    first, second = (wait["id"] for wait in asked)
+    first, second = (question["id"] for question in asked)
     copy = server.json(f"/threads/{thread}/copy", {})["thread_id"]
     for reply in (True, {"accept": True}, {}, {first: True, "third": True}):
-        for one in (path, f"/threads/{copy}/runs/wait"):
-            status, answer = server.refused(one, {"assistant_id": "tool_mad", "command": {"resume": reply}})
+        for route in (path, f"/threads/{copy}/runs/wait"):
+            status, answer = server.refused(route, {"assistant_id": "tool_mad", "command": {"resume": reply}})
             assert (status, answer["kind"]) == (422, "invalid_reply")
             assert f'"{first}": REPLY' in answer["detail"]
     [left] = server.json(path, {"assistant_id": "tool_mad", "command": {"resume": {first: True}}})["__interrupt__"]
@@ -101,7 +103,8 @@ def test_settings_of_assistants_and_of_their_runs_are_checked(server: Server) ->
 @pytest.mark.parametrize(
     "body", ["no object", [1], [[]], {"params": 5}, {"assistant_id": 5, "input": {}, "context": {"k": 1}}]
 )
-def test_other_errors_are_left_to_langgraphs_server(server: Server, body: Any) -> None:
+def test_malformed_requests_are_left_to_langgraphs_server(server: Server, body: Any) -> None:
+    """Only the errors of our own checks have a `kind`."""
     status, answer = server.refused("/runs/wait", body)
     assert status == 422
     assert "kind" not in answer
@@ -121,32 +124,33 @@ UNLISTED_SETTINGS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", UNLISTED_SETTINGS)
-def test_models_and_modules_that_the_server_does_not_list_are_refused(server: Server, settings: dict[str, Any]) -> None:
+def test_models_and_modules_not_listed_by_the_server_are_refused(server: Server, settings: dict[str, Any]) -> None:
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": settings}
     thread = server.json("/threads", {})["thread_id"]
     tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    asked = {"name": "tool_mad", "arguments": {"claim": CLAIM}, "context": settings}
-    ways: dict[str, Any] = {
+    call = {"name": "tool_mad", "arguments": {"claim": CLAIM}, "context": settings}
+    bodies: dict[str, Any] = {
         **dict.fromkeys(("/runs", "/runs/wait", "/runs/stream"), run),
-        **dict.fromkeys((f"/threads/{thread}/runs{way}" for way in ("", "/wait", "/stream")), run),
+        **dict.fromkeys((f"/threads/{thread}/runs{end}" for end in ("", "/wait", "/stream")), run),
         "/runs/batch": [run],
         "/runs/crons": run | {"schedule": "0 0 * * *"},
         f"/threads/{thread}/runs/crons": run | {"schedule": "0 0 * * *"},
         f"/threads/{thread}/commands": {"id": 1, "method": "run.start", "params": run},
         "/assistants": {"graph_id": "tool_mad", "context": settings},
-        "/mcp": tool | {"params": asked},
-        "/mcp/": tool | {"params": asked},
-        "/a2a/tool_mad": tool | {"method": "message/send", "params": asked},
+        "/mcp": tool | {"params": call},
+        "/mcp/": tool | {"params": call},
+        "/a2a/tool_mad": tool | {"method": "message/send", "params": call},
     }
-    for path, body in ways.items():
+    for path, body in bodies.items():
         status, answer = server.refused(path, body)
         assert (status, answer["kind"] in ("invalid_setting", "unknown_retriever")) == (422, True), path
         assert "MOOT_EMBEDDERS" in answer["detail"] or "MOOT_LANGCHAIN_SOURCES" in answer["detail"]
-    older = run | {"context": None, "config": {"configurable": settings}}
-    assert server.refused("/runs/wait", older)[0] == 422
+    configured = run | {"context": None, "config": {"configurable": settings}}
+    assert server.refused("/runs/wait", configured)[0] == 422
 
 
 def test_every_setting_that_may_name_a_folder_or_a_python_object_is_checked() -> None:
+    """The description of such a setting mentions a folder or `langchain`; only that of `fallback` does not."""
     fields = {
         (graph, name): str(field.description)
         for graph in DESCRIPTIONS
@@ -159,7 +163,7 @@ def test_every_setting_that_may_name_a_folder_or_a_python_object_is_checked() ->
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
 @pytest.mark.parametrize("host", ["10.0.0.1", "100.64.0.1", "169.254.169.254", "127.0.0.1:1", "[::ffff:10.0.0.1]"])
-def test_a_webhook_in_a_private_network_is_refused(server: Server, path: str, host: str) -> None:
+def test_a_webhook_at_a_private_or_local_address_is_refused(server: Server, path: str, host: str) -> None:
     run = RUN | {"context": FAKE, "schedule": "0 0 * * *", "webhook": f"http://{host}/"}
     status, answer = server.refused(path, run)
     assert (status, answer["detail"].partition(":")[0]) == (422, "Webhook host blocked")

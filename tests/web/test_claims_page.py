@@ -1,4 +1,4 @@
-"""Many claims on the page, from an article, a pasted list or a file: edited, checked, and saved as a table."""
+"""The page checks many claims from an article, a pasted list or a file, and saves them as a table."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LIST: Any = {
 }
 
 
-async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served) -> None:
-    """A user pastes an article, corrects a claim, leaves one out, watches the checks, and reads a report."""
+async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served: Served) -> None:
+    """A user pastes an article, corrects one claim, leaves out another, watches the checks, and reads a report."""
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
@@ -52,10 +52,12 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     table = (await (await downloading.value).path()).read_text(encoding="utf-8-sig")
     assert table.count("SUPPORTS") == 2
     await page.reload()  # the address contains the filters
+    await page.get_by_role("link", name=WRITTEN[1]["claim"]).wait_for()
+    await page.locator(".batch tbody tr").nth(1).wait_for(state="detached")
     await page.get_by_role("link", name=WRITTEN[1]["claim"]).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     await page.goto("/moot/claims")
-    await page.get_by_role("heading", name="4 claims").wait_for()  # the list is still there
+    await page.get_by_role("heading", name="4 claims").wait_for()  # the list of claims is kept
     await page.get_by_role("button", name="Another text").click()
     await page.get_by_role("heading", name="Earlier lists").wait_for()
     await page.get_by_text("2 of 2 done").first.wait_for()
@@ -80,11 +82,12 @@ async def test_a_user_adds_a_claim_to_a_list_and_checks_it(page: Page, served: S
 
 
 async def test_a_pasted_list_is_recognised_and_its_claims_are_checked(page: Page, served: Served) -> None:
+    """A claim in two lines, and a text of several paragraphs, are not lists."""
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     for text, button in (
-        ("The Suez Canal was dug\nin ten years.", GO),  # a claim in two lines
+        ("The Suez Canal was dug\nin ten years.", GO),
         ("\n\n".join(["A paragraph of ten words, and then of some more words."] * 9), "Find its claims"),
         (f"1. {CLAIM}\n\n- Fish can fly.", "List these claims"),
     ):
@@ -104,11 +107,11 @@ async def test_a_pasted_list_is_recognised_and_its_claims_are_checked(page: Page
     await page.get_by_text("2 of 2 done").wait_for()
 
 
-async def test_a_list_is_edited_and_saved(page: Page, served: Served) -> None:
+async def test_a_list_from_a_file_is_edited_and_saved_as_a_table(page: Page, served: Served) -> None:
     await page.goto("/moot/claims")
     await page.get_by_label("An article").set_input_files(LIST)
     await page.get_by_role("heading", name="2 claims").wait_for()
-    await page.get_by_text("colour").wait_for()  # unread columns are named
+    await page.get_by_text("colour").wait_for()  # the page names columns that it does not use
     await page.get_by_label("Check: Fish can fly.").uncheck()
     await page.get_by_label("Claim", exact=True).first.fill("The echidna lays eggs.")
     async with page.expect_download() as downloading:

@@ -1,4 +1,4 @@
-"""Past debates on disk: stored, listed, opened, deleted, uploaded; no other file can be reached."""
+"""Documents of past debates are stored as files, listed, loaded, deleted and checked; ids reach no other file."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from tests.web.documents import Document, a_debate, with_evidence
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without debates."""
+    """The path of a new, empty ``MOOT_HOME``."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     return tmp_path
 
 
-def started_at(document: Document, second: int) -> Document:
+def with_start(document: Document, second: int) -> Document:
+    """The document with a start in the first minute of 2026, in the time zone UTC+1."""
     return {**document, "started_at": f"2026-01-01T00:00:{second:02}+01:00"}
 
 
-async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home: Path) -> None:
+async def test_an_equal_document_is_stored_only_once(own_home: Path) -> None:
+    """Documents are listed newest first. A deleted document is neither loaded nor listed."""
     document = await a_debate()
-    ids = [debates.save(started_at(document, second)) for second in (1, 3, 2)]
-    assert debates.save(started_at(document, 3)) == ids[1]  # no second copy is stored
-    assert debates.save({**started_at(document, 3), "claim": "Another."}) != ids[1]
+    ids = [debates.save(with_start(document, second)) for second in (1, 3, 2)]
+    assert debates.save(with_start(document, 3)) == ids[1]  # no second copy is stored
+    assert debates.save({**with_start(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
     entries = [debates.entry(id) for id in debates.all_document_ids()]
     assert [entry["started_at"][17:19] for entry in entries] == ["03", "03", "02", "01"]
-    assert debates.load(ids[2]) == started_at(document, 2)
+    assert debates.load(ids[2]) == with_start(document, 2)
     assert [path.suffix for path in (own_home / "debates").iterdir()] == [".json"] * 4
     debates.delete(ids[2])
     with pytest.raises(UserError, match="no such debate"):
         debates.load(ids[2])
-    client: Any = None  # it is not used for a debate that the ledger does not know
+    client: Any = None  # `entry_of` uses it only for debates in the ledger
     assert await table.entry_of(document["id"], ids[2], {document["id"]}, client) is None
     found = await table.entry_of(document["id"], ids[0], {document["id"]}, client)
     assert found == debates.entry(ids[0])
@@ -49,7 +51,7 @@ async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home:
 async def test_debates_are_listed_in_pages_even_if_a_file_is_damaged(own_home: Path) -> None:
     document = await a_debate()
     for second in range(debates.PAGE_SIZE + 1):
-        last = debates.save(started_at(document, second))
+        last = debates.save(with_start(document, second))
     (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
     client = get_client(url="http://none.test")
     (first, total), *more = [await table.list_page(page, client) for page in (1, 2, 3)]
@@ -118,7 +120,7 @@ async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], 
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 
-async def test_an_unwritable_home_is_an_error(own_home: Path) -> None:
+async def test_a_file_in_place_of_the_debates_folder_is_an_error(own_home: Path) -> None:
     (own_home / "debates").write_text("a file")
     with pytest.raises(UserError, match="Set MOOT_HOME"):
         debates.save(await a_debate())

@@ -1,4 +1,4 @@
-"""Finding claims on the page: progress, failures, stops, the built-in model; shared links; settings as JSON."""
+"""The page finds claims in an article: its progress, failures, stops, models and links."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ LISTS, FINDS = "List its sentences", "Find its claims"
 
 
 async def paste(page: Page, model: str) -> None:
-    """Put an article into the box, and select a model."""
+    """Put an article into the box, and enter the name of a model."""
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(ARTICLE)
     await page.get_by_label("Another", exact=True).check()
     await page.get_by_label("Name of the model").fill(model)
 
 
-async def test_after_a_failed_search_the_text_stays_and_the_search_can_be_resumed(
-    axe_page: Page, served: Served
-) -> None:
+async def test_an_article_stays_in_the_form_if_the_model_fails(axe_page: Page, served: Served) -> None:
+    """The list of past checks offers to resume the search for claims."""
     await paste(axe_page, "openai:gone")
     await axe_page.get_by_role("button", name=FINDS).click()
     await axe_page.locator(".fault").wait_for()
@@ -41,14 +40,13 @@ async def test_after_a_failed_search_the_text_stays_and_the_search_can_be_resume
     await axe_page.goto("/moot/debates")
     row = axe_page.locator(".checks li").first
     assert "A line" in await row.inner_text()
-    await row.get_by_role("button", name="Go on").click()  # the resumed search fails again, and the page shows that
+    await row.get_by_role("button", name="Go on").click()  # the model fails again
     await axe_page.get_by_role("heading", name="The claims are not found yet").wait_for()
     assert await faults_of_page(axe_page, "not-found") == []
 
 
-async def test_finding_is_stopped_and_started_again_with_another_model_and_a_date(
-    axe_page: Page, served: Served
-) -> None:
+async def test_a_stopped_search_for_claims_starts_again_with_another_model(axe_page: Page, served: Served) -> None:
+    """The user also enters a date, which is the date of all claims."""
     await paste(axe_page, "openai:unhurried")
     await axe_page.get_by_role("button", name=FINDS).click()
     await axe_page.get_by_role("heading", name="A line").wait_for()
@@ -64,14 +62,14 @@ async def test_finding_is_stopped_and_started_again_with_another_model_and_a_dat
     assert await axe_page.get_by_text("2025-05-14").count() == 4
     button = await axe_page.get_by_role("button", name="Check 3 claims").bounding_box()
     assert button
-    assert button["y"] + button["height"] < 844
+    assert button["y"] + button["height"] < 844  # the button is visible without scrolling
     assert await faults_of_page(axe_page, "found") + wrong == []
     await axe_page.go_back()
     await axe_page.get_by_label(BOX).wait_for()
 
 
-async def test_finding_claims_continues_without_the_page(page: Page, served: Served) -> None:
-    """A reload shows the progress again, and a stopped run can be resumed."""
+async def test_a_search_for_claims_continues_after_a_reload_or_a_stop(page: Page, served: Served) -> None:
+    """A reload and the list of past checks show its progress. After a stop, a click resumes it."""
     await paste(page, "openai:hesitant")
     await page.get_by_label("Quick check").check()
     await page.get_by_role("button", name=FINDS).click()
@@ -79,7 +77,7 @@ async def test_finding_claims_continues_without_the_page(page: Page, served: Ser
     await page.wait_for_url("**/moot/claims?thread=*")
     address = page.url
     await page.reload()
-    await page.get_by_text("Finding claims:").wait_for()  # earlier progress is shown again
+    await page.get_by_text("Finding claims:").wait_for()
     await page.goto("/moot/debates")
     await page.get_by_role("link", name="A line").first.click()
     await page.wait_for_url("**/moot/claims?thread=*")
@@ -88,13 +86,13 @@ async def test_finding_claims_continues_without_the_page(page: Page, served: Ser
     await page.get_by_role("heading", name="The claims are not found yet").wait_for()
     await page.get_by_role("button", name="Go on").click()
     await page.get_by_role("heading", name="4 claims").wait_for()
-    await page.get_by_text("Each gets a quick check").wait_for()  # the selection is kept
+    await page.get_by_text("Each gets a quick check").wait_for()  # the choice of quick checks is kept
     assert page.url.endswith("/moot/claims")
     await page.reload()
     await page.get_by_role("heading", name="4 claims").wait_for()
 
 
-async def test_the_built_in_model_lists_sentences(page: Page, served: Served) -> None:
+async def test_the_built_in_model_lists_every_sentence(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(ARTICLE)
     await page.get_by_label("Built in").check()
@@ -114,7 +112,7 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served) ->
     await page.get_by_role("button", name="Check 1 claim").wait_for()
 
 
-async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Served) -> None:
+async def test_a_shared_link_shows_the_claim_before_the_debates_first_event(page: Page, served: Served) -> None:
     """While the thread has no state, the page takes the claim from the run's input."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
@@ -126,7 +124,7 @@ async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Se
         await route.fulfill(body=json.dumps({**state, "values": {}}), content_type="application/json")
 
     await other.route("**/threads/*/state", hide_first_state)
-    await other.route("**/runs/*/stream*", lambda route: None)  # no event comes yet
+    await other.route("**/runs/*/stream*", lambda route: None)  # no event arrives
     async with other.expect_response("**/moot/api/told*") as response:
         await other.goto(page.url)
     assert (await response.value).ok
@@ -137,6 +135,7 @@ async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Se
 
 
 async def test_a_model_in_the_settings_as_json_overrides_the_chosen_model(page: Page, served: Served) -> None:
+    """With the chosen built-in model, the first button would be `LISTS`."""
     await page.goto("/moot")
     await page.get_by_label("Built in").check()
     await page.get_by_text(EXPERT).click()

@@ -1,4 +1,4 @@
-"""No request causes an internal server error: a real server is fuzzed from an OpenAPI description of our routes."""
+"""A real server is fuzzed from an OpenAPI description of its routes; no request may cause an internal server error."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ COMPONENTS: dict[str, Schema] = {}
 
 
 def small_schema(schema: Schema) -> Schema:
-    """Limit a schema to few items, so that examples can be generated; move its definitions into `COMPONENTS`."""
+    """Limit sizes in a schema, so that examples are generated fast; move its definitions into `COMPONENTS`."""
     COMPONENTS.update({name: limit_sizes(of) for name, of in schema.pop("$defs", {}).items()})
     small: Schema = limit_sizes(schema)
     return small
 
 
 def limit_sizes(schema: Any) -> Any:
-    """A copy of a schema that allows only short lists and small objects."""
+    """A copy of a schema with at most two items per list. Objects have only declared properties, or at most two."""
     if isinstance(schema, list):
         return [limit_sizes(one) for one in schema]
     if not isinstance(schema, dict):
@@ -61,7 +61,7 @@ GRAPH = {"anyOf": [{"enum": list(DESCRIPTIONS)}, {"type": "string", "format": "u
 RUN = object_schema(
     ["assistant_id", "input"],
     assistant_id=GRAPH,
-    input={"type": ["null", "string", "array", "number"]},  # a run that is always refused
+    input={"type": ["null", "string", "array", "number"]},  # never an object, so every run is refused
     context=SETTINGS,
     config={"anyOf": [object_schema([], configurable=SETTINGS), {}]},
 )
@@ -130,6 +130,6 @@ def test_no_request_causes_an_internal_server_error(operation: Any, data: st.Dat
     "path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import", "/moot/api/said"]
 )
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, b'{"assistant_id": "\\ud800", "input": NaN}', b"1e999"])
-def test_bodies_that_match_no_schema_are_refused(server: Server, path: str, body: bytes) -> None:
+def test_malformed_bodies_are_refused_as_client_errors(server: Server, path: str, body: bytes) -> None:
     answer = httpx.post(server.url + path, content=body, headers={"content-type": "application/json"})
     assert 400 <= answer.status_code < 500, answer.text

@@ -1,4 +1,4 @@
-"""Every route of a server refuses requests of other websites, but not of programs or of the server's own pages."""
+"""A server refuses requests of other websites and for unknown hosts, and answers programs and its own pages."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch
 
 
 def refusal_for(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
+    """The refusal of a request to `HERE`, if the host ``moot.lan`` and Studio are allowed."""
     return refusal(Headers({"host": HERE, **headers}), method, path, {"moot.lan"}, {STUDIO})
 
 
@@ -40,9 +41,8 @@ def refusal_for(headers: dict[str, str], method: str = "GET", path: str = "/moot
         (LINK, "GET", "/moot/debates/1"),
     ],
 )
-def test_requests_of_programs_own_pages_and_allowed_websites_are_not_refused(
-    headers: dict[str, str], method: str, path: str
-) -> None:
+def test_requests_from_allowed_origins_are_not_refused(headers: dict[str, str], method: str, path: str) -> None:
+    """Allowed are programs, the server's own pages, Studio, health checks, and links that open the page."""
     assert refusal_for(headers, method, path) == ""
 
 
@@ -68,7 +68,9 @@ def test_requests_of_programs_own_pages_and_allowed_websites_are_not_refused(
         ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "refuses requests of other websites"),
     ],
 )
-def test_requests_of_other_websites_are_refused(headers: dict[str, str], method: str, path: str, message: str) -> None:
+def test_requests_of_other_websites_or_for_unknown_hosts_are_refused(
+    headers: dict[str, str], method: str, path: str, message: str
+) -> None:
     assert message in refusal_for(headers, method, path)
 
 
@@ -78,13 +80,13 @@ def test_two_host_headers_are_refused() -> None:
 
 
 @given(st.text(max_size=40))
-def test_other_host_names_are_refused(host: str) -> None:
+def test_only_loopback_hosts_are_known_by_default(host: str) -> None:
     name = urlsplit(f"//{host}").hostname if host.isascii() and "[" not in host and "]" not in host else None
     assert not is_known(host, ()) or name == "localhost" or str(name).startswith("127.")
 
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,40}(:[0-9]{1,5})?", fullmatch=True))
-def test_other_origins_are_refused(origin: str) -> None:
+def test_origins_of_other_websites_are_refused(origin: str) -> None:
     assert refusal_for({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
 
 
@@ -106,7 +108,7 @@ ROUTES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
-def test_every_route_of_a_server_refuses_other_websites(server: Server, method: str, path: str, body: Any) -> None:
+def test_routes_refuse_other_websites_and_unknown_hosts(server: Server, method: str, path: str, body: Any) -> None:
     evil = {"origin": "https://evil.example"}
     for status, message in (
         server.refused(path, body, evil, method),
@@ -117,7 +119,7 @@ def test_every_route_of_a_server_refuses_other_websites(server: Server, method: 
         assert "evil.example" in message["detail"]
 
 
-def test_the_log_names_the_setting_that_admits_studio(server: Server) -> None:
+def test_the_log_names_the_setting_that_allows_studio(server: Server) -> None:
     server.refused("/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
     assert f"add {STUDIO} to MOOT_ALLOWED_ORIGINS" in server.log()
 
@@ -139,7 +141,7 @@ def test_requests_from_the_servers_own_pages_are_answered(server: Server) -> Non
     assert server.send("/threads/search", {}, {"origin": server.url, "sec-fetch-site": "same-origin"})
 
 
-def test_a_health_check_may_call_the_server_by_any_name(server: Server) -> None:
+def test_a_health_check_may_name_any_host(server: Server) -> None:
     for host in ("10.0.3.7:2024", "evil.example", "_"):
         assert json.loads(server.send("/ok", headers={"host": host}))["ok"] is True
         assert server.refused("/info", headers={"host": host})[0] == 403

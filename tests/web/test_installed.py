@@ -1,4 +1,4 @@
-"""The page, the API and MCP serve the debates of an installed package; broken packages are reported."""
+"""The page, the API and MCP serve the debate of an installed package; the log reports a broken package."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def test_settings_of_the_installed_debate_are_checked(served: Served) -> None:
 
 
 def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
+    """The debate of the broken package is not a tool. Malformed calls are errors."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     tools = {tool["name"]: tool for tool in response_of(served, "/mcp", message)["result"]["tools"]}
     assert tools["chaired"]["title"] == "Chaired debate"
@@ -69,7 +70,9 @@ def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
     assert answer["structuredContent"]["status"] == "done"
     assert "torn" not in tools
     for params in (call | {"arguments": 5}, call | {"name": {}}):
-        assert response_of(served, "/mcp", message | {"method": "tools/call", "params": params})["error"]["code"] == -32602
+        assert (
+            response_of(served, "/mcp", message | {"method": "tools/call", "params": params})["error"]["code"] == -32602
+        )
 
 
 def test_a_debate_that_cannot_be_imported_is_reported_and_not_served(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""The page's routes without a browser: responses, their content security policy, and refusals."""
+"""Tests of the page's routes without a browser: responses, their content security policy, and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_response_has_the_content_security_policy(client: TestClient) -> N
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_page_loads_nothing_from_elsewhere_and_parses_no_markup(client: TestClient) -> None:
+def test_the_pages_files_name_no_other_origin_and_set_no_inner_html(client: TestClient) -> None:
     for name, (content, _) in pages.STATIC.items():
         text = content.decode()
         assert "innerHTML" not in text
@@ -47,7 +47,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_parses_no_markup(client: Test
 
 
 @pytest.mark.parametrize("name", ["index.html", "..%2Fpages.py", "%2e%2e/pages.py", "page.js%00", "x/../page.js"])
-def test_no_other_file_is_served(client: TestClient, name: str) -> None:
+def test_paths_of_static_files_reach_no_other_file(client: TestClient, name: str) -> None:
     answer = client.get(f"/moot/static/{name}")
     assert answer.status_code == 404 or answer.content == pages.STATIC["page.js"][0]
 
@@ -66,38 +66,39 @@ def test_the_graphs_of_the_choices_are_loaded_once(client: TestClient, monkeypat
     assert client.get("/moot/api/choices").json()["graphs"] == first["graphs"]
 
 
-async def test_a_running_debate_has_the_wording_of_a_finished_one(client: TestClient) -> None:
+async def test_a_running_debate_is_described_like_a_finished_debate(client: TestClient) -> None:
+    """Only two parts differ: a running debate has no end, and its last line has the reasons of the verdict."""
     document = await a_debate()
     id = debates.save(document)
-    wording = client.get(f"/moot/api/debates/{id}").json()["said"]
+    finished = client.get(f"/moot/api/debates/{id}").json()["said"]
     document["evidence"] = [{**piece, "text": ""} for piece in document["evidence"]]
     document |= {"status": "interrupted", "messages": [None], "calls": []}
-    goes_on = client.post("/moot/api/said", json=document).json()
-    decided, later = (said["sections"][-1]["lines"] for said in (goes_on, wording))
+    running = client.post("/moot/api/said", json=document).json()
+    decided, later = (said["sections"][-1]["lines"] for said in (running, finished))
     reasons = document["turns"][decided[-1]["turn"]]["rationale"]
     answer = document["answer"]
     assert (decided[-1]["text"], later[-1]["text"]) == (f"{answer} - {reasons}", f"{answer} - {SEE_VERDICT}")
-    assert [line["text"] for line in wording["end"]["lines"]].count(reasons) == 1
+    assert [line["text"] for line in finished["end"]["lines"]].count(reasons) == 1
     decided[-1]["text"] = later[-1]["text"]
-    assert goes_on == wording | {"end": None}
+    assert running == finished | {"end": None}
     early = {**document, "turns": [], "evidence": [], "votes": [], "rounds": 0, "stop_reason": None}
     assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
 
 
-async def test_the_live_view_has_the_cards_of_the_last_part_and_of_unfolded_ones(client: TestClient) -> None:
+async def test_the_live_view_has_the_cards_of_the_last_part_and_of_open_parts(client: TestClient) -> None:
     document = await a_debate()
     running = {"graph": document["graph"], "settings": document["settings"], "claim": document["claim"]}
-    wording = client.post("/moot/api/told", json=running).json()
-    assert (wording["parts"], wording["timeline"], wording["count"]) == ([], None, 0)
-    assert [name for name, _ in wording["names"].values()] == ["Debater A", "Debater B"]
-    wording = client.post("/moot/api/told", json=document).json()
-    assert [bool(part["cards"]) for part in wording["parts"]] == [False] * (len(wording["parts"]) - 1) + [True]
-    asked = client.post("/moot/api/told?open=" + wording["parts"][0]["heading"], json=document).json()
-    assert asked["parts"][0]["cards"]
-    assert asked["timeline"]["columns"][-1] == "Decision"
+    view = client.post("/moot/api/told", json=running).json()
+    assert (view["parts"], view["timeline"], view["count"]) == ([], None, 0)
+    assert [name for name, _ in view["names"].values()] == ["Debater A", "Debater B"]
+    view = client.post("/moot/api/told", json=document).json()
+    assert [bool(part["cards"]) for part in view["parts"]] == [False] * (len(view["parts"]) - 1) + [True]
+    opened = client.post("/moot/api/told?open=" + view["parts"][0]["heading"], json=document).json()
+    assert opened["parts"][0]["cards"]
+    assert opened["timeline"]["columns"][-1] == "Decision"
 
 
-async def test_scores_can_be_shown_without_their_answers(client: TestClient) -> None:
+async def test_scores_are_accepted_without_the_answers_that_they_rate(client: TestClient) -> None:
     document = await a_debate()
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     scores = [{**turn, "step": "score", "scores": {"faithfulness": 0.5}} for turn in answers]
@@ -122,14 +123,14 @@ def test_invalid_bodies_are_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/added", content=body).status_code == 422
 
 
-def test_texts_that_a_person_adds_are_evidence_unless_they_are_empty(client: TestClient) -> None:
+def test_a_text_added_by_a_person_is_evidence_unless_it_is_empty(client: TestClient) -> None:
     [piece] = client.post("/moot/api/added", json=[{"text": "Eggs.", "title": "A note"}]).json()
     assert (piece["title"], piece["retrievals"][0]["agent"]) == ("A note", "person")
     refused = client.post("/moot/api/added", json=[{"text": "\u200b"}])
     assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_given")
 
 
-async def test_a_debate_is_uploaded_shown_downloaded_and_deleted(client: TestClient) -> None:
+async def test_a_document_is_uploaded_shown_downloaded_and_deleted(client: TestClient) -> None:
     document = await a_debate()
     sent = json.dumps(document).encode()
     id = client.post("/moot/api/debates/import", content=sent).json()["id"]
@@ -146,11 +147,14 @@ async def test_a_debate_is_uploaded_shown_downloaded_and_deleted(client: TestCli
     assert client.get(f"/moot/api/debates/{id}").status_code == 404
 
 
-async def test_a_debate_of_another_version_is_shown_but_has_no_report(client: TestClient) -> None:
+async def test_a_debate_with_an_unknown_setting_has_no_report(client: TestClient) -> None:
+    """Another version may have written its document, which can still be read."""
     document = await a_debate()
     document["settings"]["colour"] = "red"
     id = debates.save(document)
-    assert "no setting 'colour'" in client.get(f"/moot/api/debates/{id}").json()["said"]["fault"]
+    found = client.get(f"/moot/api/debates/{id}").json()
+    assert found["document"] == document
+    assert "no setting 'colour'" in found["said"]["fault"]
     refused = client.get(f"/moot/api/debates/{id}/html")
     assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting")
 
@@ -166,13 +170,13 @@ def test_requests_for_a_missing_debate_are_refused(client: TestClient, id: str) 
         assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)
 
 
-def test_every_setting_has_a_name_for_people() -> None:
+def test_every_setting_except_prompts_has_a_label_on_the_page() -> None:
     named = set(re.findall(r'^  (\w+): "', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     settings = {name for graph in DESCRIPTIONS for name in load_graph(graph).settings.model_fields}
     assert {name for name in settings - named if not name.endswith("_prompt")} == set()
 
 
-async def test_the_view_has_the_fields_of_a_part_that_the_page_reads() -> None:
+async def test_the_page_reads_every_field_of_a_part_and_no_other() -> None:
     script = (Path(debates.__file__).parent / "static/view.js").read_text(encoding="utf-8")
     parts = debate_view(await a_debate(), ())["parts"]
     assert set(re.findall(r"\bpart\.(\w+)", script)) == set(parts[0])

@@ -1,4 +1,4 @@
-"""The page in its states: axe-core finds nothing, no state is wider than the screen, and a keyboard is enough."""
+"""The page is usable in all its states: for axe-core, on narrow screens, and with a keyboard only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNFOLD = "document.querySelectorAll('details:not(.menu)').forEach((one) => (one.
 WIDTH = "document.documentElement.scrollWidth"
 LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), (1440, "dark")]
 COLOURS_BY_WIDTH = ("home", "list", "batch")
-"""States with other colours on a narrow screen. They are checked in all `LOOKS`, other states in the first two."""
+"""States whose colours differ on a narrow screen. They are checked in all `LOOKS`, other states in the first two."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -40,7 +40,10 @@ async def axe_page(served: Served, browser: Browser) -> AsyncIterator[Page]:
 
 
 async def faults_of_page(page: Page, name: str) -> list[str]:
-    """The faults of the page in this state, in the `LOOKS` of the state: pairs of a width and a colour scheme."""
+    """The faults that axe-core finds on the page in a state, and each width larger than the screen.
+
+    All folded parts are unfolded. The `LOOKS` are pairs of a width and a colour scheme.
+    """
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
@@ -133,7 +136,7 @@ async def test_states_of_many_claims_have_no_faults(axe_page: Page, served: Serv
     await axe_page.set_viewport_size({"width": 820, "height": 844})
     claim = await axe_page.locator(".batch tbody .claim").first.bounding_box()
     assert claim is not None
-    assert claim["width"] > 120  # on a tablet, or on A4 without margins
+    assert claim["width"] > 120  # as on a tablet, or on A4 without margins
     await tab_to(axe_page, "Stop")
     await axe_page.keyboard.press("Enter")
     await axe_page.get_by_text("It was stopped.").wait_for()
@@ -153,15 +156,14 @@ IN_SIGHT = """() => {
 """Whether the current round is in the visible part of the table."""
 
 
-async def test_on_a_phone_summaries_are_wide_enough_and_the_current_round_is_visible(
-    page: Page, served: Served
-) -> None:
+async def test_a_phone_shows_the_forms_hints_and_the_current_round(page: Page, served: Served) -> None:
+    """The hints of folded parts are wide enough to read. The table scrolls to the current round."""
     await page.set_viewport_size({"width": 360, "height": 740})
     await page.goto("/moot")
     for about in await page.locator(".ask > .fold > summary .quiet").all():
         box = await about.bounding_box()
         assert box is not None
-        assert box["width"] > 250, await about.inner_text()  # wide enough for several words per line
+        assert box["width"] > 250, await about.inner_text()
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.get_by_role("columnheader", name="Round 3, now").wait_for()
     for _ in ("in sight", "still in sight after the table changed"):
@@ -171,7 +173,7 @@ async def test_on_a_phone_summaries_are_wide_enough_and_the_current_round_is_vis
     await page.locator(".verdict h2").wait_for()
 
 
-async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -> None:
+async def test_the_table_groups_many_debaters_by_answer(page: Page, served: Served) -> None:
     agents = {"agents": 12, "max_rounds": 2, "model": "openai:slow"}
     await start(page, CLAIM, agents, graph="society_of_minds")
     await page.locator(".holding td", has_text="agents").first.wait_for()

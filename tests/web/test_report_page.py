@@ -1,4 +1,4 @@
-"""The page's additions to a report, in a real browser: the summary for readers, and ClaimReview."""
+"""In a real browser, the page adds a summary to a report, and saves a ClaimReview of it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 async def supported_document(**settings: Any) -> debates.Document:
+    """The document of a debate with these settings and the answer SUPPORTS."""
     document = with_evidence(await a_debate(), 1)
     document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
     document["settings"] |= settings
     return document
 
 
-async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
+async def test_a_debate_is_summarised_when_its_report_is_first_opened(
     page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
@@ -48,16 +49,16 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     await page.goto(f"/moot/debates/{id}")
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
     assert await page.get_by_role("heading", name="What speaks for it").count() == 1
-    assert await page.get_by_text("It is so.").count() == 0  # supported by no quote
+    assert await page.get_by_text("It is so.").count() == 0  # no quote supports this sentence
     assert await page.get_by_text("the debate has no summary for readers").count() == 0
     stored = debates.load(id)
     assert stored["reader_summary"]["dropped"] == 1
     await page.reload()
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
-    assert len(debates.load(id)["calls"]) == len(stored["calls"])  # the summary is not paid for again
+    assert len(debates.load(id)["calls"]) == len(stored["calls"])  # no call was made again
 
 
-async def test_a_claim_review_is_saved_after_its_publisher_and_page_are_named(
+async def test_a_claim_review_is_saved_after_the_user_names_publisher_and_page(
     page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
@@ -66,7 +67,7 @@ async def test_a_claim_review_is_saved_after_its_publisher_and_page_are_named(
     await page.get_by_text("Save", exact=True).click()
     await page.get_by_text("ClaimReview, for search engines").click()
     save = page.get_by_role("button", name="Save ClaimReview")
-    await save.click()  # neither has a default: the browser asks for them
+    await save.click()  # the browser asks for the first empty field
     assert await page.evaluate("document.activeElement.labels[0].innerText.trim()") == "Publisher"
     await page.get_by_label("Publisher").fill("The Daily Check")
     await page.get_by_label("Page that shows the review").fill("https://example.org/checks/1")

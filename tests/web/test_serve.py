@@ -1,4 +1,4 @@
-"""``moot serve``: a server in a new folder that contacts no other host and leaves no files."""
+"""``moot serve``: its start, its end, and its environment; it contacts no other host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.serving import Server, plant, running
 
 
 class RecordingProxy:
-    """A proxy for all external addresses: it records each connection, and answers none."""
+    """A proxy for all external addresses. It records each connection and closes it without an answer."""
 
     def __init__(self) -> None:
         self.callers: list[bytes] = []
@@ -53,7 +53,7 @@ def recording_proxy() -> Iterator[RecordingProxy]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, recording_proxy: RecordingProxy) -> Iterator[Server]:
-    """A server whose folder contains planted pickles, with a LangSmith that never answers."""
+    """``moot serve --studio``, started in a folder with planted pickles. Its LangSmith never answers."""
     folder = tmp_path_factory.mktemp("serve")
     plant(folder)
     (folder / "tmp").mkdir()
@@ -67,9 +67,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, recording_proxy: RecordingP
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_a_server_in_a_new_folder_unpickles_no_file_and_contacts_no_other_host(
-    served: Server, recording_proxy: RecordingProxy
-) -> None:
+def test_a_server_unpickles_no_file_and_contacts_no_other_host(served: Server, recording_proxy: RecordingProxy) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
@@ -83,7 +81,7 @@ def test_a_server_in_a_new_folder_unpickles_no_file_and_contacts_no_other_host(
     assert recording_proxy.callers == []
 
 
-def test_studio_is_answered_if_the_user_allows_it_and_other_websites_are_not(served: Server) -> None:
+def test_the_studio_option_allows_studio_but_not_another_website(served: Server) -> None:
     request = urllib.request.Request(f"{served.url}/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
     with urllib.request.urlopen(request) as reply:
         assert reply.headers["access-control-allow-origin"] == "*"
@@ -102,12 +100,12 @@ def test_a_port_in_use_is_an_error(served: Server) -> None:
     check_free("127.0.0.1", free_port())
 
 
-def test_a_server_stops_at_once_and_leaves_no_files(served: Server) -> None:
+def test_an_interrupted_server_stops_during_a_debate_and_removes_its_folder(served: Server) -> None:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub-slow"}}
     body = json.dumps(run | {"stream_mode": "custom"}).encode()
     request = urllib.request.Request(f"{served.url}/runs/stream", body, {"content-type": "application/json"})
     with urllib.request.urlopen(request) as stream:
-        while b'"node":"answer"' not in stream.readline():  # a debate is running and watched
+        while b'"node":"answer"' not in stream.readline():  # a client watches a running debate
             pass
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(30) == 0
@@ -115,9 +113,8 @@ def test_a_server_stops_at_once_and_leaves_no_files(served: Server) -> None:
     assert "Traceback" not in served.log()
 
 
-def test_variables_are_set_and_the_studio_option_is_announced_at_start(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_start_sets_the_allowed_host_and_an_absolute_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the option for Studio, the announcement names the option."""
     monkeypatch.chdir(tmp_path)
     for name in (
         "MOOT_ALLOWED_HOSTS",
@@ -138,7 +135,7 @@ def test_variables_are_set_and_the_studio_option_is_announced_at_start(
     assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")
 
 
-def test_the_addresses_are_printed_once_the_server_listens(
+def test_the_addresses_are_printed_after_the_server_has_begun_to_listen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []
@@ -157,7 +154,7 @@ def test_the_addresses_are_printed_once_the_server_listens(
     assert opened == [f"http://127.0.0.1:{port}/moot"]
 
 
-def test_a_server_on_all_addresses_asks_for_its_allowed_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_on_all_interfaces_announces_that_allowed_hosts_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_ALLOWED_HOSTS", "")
     assert "MOOT_ALLOWED_HOSTS" in announcement("http://localhost:2024", "0.0.0.0")
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "127.0.0.1")
@@ -165,7 +162,7 @@ def test_a_server_on_all_addresses_asks_for_its_allowed_hosts(monkeypatch: pytes
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "0.0.0.0")
 
 
-def test_webhooks_are_configured_by_a_valid_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_configures_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert webhooks()["url"]["disable_private_ips"]
     monkeypatch.setenv("LANGGRAPH_WEBHOOKS", '{"url": {"allowed_domains": ["hooks.example.org"]}}')
     assert server_config()["webhooks"] == {"url": {"allowed_domains": ["hooks.example.org"]}}

@@ -15,13 +15,14 @@ from tests.serving import Server
 
 @pytest.fixture(scope="module")
 def assistants(server: Server) -> dict[str, str]:
-    """The default assistant of every graph."""
+    """The id of each graph's default assistant, by the graph's name."""
     found = server.json("/assistants/search", {"limit": 100, "metadata": {"created_by": "system"}})
     return {assistant["graph_id"]: assistant["assistant_id"] for assistant in found}
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_every_field_of_a_form_is_described_and_bounded(server: Server, assistants: dict[str, str], name: str) -> None:
+def test_every_field_of_a_graphs_schemas_is_described(server: Server, assistants: dict[str, str], name: str) -> None:
+    """Each setting also has a default, and limits if it needs them."""
     schemas = server.json(f"/assistants/{assistants[name]}/schemas")
     for kind in ("input_schema", "output_schema", "context_schema"):
         assert schemas[kind]["title"]
@@ -41,9 +42,9 @@ def test_every_field_of_a_form_is_described_and_bounded(server: Server, assistan
         assert is_bounded(schema, schemas["context_schema"].get("$defs", {})), field
 
 
-def is_bounded(field: dict[str, Any], parts: dict[str, Any]) -> bool:
-    """Whether each type of a field is limited, for example by a maximum or a list of values, or needs no limit."""
-    options = [parts[o["$ref"].rsplit("/", 1)[-1]] if "$ref" in o else o for o in field.get("anyOf", [field])]
+def is_bounded(field: dict[str, Any], definitions: dict[str, Any]) -> bool:
+    """Whether each type of a field has a limit, such as a maximum; null, booleans and objects need none."""
+    options = [definitions[o["$ref"].rsplit("/", 1)[-1]] if "$ref" in o else o for o in field.get("anyOf", [field])]
     limits = {"maxLength", "maximum", "maxItems", "enum", "const", "exclusiveMaximum", "format"}
     return all(limits & set(o) or o.get("type") in ("null", "boolean", "object") for o in options)
 
@@ -61,7 +62,7 @@ def test_each_prompt_setting_names_a_node_of_the_drawing(server: Server, assista
 
 
 def test_an_edited_prompt_of_an_assistant_reaches_the_endpoint(server: Server) -> None:
-    """As Studio does it: the prompt is saved in an assistant, and a run uses that assistant."""
+    """As in Studio, the prompt is saved in an assistant, and a run uses that assistant."""
     text = shipped("tit_for_tat/moderate").replace("\n---\n", "\nDecide as a referee would.\r\n---\r\n")
     context = {"model": "openai:stub-saved", "attempts": 1, "max_rounds": 1, "moderate_prompt": text}
     made = server.json("/assistants", {"graph_id": "tit_for_tat", "context": context})

@@ -1,4 +1,4 @@
-"""No debate is lost if its client leaves, or its server is stopped or killed; equal requests share one debate."""
+"""No debate is lost if its client leaves, or if its server ends. Equal requests share one debate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "se
 SETTINGS = {"model": "openai:stub", "embedder": "openai:stub-embedding", "debaters": LEXICAL, "max_rounds": 2}
 SETTINGS |= {"models": MODELS}
 LATE = says("judge", "SUPPORTS") | {"model": "-stub-judge$", "delay_ms": 2000}
-"""A slow judge, so that a debate still runs after others have started."""
+"""A slow judge. A debate with this judge still runs after other debates have started."""
 RULES = [{"model": "^slow-", "delay_ms": 2000}, LATE]
 RULES += [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
 ROUTE = "/moot/api/debates"
@@ -47,7 +47,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
 
 @contextmanager
 def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
-    """``moot serve`` with its home in a folder."""
+    """Context manager: yields ``moot serve`` with its home in a folder."""
     port = free_port()
     command = ["-c", "from moot.cli.main import run; run()", "serve", "--port", str(port)]
     yield from running(command, folder, port, stub)
@@ -79,6 +79,7 @@ def wait_for_result(check: Callable[[], Any]) -> Any:
 
 
 def listed_debates(server: Server, status: str = "", claim: str = "") -> list[dict[str, Any]]:
+    """The entries on the first page of the list; if a status or a claim is given, only the entries that have it."""
     entries: list[dict[str, Any]] = server.json(ROUTE)["debates"]
     return [entry for entry in entries if status in ("", entry["status"]) and claim in ("", entry["claim"])]
 
@@ -95,7 +96,10 @@ def documents(server: Server, claim: str = "") -> list[dict[str, Any]]:
 
 
 def start_slow_debate(server: Server, claim: str, name: str) -> dict[str, Any]:
-    """Start a debate with a slow judge that nobody watches. Its models' names start with ``name``, for `calls_by`."""
+    """Start a debate that nobody watches; return its run.
+
+    Its judge is slow. The names of its models start with ``name``, so that `calls_by` finds their calls.
+    """
     models = {role: f"openai:{name}-{model.removeprefix('openai:')}" for role, model in MODELS.items()}
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(
@@ -105,11 +109,11 @@ def start_slow_debate(server: Server, claim: str, name: str) -> dict[str, Any]:
 
 
 def calls_by(name: str, stub: StubEndpoint) -> list[dict[str, Any]]:
-    """The answered calls of models whose names start with ``name``."""
+    """The calls that have ended of models whose names start with ``name``."""
     return [call for call in stub.calls() if call["model"].startswith(name)]
 
 
-def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[Server, Server]) -> None:
+def test_a_debate_without_a_client_is_finished_and_stored(two_servers: tuple[Server, Server]) -> None:
     server, claim = two_servers[0], "Nobody watches this."
 
     def rows(status: str = "") -> list[dict[str, Any]]:
@@ -130,8 +134,8 @@ Scenario = Generator[None, Server, None]
 def debate_under_way(stub: StubEndpoint) -> Scenario:
     """A debate that runs when the server stops.
 
-    Its own document gives the number of calls that it needed. A debate on another claim may need more or fewer: other
-    prompts get other replies, and each unusable reply is requested again.
+    Its own document gives the number of calls that it needed. A debate on another claim may need more or fewer, because
+    other prompts get other replies, and each unusable reply is requested again.
     """
     claim, server = "Another claim.", (yield)
     undisturbed = server.json("/runs/wait", run_of(CLAIM))
@@ -167,7 +171,8 @@ def debate_under_way(stub: StubEndpoint) -> Scenario:
     assert [len(documents(server, one)) for one in (claim, CLAIM)] == [0, 1]
 
 
-def debate_to_click(stub: StubEndpoint) -> Scenario:
+def debate_resumed_by_click(stub: StubEndpoint) -> Scenario:
+    """A debate that runs when the server stops. A test in a browser resumes it."""
     server = yield
     before = len(calls_by("clicked", stub))
     start_slow_debate(server, "A click resumes this.", "clicked")
@@ -177,6 +182,10 @@ def debate_to_click(stub: StubEndpoint) -> Scenario:
 
 
 def waiting_question(stub: StubEndpoint) -> Scenario:
+    """A debate whose question waits while the server is down.
+
+    Two copies of its thread are added to the file. The server removes only the copy that is too old.
+    """
     claim, server = "Somebody is asked about this.", (yield)
     thread = server.json("/threads", {})["thread_id"]
     server.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
@@ -206,10 +215,11 @@ def waiting_question(stub: StubEndpoint) -> Scenario:
     assert len(stub.calls()) == calls  # no call was made again
     [row] = listed_debates(server, claim=claim)
     assert (row["status"], row["answer"]) == ("done", ended["answer"])
-    assert [one["status"] for one in documents(server, claim)] == ["done"]  # it replaced the unfinished document
+    assert [one["status"] for one in documents(server, claim)] == ["done"]  # the unfinished document was replaced
 
 
 def pickled_threads(stub: StubEndpoint) -> Scenario:
+    """Threads whose checkpoints would run code if the server unpickled them."""
     server = yield
     mark = server.folder / "unpickled"
     called = ormsgpack.packb(("builtins", "eval", f"open({str(mark)!r}, 'w').close()"))
@@ -230,6 +240,7 @@ def pickled_threads(stub: StubEndpoint) -> Scenario:
 
 
 def equal_requests(stub: StubEndpoint) -> Scenario:
+    """Twenty equal requests with one key, which is valid until the debate is deleted."""
     claim, key = "Twenty ask about this.", {"idempotency-key": "of-one-debate"}
 
     def ask(server: Server, path: str = "/runs/wait") -> bytes:
@@ -253,10 +264,10 @@ def equal_requests(stub: StubEndpoint) -> Scenario:
     assert json.loads(ask(server)) == found[0]
     assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
     server.send(f"{ROUTE}/{row['id']}", method="DELETE")
-    assert json.loads(ask(server))["id"] != found[0]["id"]  # a key is valid as long as its debate exists
+    assert json.loads(ask(server))["id"] != found[0]["id"]
 
 
-SCENARIOS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_to_click)
+SCENARIOS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_resumed_by_click)
 """The debates of a server that is stopped; the last two still run when it stops."""
 
 
@@ -305,11 +316,11 @@ def test_a_question_still_waits_after_a_restart(restarted: Restarted) -> None:
     restarted.finish(waiting_question)
 
 
-def test_no_thread_of_the_file_is_unpickled(restarted: Restarted) -> None:
+def test_no_stored_thread_is_unpickled(restarted: Restarted) -> None:
     restarted.finish(pickled_threads)
 
 
-def test_equal_requests_with_one_key_are_one_debate(restarted: Restarted) -> None:
+def test_equal_requests_with_one_key_run_only_one_debate(restarted: Restarted) -> None:
     restarted.finish(equal_requests)
 
 
@@ -359,7 +370,7 @@ def test_two_servers_on_one_home_run_one_debate_per_key(two_servers: tuple[Serve
     assert (len(finished), paid) == (8, sum(one["usage"]["calls"] for one in finished.values()))
 
 
-def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server]) -> None:
+def test_simultaneous_replies_end_a_debate_only_once(two_servers: tuple[Server, Server]) -> None:
     first, second = two_servers
     claim = "Two replies come at once."
 
@@ -380,14 +391,17 @@ def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server
         assert [debate["status"] for debate in entries if debate["claim"] == claim] == ["done", "done"]
 
 
-def test_a_debate_is_watched_at_the_server_that_runs_it(two_servers: tuple[Server, Server], stub: StubEndpoint) -> None:
+def test_a_debate_can_be_watched_only_at_the_server_that_runs_it(
+    two_servers: tuple[Server, Server], stub: StubEndpoint
+) -> None:
+    """No server resumes a running debate. The second server resumes it after the first server has cancelled it."""
     first, second = two_servers
     claim, before = "Somebody watches this.", len(calls_by("slow", stub))
     run = start_slow_debate(first, claim, "slow")
     wait_for_result(lambda: len(calls_by("slow", stub)) > before)
     assert [row["can"] for row in listed_debates(first, "running", claim)] == ["watch"]
     assert ["can" in row for row in listed_debates(second, "running", claim)] == [False]
-    [row] = listed_debates(second, claim=claim)  # the second server lists it, too
+    [row] = listed_debates(second, claim=claim)  # the second server also lists the debate
     assert second.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
     first.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
     [row] = listed_debates(second, "interrupted", claim)
@@ -398,8 +412,8 @@ def test_a_debate_is_watched_at_the_server_that_runs_it(two_servers: tuple[Serve
     second.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
-def test_joining_a_run_gives_all_modes_of_its_stream() -> None:
+def test_a_request_that_joins_a_run_keeps_all_its_stream_modes() -> None:
     scope: Any = {"type": "http", "headers": [], "path": "/runs/stream", "method": "POST"}
     join_run(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
-    [asked] = Request(scope).query_params.getlist("stream_mode")  # LangGraph's server reads only the last of several
+    [asked] = Request(scope).query_params.getlist("stream_mode")  # LangGraph's server reads only the last value
     assert json.loads(asked) == ["updates", "custom"]

@@ -1,4 +1,4 @@
-"""The file of threads is pruned by age and by size, and shrinks when a debate is deleted."""
+"""The file of threads is pruned by age and by size, and shrinks when a thread is deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def fill_threads(saver: Saver, *names: str) -> None:
 
 @pytest.fixture
 def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """A new home; returns the threads that the server is asked to remove from its list."""
+    """The threads that the server is asked to remove from its list; ``MOOT_HOME`` is a new folder."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     forgotten: list[str] = []
 
@@ -39,7 +39,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return forgotten
 
 
-def test_pruning_by_size_spares_waiting_threads_and_pruning_by_age_does_not(unlisted: list[str]) -> None:
+def test_the_thread_of_a_waiting_debate_is_pruned_by_age_but_not_by_size(unlisted: list[str]) -> None:
     row: Any = SimpleNamespace(status="waiting", updated=0.0)
 
     async def run() -> None:
@@ -71,7 +71,7 @@ async def test_a_run_whose_debate_is_not_in_the_ledger_is_skipped(monkeypatch: p
     assert await threads._last_debates() == {"thread a": row}
 
 
-def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
+def test_deleting_a_thread_shrinks_the_file(unlisted: list[str]) -> None:
     async def run() -> None:
         async with checkpointer() as saver:
             await fill_threads(saver, "one", "other")
@@ -89,7 +89,7 @@ READ = "import sqlite3, sys; file = sqlite3.connect(sys.argv[1]); file.execute('
 
 
 async def test_another_process_keeps_the_write_ahead_log_of_an_open_file(unlisted: list[str]) -> None:
-    """If this process lost its locks, the other process would remove the log, and later writes would be lost."""
+    """If this process lost its locks on the file, the other process would remove the log with the later writes."""
     async with checkpointer() as saver:
         await fill_threads(saver, "first")
         await threads.delete("another")

@@ -76,7 +76,7 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
 
 
 def store_run(key: str, thread: str, run: str) -> None:
-    """Stores the run that was started for a key on a thread. Does nothing if the key has another thread."""
+    """Stores the run that was started for a key on a thread. Does nothing if the key is gone or has another thread."""
     query = "UPDATE moot.keys SET run = %s WHERE key = %s AND thread = %s"
     database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)
 
