@@ -96,13 +96,13 @@ def show_command(
         _print_json(document)
         return
     from moot.cli.screen import Screen
-    from moot.transcript import ending, lines
+    from moot.transcript import ending, round_sections
     from moot.transcript.document import checked_parts
     from moot.transcript.line import Line
     from rich.console import Console
 
     with checked_parts():
-        sections = [*lines(document), ending(document)]
+        sections = [*round_sections(document), ending(document)]
     console = Console(soft_wrap=not Console().is_terminal)
     screen = Screen(console, {turn["agent"] for turn in document["turns"]})
     for section in sections:

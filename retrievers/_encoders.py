@@ -452,10 +452,11 @@ class EndpointEncoder(VectorCache):
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
         reply = await self._connection.post("/embeddings", body, LONGEST_VECTORS)
         try:
-            vectors = [decode_vector(piece["embedding"]) for piece in reply["data"]]
+            pieces = sorted(reply["data"], key=lambda piece: piece.get("index", 0))
+            vectors = [decode_vector(piece["embedding"]) for piece in pieces]
             if not vectors:
                 raise ValueError("it has no vectors")
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise unreadable(self._endpoint, self.name, type(error).__name__) from error
         return unit_vectors(vectors)
 

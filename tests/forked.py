@@ -102,7 +102,9 @@ class Forked(subprocess.Popen[Any]):
 
     def _read_end(self, timeout: float | None) -> int:
         if self.returncode is None:
-            if not select.select([self._answers], [], [], timeout)[0]:
+            waiting = select.poll()  # unlike `select.select`, it accepts any file descriptor
+            waiting.register(self._answers, select.POLLIN)
+            if not waiting.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
             with self._answers:
                 self.returncode = os.waitstatus_to_exitcode(int(self._answers.readline()))

@@ -64,7 +64,7 @@ def ending(document: Document) -> Section:
     return Section("Verdict", [*end(document, words_of(settings_of(document)).verdict(document))])
 
 
-def lines(document: Document) -> list[Section]:
+def round_sections(document: Document) -> list[Section]:
     """The sections of a debate's text, except the last section, which is `ending`. The debate may still be running.
 
     The list is empty if the debate ended before it was opened.

@@ -1,7 +1,7 @@
 """Writes the lines of text for a debate of any graph: its task, the fields of its turns, its rounds and its end.
 
 `Words` stores the debate's settings and the updates so far. A whole document counts as one large update. `Live` (while
-a debate runs) and `lines` (for a document) put the lines in order.
+a debate runs) and `round_sections` (for a document) put the lines in order.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from moot.retrievers._corpus import known_corpora
 from moot.retrievers._evidence import clean
 from moot.retrievers._search import ABOUT, WEB
 from moot.retrievers._search import INSTALLED as SOURCES
-from moot.transcript import ending, lines
+from moot.transcript import ending, round_sections
 from moot.transcript.document import checked_parts
 from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
@@ -374,7 +374,7 @@ def describe_document(document: debates.Document, *, has_ended: bool) -> dict[st
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
     with checked_parts():
-        sections = [asdict(section) for section in lines(document)]
+        sections = [asdict(section) for section in round_sections(document)]
         end = _ending(document) if has_ended else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {

@@ -64,8 +64,8 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
     if ids is not None and len(ids) != len(records):
         raise invalid(
             name,
-            f"{len(records)} records, but its list of ids ({file.stem}.ids.json) has {len(ids)}. Make the list match the "
-            "records, or remove the list.",
+            f"{len(records)} records, but its list of ids ({file.stem}.ids.json) has {len(ids)}. Make the list match "
+            "the records, or remove the list.",
         )
     return [
         Record(r.fields, r.where, index, r.file, "" if ids is None else ids[index]) for index, r in enumerate(records)

@@ -42,7 +42,7 @@ from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._models.speaker import Speaker
-from moot.transcript.document import ending, lines
+from moot.transcript.document import ending, round_sections
 from moot.transcript.line import Line
 
 GRADER = "grader"
@@ -197,7 +197,10 @@ def moot_name(model: Model | list[Model]) -> str | None:
 def messages_of(document: Document) -> list[ChatMessage]:
     """A debate's turns as messages, in order, each with its speaker and round as metadata; then the debate's end."""
     turn_lines = [
-        (section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None
+        (section.heading, line)
+        for section in round_sections(document)
+        for line in section.lines
+        if line.turn is not None
     ]
     messages: list[ChatMessage] = []
     for place, group in groupby(turn_lines, lambda pair: pair[1].turn):

@@ -22,7 +22,7 @@ from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._runtime.running import DebateRun
-from moot.transcript import ending, lines
+from moot.transcript import ending, round_sections
 from moot.transcript.line import Section
 from moot.transcript.words import SEE_VERDICT
 from rich.console import Console
@@ -78,7 +78,7 @@ def speech(trial: Trial) -> Speech:
 
 
 def transcript(document: dict[str, Any]) -> list[Section]:
-    return [*lines(document), ending(document)]
+    return [*round_sections(document), ending(document)]
 
 
 def test_the_screen_shows_each_line_of_the_transcript_once(trial: Trial, speech: Speech) -> None:

@@ -30,7 +30,7 @@ from moot.nodes._texts.calibrated import (
     read_calibration,
 )
 from moot.nodes._texts.task import make_task
-from moot.transcript import lines
+from moot.transcript import round_sections
 from typer.testing import CliRunner
 
 from tests.conftest import StartStub
@@ -288,7 +288,7 @@ def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
     }
     assert (other["status"], other["error"]["kind"], other["calls"]) == ("failed", "invalid_setting", [])
     assert "It differs in: agents (fitted with 3, here 4). Fit one" in other["error"]["detail"]
-    assert lines(document)
+    assert round_sections(document)
 
     refused = CliRunner().invoke(app, ["eval", "run", "--task", "claims=claims.jsonl", *system])
     assert "damaged.eval cannot be read as a log" in str(refused.exception)

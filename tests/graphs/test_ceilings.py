@@ -25,7 +25,7 @@ from moot.nodes._models.spend import PlannedCall, Spend, reservation, spent_by
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.system import Debate
-from moot.transcript import lines
+from moot.transcript import round_sections
 
 from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, eight_debaters, run_debate, scripted
 from tests.conftest import StubEndpoint, running_stub
@@ -121,7 +121,7 @@ async def test_equal_requests_that_share_a_call_count_once(
     assert 0 < tokens_spent(document) <= 20_000
     sent = [call for call in document["calls"] if not call.get("shared")]
     assert spent_by(document["calls"], {}) == Spend(tokens_spent(document), 0, len(sent))
-    transcript = "\n".join(line.text for section in lines(document) for line in section.lines)
+    transcript = "\n".join(line.text for section in round_sections(document) for line in section.lines)
     assert "(no answer: the budget was used up)" in transcript
     assert "reply: budget_exhausted" not in transcript
 

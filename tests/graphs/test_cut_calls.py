@@ -14,7 +14,7 @@ from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import spent_by
-from moot.transcript import lines
+from moot.transcript import round_sections
 from moot.transcript.end import costs
 from moot.transcript.report.method import cost
 from moot.transcript.report.summary import summary_settings
@@ -60,7 +60,7 @@ async def test_an_unanswered_call_counts_with_its_reservation(
     untimed = {**document, "settings": {**document["settings"], "max_seconds": None}}
     assert summary_settings(untimed)["budget"] == limits["budget"] - spent["budget"]
     assert document["usage"]["uncounted"] == 1
-    transcript = "\n".join(line.text for section in lines(document) for line in section.lines)
+    transcript = "\n".join(line.text for section in round_sections(document) for line in section.lines)
     assert "no answer: the budget was used up" in transcript
     assert "(1 call uncounted)" in costs(document)
     assert cost(document).startswith("Not known")

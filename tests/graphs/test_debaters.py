@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
-from moot.transcript import lines
+from moot.transcript import round_sections
 
 from tests.conftest import MODELS, READERS, StartStub, says, supports
 
@@ -147,7 +147,7 @@ async def test_faithfulness_counts_only_if_answers_must_follow_the_evidence(
     judged = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
     assert [("and takes from the evidence" in prompt) for prompt in judged] == [not must_follow] * 2
     assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == must_follow
-    output = [line.text for section in lines(document) for line in section.lines]
+    output = [line.text for section in round_sections(document) for line in section.lines]
     assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in output) != must_follow
     assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in output) == must_follow
 
@@ -160,7 +160,7 @@ async def test_low_answer_relevance_alone_continues_a_debate_on_a_math_task(star
     second, [judged] = stub.prompts("stub-rag")[2], stub.prompts("judge")
     assert re.findall("^- rag: (.*?) 0", second, re.M) == ["answer relevance"]
     assert "faithfulness" not in second + judged[judged.index("Averages of") :]
-    output = [line.text for section in lines(document) for line in section.lines]
+    output = [line.text for section in round_sections(document) for line in section.lines]
     assert sum("not stable (rag's answer relevance, search's answer relevance below" in text for text in output) == 2
 
 

@@ -17,7 +17,7 @@ from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._steps.gate import inner_input, verified_origins
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.task import make_task
-from moot.transcript import Live, lines
+from moot.transcript import Live, round_sections
 
 from tests.conftest import CLAIM, StartStub
 
@@ -58,7 +58,7 @@ async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> 
 
 def transcript_of(document: dict[str, Any]) -> str:
     return "\n".join(
-        f"{section.heading}\n" + "\n".join(line.text for line in section.lines) for section in lines(document)
+        f"{section.heading}\n" + "\n".join(line.text for line in section.lines) for section in round_sections(document)
     )
 
 

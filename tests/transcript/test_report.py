@@ -25,7 +25,7 @@ from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
 from moot.retrievers._search import ABOUT
-from moot.transcript import ending, lines
+from moot.transcript import ending, round_sections
 from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
@@ -61,7 +61,7 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_lines_and_reports_contain_all_reasons_and_queries(graph: str) -> None:
     document = await a_debate(graph)
-    sections, end = lines(document), ending(document)
+    sections, end = round_sections(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
     shown_lines = [line.text for section in (*sections, end) for line in section.lines]
     texts = [t.get("rationale") or t.get("argument") for t in document["turns"]]
@@ -79,18 +79,20 @@ async def test_lines_and_reports_contain_all_reasons_and_queries(graph: str) -> 
 async def test_every_reason_and_argument_has_a_line(graph: str) -> None:
     """A line of a turn names the turn's agent, its side or nobody. Each graph of the debate has a section."""
     document = await a_debate(graph)
-    shown_lines = [line for section in lines(document) for line in section.lines]
+    shown_lines = [line for section in round_sections(document) for line in section.lines]
     about = {line.turn for line in shown_lines if line.turn is not None}
     spoken = {place for place, turn in enumerate(document["turns"]) if turn.get("rationale") or turn.get("argument")}
     assert spoken <= about
     for line in shown_lines:
         turn = document["turns"][line.turn] if line.turn is not None else None
         assert turn is None or line.who in (turn["agent"], turn.get("side"), "")
-    assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
+    assert [s.graph for s in round_sections(document) if s.graph is not None] == [
+        e["round"] for e in document["graphs"]
+    ]
 
 
 async def test_a_trial_shows_premises_before_found_and_admitted_evidence() -> None:
-    sections = lines(await a_debate("proclaim"))
+    sections = round_sections(await a_debate("proclaim"))
     shown_lines = [
         (line.who, line.what) for line in next(s for s in sections if s.heading.startswith("Negotiation")).lines
     ]
@@ -104,7 +106,7 @@ async def test_the_last_section_has_votes_question_reasons_and_acceptance_in_ord
     document = await a_debate()
     key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
     document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
-    shown_lines = lines(document)[-1].lines
+    shown_lines = round_sections(document)[-1].lines
     found = [next(i for i, line in enumerate(shown_lines) if words in f"{line.what} {line.text}") for words in in_order]
     assert found == sorted(found)
 

@@ -10,7 +10,7 @@ from moot.graphs import load_graph
 from moot.nodes._runtime.running import DebateRun
 from moot.nodes._texts.verdict import count_verdict_citations, outcome_in_words, verdict_turns, verdict_warnings
 from moot.retrievers._evidence import evidence_id
-from moot.transcript import Line, Live, ending, lines
+from moot.transcript import Line, Live, ending, round_sections
 from moot.transcript.report.report import escaped, report
 from moot.web.debates import checked_document
 from moot.web.pages import describe_document
@@ -47,7 +47,7 @@ async def run_debate(name: str, **given: Any) -> tuple[dict[str, Any], list[Line
 
 def outputs_of(document: dict[str, Any]) -> list[str]:
     """The texts of a finished debate: its lines on the page, its HTML report, and its Markdown report."""
-    shown_lines = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
+    shown_lines = [line.text for section in (*round_sections(document), ending(document)) for line in section.lines]
     return ["\n".join(shown_lines), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
 
 

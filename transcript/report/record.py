@@ -10,7 +10,7 @@ from typing import Any
 from moot.core.words import count_with_noun
 from moot.nodes._steps.compare import METRICS
 from moot.retrievers._evidence import clean
-from moot.transcript.document import lines
+from moot.transcript.document import round_sections
 from moot.transcript.line import Line, list_of
 from moot.transcript.report.codes import CODES, words_for
 from moot.transcript.report.head import Chip, chip_of, turn_chip
@@ -212,7 +212,7 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
     """The texts of a debate, in parts, with words in place of codes. Remarks about the debate are left out."""
     found = []
-    for number, section in enumerate(lines(document)):
+    for number, section in enumerate(round_sections(document)):
         shown_lines = [one for one in section.lines if one.tone != "aside"]
         if not shown_lines:
             continue
