@@ -11,7 +11,10 @@ RAG = [*VERIFY, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"
 
 
 def test_lines_of_the_standard_input_are_replies() -> None:
-    """They strike a piece of evidence and add a text. An invalid line repeats the question."""
+    """They strike a piece of evidence and add a text.
+
+    An unknown number repeats the question. A file that cannot be read is reported and skipped.
+    """
     typed = "7\n\n1\nMonotremes lay leathery eggs.\n@missing.txt\n\n"
     done = moot_process(*RAG, "--json", typed=typed)
     document = json.loads(done.stdout)

@@ -81,7 +81,7 @@ def transcript(document: dict[str, Any]) -> list[Section]:
     return [*round_sections(document), ending(document)]
 
 
-def test_the_screen_shows_each_line_of_the_transcript_once(trial: Trial, speech: Speech) -> None:
+def test_the_screen_shows_each_indented_line_of_the_transcript_once(trial: Trial, speech: Speech) -> None:
     written = [
         f"  {line.who:<10} {line.what:<10} {line.text}" if line.what else f"  {line.text}"
         for section in transcript(trial.document)
@@ -89,7 +89,7 @@ def test_the_screen_shows_each_line_of_the_transcript_once(trial: Trial, speech:
         if line.tone not in UNINDENTED
     ]
     assert sorted(line for line in (*trial.out, *trial.errors) if line.startswith("  ")) == sorted(written)
-    for side in ("plaintiff", "defense"):  # only the order of one side's lines is fixed
+    for side in ("plaintiff", "defense"):  # the order is fixed within each side, but not between the sides
         begins = f"  {side} "
         for heading in list(speech)[1:-1]:
             assert [line for line in part(trial.out, heading) if line.startswith(begins)] == [

@@ -141,7 +141,7 @@ def _processor_seconds(pid: int) -> float:
 
 
 def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Check that two workers together make at most 100 calls, the ceiling, and at least 60."""
+    """Check that two workers together keep to a ceiling of 100 calls, and make at least 60 of them."""
     with new_experiment(folder, server, stub) as experiment:
         experiment.start_worker()
         experiment.start_worker()

@@ -294,7 +294,7 @@ def test_calls_that_waited_for_the_end_of_a_long_wait_fail_if_another_long_wait_
     assert len(endpoint.sent) == 2
 
 
-def test_a_queued_call_waits_for_the_end_of_a_long_wait_with_a_short_rest() -> None:
+def test_a_queued_call_is_sent_late_if_little_of_a_long_wait_is_left() -> None:
     gate, limits, sent = Limiter(), Limits(max_concurrency=2), list[float]()
 
     async def refuse_first() -> None:

@@ -2,8 +2,8 @@
 
 ``python -m tests.evals.behaviours`` writes the digests of all systems to ``behaviour.jsonl``; with ``--new``, it
 computes only missing digests. The model gives the same answer to the same prompt (``fake:``). The encoder hashes words,
-and the sources are demo corpora. A digest covers the parameters of every model, each prompt with the schema of its
-reply and its tools, and each result.
+and the sources are demo corpora. A digest covers the parameters of each model, each result, and each prompt
+with its tools and the schema of its reply.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RequestRecorder(AsyncCallbackHandler):
 async def behaviour_of(name: str) -> str:
     """The digest of a system's behaviour.
 
-    It changes if the system sends other requests, or gets another result from the same replies. The order of the
+    It changes if the system sends other requests to its chat models, or gets another result from the same replies. The order of the
     requests does not matter.
     """
     system, opened = load_graph(name), []

@@ -99,7 +99,7 @@ class Sandbox:
     def end(self, process: subprocess.Popen[str]) -> Ended:
         """Wait for the end of a command; return its exit code, output and document.
 
-        A document that is not valid JSON is replaced by one with the status ``cut``.
+        If the file is not valid JSON, the returned document is ``{"status": "cut"}``; if there is no file, None.
 
         Raises:
             subprocess.TimeoutExpired: the command did not end within 300 seconds. It is killed.

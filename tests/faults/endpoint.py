@@ -94,7 +94,7 @@ def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, b
 
 
 def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Make a function that runs debates with a fault in every chat call; they must end with an error of ``kinds``."""
+    """Make a function that runs a debate for each rule; the debates must end with an error of ``kinds``."""
 
     def cause(folder: Path, quick: bool) -> Result:
         problems = []

@@ -204,7 +204,7 @@ def in_flight(stub: StubEndpoint) -> int:
 
 
 def exit_error(ended: Ended, moment: Moment) -> str:
-    """An error message if the exit code is neither 0 nor that of the signal; else an empty string."""
+    """An error message if the exit code is neither 0 nor a code of the signal (SIGTERM: -15 or 143); else empty."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

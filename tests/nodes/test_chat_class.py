@@ -304,7 +304,7 @@ async def test_errors_are_the_same_as_with_chat_openai(name: str, monkeypatch: p
 
 
 async def error_of(chat: BaseChatModel, url: str) -> MootError:
-    """The error of a speaker that calls this model once."""
+    """The error of a speaker that asks this model one question, without retries."""
     chosen = ChatModel("openai:stub-a", chat, Endpoint(url, "sk-x", "OPENAI_API_KEY"))
     speaker = Speaker("rag", chosen, limits=Limits(attempts=1, max_wait=0), prompts={"write": "Write.\n---\n{what}"})
     with pytest.raises(MootError) as caught:

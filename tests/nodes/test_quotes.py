@@ -314,7 +314,7 @@ def test_a_citation_of_evidence_that_was_not_shown_is_fabricated() -> None:
     assert (checked["fabricated"], checked["verified"], checked["text_hash"]) == (True, False, None)
 
 
-def test_the_error_for_missing_quotes_names_unverified_quotes() -> None:
+def test_the_error_says_why_no_citation_is_verified() -> None:
     """If at least one quote is verified, there is no error."""
     museum = piece("The museum is new.")
     good, bad = (Quote(evidence_id=museum["id"], quote=q) for q in ("museum is new", "museum is old"))

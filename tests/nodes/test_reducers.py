@@ -179,8 +179,8 @@ def test_warnings_of_some_kinds_are_kept_only_once(kind: str) -> None:
         assert then == [warned, other, warned, other, warned, warned]
 
 
-async def test_overwrite_replaces_a_value_without_its_reducer() -> None:
-    """The write is plain JSON. `written_values` returns the value in it."""
+async def test_overwrite_bypasses_the_reducer_of_a_key() -> None:
+    """The wrapped write is plain JSON; `written_values` unwraps it."""
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     old_values: dict[str, Any] = {
         "turns": [TURN],

@@ -42,10 +42,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-async def test_a_text_is_summarised(folder: Path) -> None:
+async def test_a_text_gets_the_same_summary_each_time(folder: Path) -> None:
     model = await open_summariser(str(folder))
     summary = await model.summarise("A long abstract. " * 200)
     assert summary == summary.strip() != ""
+    assert len(summary) < len("A long abstract. " * 200)
     assert await model.summarise("A long abstract. " * 200) == summary
     assert await open_summariser(str(folder)) is model
 

@@ -147,6 +147,7 @@ async def test_a_verdict_has_a_caveat_if_the_search_found_no_evidence(start_stub
 
 
 async def test_a_verdict_has_a_warning_if_the_decider_saw_no_evidence(start_stub: StartStub) -> None:
+    """Debates without a search and debates without an answer have no such warning."""
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, _ = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     answer = document["turns"][-1]

@@ -22,7 +22,10 @@ LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch
 
 
 def refusal_for(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
-    """The refusal of a request to `HERE`, if the host ``moot.lan`` and Studio are allowed."""
+    """Why a request is refused if ``moot.lan`` and Studio are allowed; empty if it is not refused.
+
+    The host is `HERE` unless ``headers`` name another.
+    """
     return refusal(Headers({"host": HERE, **headers}), method, path, {"moot.lan"}, {STUDIO})
 
 
