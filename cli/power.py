@@ -46,11 +46,11 @@ def designs_table(found: Separation) -> Table:
         else "so no pairing can tell the two systems apart."
     )
     unreachable = any(design.items_needed is None or design.detectable is None for design in found.designs)
-    about_none = " None: no number of items, or no difference, gives that power." * unreachable
+    about_none = " None: no number of items, or no gain, gives that power." * unreachable
     caption = (
         f"A difference of {found.difference:+.3f}. Items: the number needed for a power of {POWER:.0%} at "
-        f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest difference with that "
-        f"power at {found.n:,} items.{about_none}\n{favourable}, {conclusion}"
+        f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest gain over the second "
+        f"accuracy with that power at {found.n:,} items.{about_none}\n{favourable}, {conclusion}"
     )
     columns = ("design", "discordant", f"power at {found.n:,}", "items", "detectable")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

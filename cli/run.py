@@ -186,7 +186,8 @@ class ProgressBar:
         self.total = total - done
         if done:
             self.console.print(
-                f"{done} of {total} samples are in the logs: continuing with the others.", highlight=False
+                f"{done} of {total} samples are in the logs{': continuing with the others' * (done < total)}.",
+                highlight=False,
             )
         self.bar = self.bars.add_task("", total=self.total)
         return self.count_sample

@@ -135,7 +135,7 @@ def is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):  # the host is a name
         return ip_address(host).is_loopback
-    return host == "localhost"
+    return host == "localhost" or bool(re.fullmatch(r"127(\.\d+){1,3}", host))  # also short forms such as 127.1
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _temporary_path(path: Path) -> Path:
-    beginning = path.name.encode()[:100].decode(errors="ignore")  # file systems count bytes
+    beginning = os.fsdecode(os.fsencode(path.name)[:100])  # file systems count bytes
     return path.with_name(f".{beginning}.{secrets.token_hex(8)}.part")
 
 

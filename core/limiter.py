@@ -236,7 +236,7 @@ class Limiter:
         Args:
             name: the model or the source.
             wait: seconds during which the model or source must not be called.
-            advice: how to end the wait; added to the text of the error. Empty for no advice.
+            advice: how to end the wait, appended to the text of the error; begins with a space. Empty for no advice.
         """
         until = asyncio.get_running_loop().time() + wait
         if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise the wait is already known

@@ -43,7 +43,8 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
     The origin of a piece with a web address is the registered domain of the address, by the public suffix list:
     ``news.bbc.co.uk`` belongs to ``bbc.co.uk``. On the websites in `COLLECTIONS`, each page is an origin. Without a web
     address, the origin is the document. All pages and headings of a file (`DOCUMENTS`) belong to one document. Two
-    origins become one if they have near-duplicates, or if one piece was found at both.
+    origins become one if they have near-duplicates, or if one piece was found at both. Texts with fewer than `FEWEST`
+    word pairs have no near-duplicates.
 
     Args:
         pieces: the evidence.

@@ -39,9 +39,13 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
     """
     host = ", ".join(headers.getlist("host")).lower()
     if not (is_known(host, hosts) or is_health(path, method)):
-        name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+        name = name_in(host)
+        if name is None:
+            return f"The Host header {host!r} is not valid."
         return f"This server is not known as {name!r}: add that name to MOOT_ALLOWED_HOSTS to allow it."
     for origin in map(str.lower, headers.getlist("origin")):
+        if origin == "null" and origin not in origins:  # any website can send it, so no advice to allow it
+            return "This server refuses requests of other websites. This one does not name its website."
         if origin not in (f"http://{host}", f"https://{host}", *origins):
             return f"This server refuses requests of other websites: add {origin} to MOOT_ALLOWED_ORIGINS to allow it."
     site = headers.get("sec-fetch-site", "none").lower()
@@ -50,7 +54,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     if followed and method == "GET" and path.startswith(PAGES):
         return ""
-    return "This server refuses requests of other websites: add this website to MOOT_ALLOWED_ORIGINS to allow it."
+    return "This server refuses requests of other websites that do not name their origin. Open the address directly."
 
 
 def is_health(path: str, method: str) -> bool:
@@ -58,12 +62,20 @@ def is_health(path: str, method: str) -> bool:
     return path in ("/ok", "/ready", "/live") and method in ("GET", "HEAD")
 
 
-def is_known(host: str, hosts: Collection[str]) -> bool:
-    """Whether the name in a Host header is a loopback name or address, or is in ``hosts``; false if it is not valid."""
+def name_in(host: str) -> str | None:
+    """The name or address in a Host header, without its port, brackets and last dot; None if it is not valid."""
     found = HOST.fullmatch(host)
-    if found is None:
+    return None if found is None else (found[1] or found[2]).removesuffix(".")
+
+
+def is_known(host: str, hosts: Collection[str]) -> bool:
+    """Whether the name in a Host header is a loopback name or address, or is in ``hosts``; false if it is not valid.
+
+    ``host`` and ``hosts`` are in lower case.
+    """
+    name = name_in(host)
+    if name is None:
         return False
-    name = (found[1] or found[2]).removesuffix(".")
     if name in hosts or name == "localhost":
         return True
     try:

@@ -27,6 +27,8 @@ from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
+LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses at which a server on all addresses can be reached from this machine."""
 """Addresses that stand for all network interfaces of this machine."""
 SHUTDOWN_SECONDS = 3
 """When the server stops, open requests have this many seconds to finish."""
@@ -184,7 +186,7 @@ def announce(host: str, port: int, *, open_browser: bool) -> None:
     """Waits until the server accepts connections. Then prints its addresses and, if wanted, opens its page."""
     name = "localhost" if host in ANYWHERE else host
     while True:
-        with contextlib.suppress(OSError), socket.create_connection((name, port)):
+        with contextlib.suppress(OSError), socket.create_connection((LOCAL.get(host, host), port)):
             break
         time.sleep(0.1)
     url = f"http://{f'[{name}]' if ':' in name else name}:{port}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 import time
 from contextlib import suppress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from moot.cli.batch.jobs import Job
     from moot.cli.batch.runner import OnEnd, Rows
 
+log = logging.getLogger(__name__)
 MOST_LINE_BYTES = 64 * 2**20
 """Maximum size of a line from a worker, in bytes."""
 CLOSE_SECONDS = 5.0
@@ -118,7 +120,11 @@ class Worker:
                 self.last_message, answer = time.monotonic(), json.loads(line)
                 if "alive" not in answer:
                     _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
-        finally:  # also after a line that cannot be read
+        except (ValueError, KeyError) as error:  # a line that cannot be read: the process cannot be used any more
+            log.error("A worker process sent a line that cannot be read (%s), so it is ended.", error)
+            with suppress(ProcessLookupError):
+                self._process.kill()
+        finally:
             self.is_dead = True
             for future in (self._ready, *self._pending.values()):
                 _resolve(future, None)

@@ -143,7 +143,11 @@ class Batch:
         if found is None or not self._is_done(job, found):
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         name = job.name.removesuffix(f".{job.system}")
-        self.replaced += found is None and self.store.has_result_of_other_key(name, job.system, job.key)
+        is_only_system = job.name == name  # then all systems of earlier runs wrote to the same document
+        if found is None and (self.folder / f"{job.name}.json").exists():
+            self.replaced += self.store.has_other_result(name, job.system, job.key, any_system=is_only_system)
+        if is_only_system:
+            self.store.forget_other_systems(name, job.system)
         self.store.add_debate(name, job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
         known = _spend_of(found or {})  # the outcome may have USD even if the ledger has none
@@ -222,8 +226,8 @@ def _other_results(batch: Batch) -> list[str]:
     lines = []
     if batch.replaced:
         lines.append(
-            f"{count_with_noun(batch.replaced, 'debate')} in {batch.folder} had other settings or texts. New results "
-            "replace the old ones; to keep the old ones, interrupt and name another folder with --out."
+            f"{count_with_noun(batch.replaced, 'result')} in {batch.folder} had another system, other settings or "
+            "other texts. New results replace them; to keep them, interrupt and name another folder with --out."
         )
     if left := batch.store.count_rows_of_earlier_runs():
         lines.append(

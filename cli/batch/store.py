@@ -162,10 +162,22 @@ class Store:
             {"name": name, "system": system, "key": key, "outcome": stored, "run": self._run},
         )
 
-    def has_result_of_other_key(self, name: str, system: str, key: str) -> bool:
-        """Whether the stored debate of a row and a system is done, and had other settings or texts."""
-        query = "SELECT outcome FROM debates WHERE name = ? AND system = ? AND key != ? AND outcome IS NOT NULL"
-        return any(json.loads(text)["status"] == "done" for (text,) in self._execute(query, (name, system, key)))
+    def has_other_result(self, name: str, system: str, key: str, *, any_system: bool) -> bool:
+        """Whether a stored debate of a row is done, and had another key: other settings, another text or system.
+
+        Args:
+            name: the name of the row.
+            system: the system of this debate.
+            key: the key of this debate.
+            any_system: whether debates of other systems count, too.
+        """
+        query = "SELECT system, outcome FROM debates WHERE name = ? AND key != ? AND outcome IS NOT NULL"
+        found = self._execute(query, (name, key))
+        return any(json.loads(text)["status"] == "done" for other, text in found if any_system or other == system)
+
+    def forget_other_systems(self, name: str, system: str) -> None:
+        """Removes the outcomes of other systems for a row, because this system's debate will replace their document."""
+        self._execute("UPDATE debates SET outcome = NULL WHERE name = ? AND system != ?", (name, system))
 
     def count_rows_of_earlier_runs(self) -> int:
         """The number of usable rows of earlier runs that are not in the file of this run."""

@@ -20,7 +20,7 @@ from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import check_writable, write_atomically, write_error
 from moot.core.words import count_with_noun
 from moot.graphs.find_claims import graph
-from moot.nodes._claims.places import sentences_in
+from moot.nodes._claims.places import LEAST_SENTENCE_WORDS, sentences_in
 from moot.nodes._claims.reading import read_article
 from moot.nodes._claims.state import ClaimSettings
 from moot.nodes._claims.steps import check_text
@@ -51,7 +51,10 @@ UNDATED = (
     "The text's date of publication is not known, so words like “last year” are left unchanged. Give the date "
     "with --date, e.g. 2025-06-20."
 )
-SENTENCES = "Each claim is an unchanged sentence: delete the sentences that you do not want to check."
+SENTENCES = (
+    "Each claim is an unchanged sentence: delete the sentences that you do not want to check. Sentences of fewer than "
+    f"{LEAST_SENTENCE_WORDS} words are left out."
+)
 JsonObject = dict[str, Any]
 
 

@@ -116,8 +116,10 @@ class QueueWorker:
             finally:
                 self._ending.set()
                 taking.cancel()
-                await asyncio.wait((taking,))  # with ``drain``, until the running rows have ended
-                heartbeats.cancel()
+                try:
+                    await asyncio.wait((taking,))  # with ``drain``, until the running rows have ended
+                finally:
+                    heartbeats.cancel()
                 try:
                     await asyncio.to_thread(self._impatient_rows.leave, self._worker_id)
                 except MootError as error:

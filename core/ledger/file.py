@@ -456,10 +456,7 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether an unchanged debate is older than ``days`` and has entries or no document, or the file is too large.
-
-        The file is too large if more than ``most`` bytes of it are in use.
-        """
+        """Whether a debate unchanged for ``days`` has entries or no document, or over ``most`` bytes are in use."""
         old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 

@@ -285,10 +285,7 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch for the reason ``why``: no further row starts, but running rows continue.
-
-        A stopped batch keeps its first reason. A running row that loses its worker does not start again.
-        """
+        """Stops a batch for the reason ``why``, unless it is stopped: no row starts, but running rows continue."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 

@@ -189,9 +189,8 @@ class ClaimsFile:
             raise invalid(self.path.name, f"the column {duplicates[0]!r} occurs twice.")
         unknown = [name for name in self._header if self._is_unknown(name)]
         helper_columns = {*CLAIMS_COLUMNS} - {*COLUMNS}
-        self.ignored = tuple(
-            name for name in unknown if name not in helper_columns or not helper_columns <= {*self._header}
-        )
+        self._is_own_table = helper_columns <= {*self._header}
+        self.ignored = tuple(name for name in unknown if name not in helper_columns or not self._is_own_table)
 
     def _is_unknown(self, name: str) -> bool:
         """Whether a column has a name that is unknown; False for an empty name.
@@ -233,7 +232,8 @@ class ClaimsFile:
                 f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
                 "Put quotation marks around a text that contains the separator of the columns or a line break"
             )
-        return {name: without_escape(cell) for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
+        texts = map(without_escape, cells) if self._is_own_table else cells
+        return {name: text for name, text in zip(self._header, texts, strict=True) if text.strip()}
 
     # --- JSON Lines
 

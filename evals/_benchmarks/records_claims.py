@@ -334,9 +334,9 @@ def check_covid(record: Record) -> Item:
     """Read a record {id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
     The label belongs to the claim together with the sentences in ``evidence_set``. Most claims with the label
-    NOTENOUGHINFO also occur, word for word, with another label. A system that gets only the claim cannot give both
-    labels (`moot.evals._benchmarks.records_items.best_possible_accuracy`), so `with_sentences` adds the sentences. If
-    the label is NOTENOUGHINFO, the document is gold evidence, but its sentences are not.
+    NOTENOUGHINFO also occur, word for word, with another label. From the claim alone, a system cannot be right for both
+    records (see `moot.evals._benchmarks.records_items.best_possible_accuracy`). So `with_sentences` adds the sentences.
+    If the label is NOTENOUGHINFO, the document is gold evidence, but its sentences are not.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")

@@ -59,7 +59,7 @@ class System:
 
     @cached_property
     def answered(self) -> list[Observation]:
-        """The observations with an outcome."""
+        """The observations with an outcome; an abstention is an outcome."""
         return [observation for observation in self.observations if observation.outcome is not None]
 
     @property

@@ -242,10 +242,10 @@ def damaged_error(place: str, error: Exception) -> UserError:
 
 
 def checked_document(found: Any, names: Sequence[str]) -> Document:
-    """Check that a result document has fields of the right types, and return only these fields.
+    """Check the fields ``names`` of a result document, and return only these fields.
 
     Raises:
-        LookupError, TypeError, ValueError: a field is missing, or has another type.
+        LookupError, TypeError, ValueError: a field is missing, or cannot be converted to its type.
     """
     return {name: _type_adapter(name).validate_python(found[name]) for name in names}
 

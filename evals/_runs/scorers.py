@@ -35,14 +35,14 @@ if it is undefined. A `Score` is used unchanged."""
 _parsed = lru_cache(maxsize=16)(parsed_document)  # cached, because all scorers of a sample read the same document
 
 
-def measured(measure: Measure, *, with_answers: bool = True) -> Scorer:
+def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
     """Make a scorer from a measure of a debate.
 
     A sample is unscored if it has no outcome, its value is undefined, or the judge of its answer fails.
 
     Args:
         measure: computes the value of a sample.
-        with_answers: whether scores include the answer, its reasons and metadata. False saves memory, because Inspect
+        of_answers: whether scores include the answer, its reasons and metadata. False saves memory, because Inspect
             keeps all scores until the end.
     """
 
@@ -62,7 +62,7 @@ def measured(measure: Measure, *, with_answers: bool = True) -> Scorer:
             return value
         if value is None:
             return Score.unscored(reason="undefined", explanation="This measure is undefined for this sample.")
-        if not with_answers:
+        if not of_answers:
             return Score(value=value)
         metadata = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
         return Score(
@@ -170,7 +170,7 @@ def judged(model: str) -> Scorer:
 def citation_precision() -> Scorer:
     """The share of citations whose quotes are in the evidence that they name; unscored without citations."""
     return measured(
-        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, with_answers=False
+        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
     )
 
 
@@ -188,7 +188,7 @@ def gold_recall() -> Scorer:
             return None
         return metrics.gold_recall([sets[0]], [sets[1]]).value
 
-    return measured(value, with_answers=False)
+    return measured(value, of_answers=False)
 
 
 # --- official scores that require evidence ----------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def official_scorer(measure: str) -> Scorer:
         found, named = official_score(measure, outcome, gold, document, state.metadata.get("gold_evidence"), given)
         return None if found is None else Score(value=found, metadata={"named": named})
 
-    return measured(value, with_answers=False)
+    return measured(value, of_answers=False)
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")

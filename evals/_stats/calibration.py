@@ -255,7 +255,7 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence at which a verdict may be used, if at most a share alpha of all verdicts is used and wrong.
+    """The lowest confidence from which verdicts may be used, so that at most a share alpha is used and wrong.
 
     The threshold is the least of the given confidences c with (W + 1) / (n + 1) <= alpha. W is the number of wrong
     verdicts with a confidence of at least c, and n is the number of all debates (arXiv:2208.02814, Eq. 4).

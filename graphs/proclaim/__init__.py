@@ -7,7 +7,7 @@ negotiate the evidence:
     weigh every piece: it is admitted, disputed or discarded
 hold two debates at the same time; in the second one, the two counsel switch sides
 in every round of each debate:
-    each side that still searches names the evidence that it lacks, and searches; new evidence joins the record
+    a side that has not stopped searching says which evidence it lacks, and searches; new evidence joins the record
     the plaintiff argues, then the defense
     each side may ask for an expert; the court decides whether to hear the expert
     each side reflects on its case, the critic scores both sides, and the court may close the debate

@@ -302,7 +302,7 @@ class Ceilings:
         return spent_by([call], self.prices) if is_counted(call) else None
 
     def cost_of_failed(self, model: str, prompt_tokens: int, reply_tokens: int) -> Spend:
-        """The cost of a failed call, from the tokens reserved for its requests whose replies were lost."""
+        """The cost of a failed call, from the tokens reserved for lost replies; USD is 0 if the price is unknown."""
         price = price_of(model, self.prices) if self.prices else None
         return Spend(prompt_tokens + reply_tokens, sum(costs_of(prompt_tokens, reply_tokens, price)) if price else 0, 1)
 

@@ -222,8 +222,8 @@ def _own_readers(settings: Settings) -> dict[str, Any]:
     return {
         f"{name}.{number}": speaker
         for name, declared in speakers.items()
-        for number, speaker in enumerate(declared if isinstance(declared, tuple) else ())
-        if hasattr(speaker, "retriever")
+        for number, speaker in enumerate(declared if isinstance(declared, tuple | list) else ())
+        if hasattr(speaker, "retriever") and hasattr(speaker, "fallback")
     }
 
 

@@ -148,7 +148,7 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     """Runs another system's debate on all evidence so far, and takes its verdict or its error.
 
-    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` has the debate's system and cost.
+    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` has the debate's graph, calls and tokens.
 
     Args:
         inner: takes the gate's settings; returns the graph and the settings of the debate.
@@ -167,7 +167,7 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
         run.ceilings.pass_on_reservation()
         with inherit_evidence(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
-        run.session.document = None  # the outer debate continues
+        run.session.document = None  # the end of the inner debate has set it; the outer debate continues
         record = {
             **state["metrics"]["gate"],
             "debate": {"graph": document["graph"], **calls_and_tokens(document["calls"])},

@@ -51,11 +51,11 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
 
     The interrupt's value is ``{"kind", "about", "proposed"}``: the moment, the question to the person, and the
     proposal. After an invalid reply the debate waits again, and the value also has ``problem``. The replies true, null
-    and ``{"accept": true}`` accept the proposal. Any other reply changes something, in the form of its moment:
+    and ``{"accept": true}`` accept the proposal. Any other reply changes the proposal. Its form depends on the moment:
 
     - ``queries``: ``{"queries": {name: query}}``
     - ``premises``: ``{"premises": [...]}``
-    - ``evidence``: ``{"strike": [ids], "add": [texts]}``
+    - ``evidence``: ``{"strike": [ids], "add": [{"text": ...}]}``
     - ``remark``: ``{"remark": text}``
     - ``verdict``: ``{"question": text}``
 
@@ -63,8 +63,8 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     does not name the moment, the node does nothing, with one exception. At the moment ``evidence``, pieces that a
     person struck earlier are struck again if a search found them again.
 
-    Reads: turns; if present debater and phase; for the moment ``evidence`` evidence; for the moment ``verdict`` task,
-    answer, raw_verdict, votes and rounds.
+    Reads: turns, and if present debater and phase. At the moment ``evidence``, also: evidence. At the moment
+    ``verdict``, also: task, answer, raw_verdict, votes and rounds.
 
     Args:
         moment: the moment of the review.

@@ -99,6 +99,8 @@ def log_end(
 ) -> None:
     """Logs how a run of a debate ended, without the debate's texts: a warning if the debate failed, else at INFO.
 
+    Nothing is logged in a process without logging handlers, such as a command: Python would print the bare message.
+
     Args:
         id: the debate's id.
         graph: the system's name.
@@ -108,7 +110,7 @@ def log_end(
         error: the error or cancellation that ended the run early.
     """
     level = logging.WARNING if status == "failed" else logging.INFO
-    if not log.isEnabledFor(level):
+    if not (log.isEnabledFor(level) and log.hasHandlers()):
         return
     fields: dict[str, Any] = {"debate": id, "graph": graph, "status": status, "seconds": round(seconds, 3)}
     if document:

@@ -325,9 +325,9 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
     Args:
         task: the task.
         evidence: whether the answer must follow from evidence. If so, a short answer may abstain. If not, labels have
-            the meanings in `WITHOUT_EVIDENCE`.
-        pool: whether the model may use evidence and its own knowledge. A short answer may then abstain if neither has
-            the answer.
+            the meanings in `WITHOUT_EVIDENCE`, if their own meanings are listed there.
+        pool: whether the model may combine evidence with its own knowledge. A short answer may then abstain if neither
+            has the answer; this takes precedence over ``evidence``.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"

@@ -202,7 +202,7 @@ def compile_record_node() -> Node:
         if (tokens := tokens_without_exhibits(values)) > most:
             run.ledger.warn(
                 "record_too_long",
-                f"Statements and scores alone have {tokens} tokens, and are shown whole; `panel_tokens` is {most}.",
+                f"The record without exhibits has {tokens} tokens, and is shown whole; `panel_tokens` is {most}.",
             )
         if same := speakers_sharing_a_model(run.settings):
             run.ledger.warn(

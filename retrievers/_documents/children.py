@@ -113,7 +113,7 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
         except UnreadableDocument as error:
             return error
         except OSError as error:
-            return UnreadableDocument(f"it cannot be read ({error.strerror or error})")
+            return UnreadableDocument(f"the operating system reports an error ({error.strerror or error})")
         finally:
             idle.append(child)
 

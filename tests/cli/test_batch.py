@@ -446,5 +446,18 @@ def test_a_changed_batch_reports_which_earlier_results_it_does_not_use(start_stu
     assert f"1 row of earlier runs in {out} is not in claims.csv." in again.stderr
     assert "other settings" not in again.stderr
     changed = moot("batch", write_claims(tmp_path, CLAIMS[:2]), *words, "--set", "temperature=0.5")
-    assert f"2 debates in {out} had other settings or texts. New results replace the old ones" in changed.stderr
+    assert f"2 results in {out} had another system, other settings or other texts." in changed.stderr
     assert "2 of 2 rows are done" in changed.stdout
+
+
+def test_a_document_is_not_taken_for_that_of_another_system(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    out, claims = tmp_path / "out", write_claims(tmp_path, CLAIMS[:1])
+    words = ["batch", claims, "--out", out, "--model", "openai:stub", "--graph"]
+    for system in ("chain_of_thought", "standard_prompting", "chain_of_thought"):
+        done = moot(*words, system)
+        assert "already in" not in done.stderr
+        [row] = read_table(out)
+        assert json.loads((out / row["document"]).read_text())["graph"] == row["system"] == system
+    assert "1 result in" in done.stderr
+    assert "already in" in moot(*words, "chain_of_thought").stderr

@@ -283,6 +283,6 @@ def test_eval_power_tells_whether_a_test_can_separate_two_accuracies() -> None:
     assert "paired, as given" in table
     assert "so these items may tell the two systems apart" in " ".join(table.split())
     equal = moot("eval", "power", "0.8", "0.8").stdout
-    assert "None: no number of items, or no difference, gives that power." in " ".join(equal.split())
+    assert "None: no number of items, or no gain, gives that power." in " ".join(equal.split())
     refused = moot("eval", "power", "1.5", "0.7")
     assert (refused.returncode, refused.stderr) == (2, "moot: Accuracies must be between 0 and 1.\n")

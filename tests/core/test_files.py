@@ -132,3 +132,10 @@ def test_check_home_refuses_an_unwritable_home_folder(tmp_path: Path, monkeypatc
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file"))
     with pytest.raises(UserError, match=r"Debates cannot be stored in .*/file \(File exists\)\. Set MOOT_HOME"):
         check_home("Debates")
+
+
+def test_a_file_whose_name_is_not_utf8_is_written(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.json")
+    check_writable(path)
+    write_atomically(path, "text")
+    assert path.read_text() == "text"

@@ -70,8 +70,8 @@ class RequestRecorder(AsyncCallbackHandler):
 async def behaviour_of(name: str) -> str:
     """The digest of a system's behaviour.
 
-    It changes if the system sends other requests to its chat models, or gets another result from the same replies. The order of the
-    requests does not matter.
+    It changes if the system sends other requests to its chat models, or gets another result from the same replies. The
+    order of the requests does not matter.
     """
     system, opened = load_graph(name), []
 

@@ -212,7 +212,11 @@ def test_ids_are_read_from_the_ids_file_next_to_the_records(tmp_path: Path) -> N
     beside = tmp_path / "nq_open.ids.json"
     beside.write_text('[7, "b", 9]')
     assert [item.id for item in read_benchmark("nq_open", file).items] == ["7", "b", "9"]
-    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "must be a list of ids"), ("[7", "not JSON")):
+    for ids, problem in (
+        ("[7]", "list of ids (nq_open.ids.json) has 1"),
+        ("{}", "must be a list of ids"),
+        ("[7", "not JSON"),
+    ):
         beside.write_text(ids)
         assert problem in error_of("nq_open", file)
 

@@ -287,7 +287,7 @@ def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
         "guarantee": guarantee(12, 0.4),
     }
     assert (other["status"], other["error"]["kind"], other["calls"]) == ("failed", "invalid_setting", [])
-    assert "It differs in: agents (fitted with 3, here 4). Fit one" in other["error"]["detail"]
+    assert "It differs in: agents (fitted with 3, here 4). Fit a calibration" in other["error"]["detail"]
     assert round_sections(document)
 
     refused = CliRunner().invoke(app, ["eval", "run", "--task", "claims=claims.jsonl", *system])

@@ -108,11 +108,11 @@ def test_the_end_of_a_run_is_stored_after_the_database_refused_it(service: Servi
             "$$ BEGIN PERFORM nextval('refused'); RAISE 'no end is noted'; END $$; CREATE TRIGGER refuse BEFORE UPDATE "
             "ON runs FOR EACH ROW WHEN (NEW.status IN ('success', 'error')) EXECUTE FUNCTION refuse()"
         )
-        place = begin(bob, "Sumac is red.", "standard_prompting")
+        place = begin(bob, "Paprika is red.", "standard_prompting")
         refusals = "SELECT last_value FROM refused"
         service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "the run's end was not refused twice")
         owner.execute("DROP FUNCTION refuse CASCADE")
-        check_stored(service, bob, "Sumac", [place])
+        check_stored(service, bob, "Paprika", [place])
 
 
 def test_a_run_starts_again_if_postgres_disconnects_at_its_end(service: Service) -> None:

@@ -75,7 +75,7 @@ async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
     found = await run_in_threadpool(_stored_outcomes, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
         if one.status == "failed" and one.document is None and (row := await ledger.debate(job.debate)):
-            found[at] = replace(one, error=row.note or "It failed before anything was written.")
+            found[at] = replace(one, error=row.note or "It failed, and there is no document.")
     return found
 
 
