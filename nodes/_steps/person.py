@@ -63,8 +63,8 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     does not name the moment, the node does nothing, with one exception. At the moment ``evidence``, pieces that a
     person struck earlier are struck again if a search found them again.
 
-    Reads: turns, and if present debater and phase. At the moment ``evidence``, also: evidence. At the moment
-    ``verdict``, also: task, answer, raw_verdict, votes and rounds.
+    Reads: turns; debater and phase, if present; at the moment ``evidence``, also evidence; at the moment ``verdict``,
+    also task, answer, raw_verdict, votes and rounds.
 
     Args:
         moment: the moment of the review.
