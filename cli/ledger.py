@@ -158,7 +158,7 @@ def prune_command(
         typer.Option(min=0, metavar="DAYS", help="Remove debates that have not changed for this many days."),
     ] = None,
 ) -> None:
-    """Remove old debates from this machine's ledger: by default, those that have not changed for 30 days.
+    """Remove debates from this machine's ledger that have not changed for a time, by default for 30 days.
 
     If a debate has a document, only its stored calls are removed. If the ledger is then larger than 1 GB, the stored
     calls of younger debates that are done or failed are removed, the oldest first. moot also prunes the ledger by

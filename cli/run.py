@@ -262,7 +262,7 @@ def outcomes_table(records: Sequence[dict[str, Any]], logs: Path) -> Table:
     """
     caption = (
         "Missing samples failed, exceeded --time-limit or did not run; they count in no score. The same command tries "
-        "them again, except for those that exceeded --time-limit. For intervals, tests, costs and pictures: moot eval "
+        "them again, except for samples over --time-limit. For intervals, tests, costs and pictures: moot eval "
         f"compare {logs} --out report"
     )
     columns = ("system", "benchmark", "model", "seed", "samples", "missing", "scores")

@@ -35,7 +35,7 @@ CHECKED_ROWS = 200
 BLOCK = 16
 """The size of a lease of a batch's ceilings, as a multiple of the maximum spending of one call; `PARTS` limits it."""
 PARTS = 8
-"""A lease takes at most 1 / `PARTS` of what is left (see `QueuedRows.lease`), so leases shrink with it."""
+"""A lease takes at most 1 / `PARTS` of the rest of the budget (see `QueuedRows.lease`), so leases shrink with it."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
 """SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
 Spent = tuple[float, float, float]
@@ -457,13 +457,13 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases a part of what a batch may still spend.
+        """Leases a part of the rest of a batch's budget.
 
         Args:
             batch: the id of an existing batch.
             least: the smallest lease. If less of an amount is left, nothing is leased.
-            need: the maximum spending of one call. The lease is `BLOCK` times this, but at most `1 / PARTS` of what is
-                left. It is never less than ``least``.
+            need: the maximum spending of one call. The lease is `BLOCK` times this, but at most `1 / PARTS` of the
+                rest. It is never less than ``least``.
 
         Returns:
             The leased amounts (all zero if too little is left), and the amounts that are left after the lease.

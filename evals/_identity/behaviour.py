@@ -2,7 +2,7 @@
 
 The version is a digest of scripted debates. It covers every request that the system sends to a deterministic model,
 and the debates' results. A digest of the code would change with every comment, and then all runs would have to be paid
-for again. A version number would not change if somebody forgot to raise it. The digests are stored in
+for again. A version number is easily forgotten. The digests are stored in
 ``behaviour.jsonl``. A test computes them again and compares.
 """
 

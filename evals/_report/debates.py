@@ -46,7 +46,7 @@ INTERVALS = (
 
 
 def finished_documents(system: System) -> list[Document]:
-    """The result documents of the debates that finished, without those whose replies could not be used."""
+    """The result documents of finished debates. Debates that failed because of unusable replies are left out."""
     return [
         observation.document
         for observation in system.answered
