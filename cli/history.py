@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from moot.cli.database import Database, database_ledger, using_database
 from moot.cli.guesses import GuessingGroup
-from moot.cli.parameters import AsJson, MostDebates, OfGraph, Yes
+from moot.cli.parameters import AsJson, MostDebates, OfGraph, OfStatus, Yes
 
 if TYPE_CHECKING:
     from moot.core.ledger.records import Debate
@@ -29,10 +29,7 @@ corpora = typer.Typer(cls=GuessingGroup, help="List, show and delete corpora.")
 
 def list_command(
     graph: OfGraph = None,
-    status: Annotated[
-        str | None,
-        typer.Option(help="Only debates that are done, failed, interrupted, running or waiting."),
-    ] = None,
+    status: OfStatus = None,
     answer: Annotated[str | None, typer.Option(help="Only debates with this answer.")] = None,
     text: Annotated[str | None, typer.Option(help="Only debates whose claim contains this text.")] = None,
     since: Annotated[str | None, typer.Option(metavar="DAY", help="Only debates from this day (UTC) on.")] = None,
@@ -167,7 +164,7 @@ def document_id(id: str) -> str:
 def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
     """The id of a debate, the ids of its documents, and its row in the ledger.
 
-    The row is None if the debate has none. It is also None if ``id`` is only the beginning of a document's id.
+    The row is None if the debate has none.
 
     Args:
         id: the beginning of the id of the debate or of a document.
@@ -182,12 +179,12 @@ def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
     stems = [stem for stem in debates.all_document_ids() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
     with existing_ledger() as file:
         rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
-    names = {stem[-32:] for stem in stems} | {*rows}
-    if len(names) != 1:
-        known = f"The ids of several debates begin with {id[:40]!r}: give more of the id." if names else ""
-        raise UserError(known or f"There is no debate {id[:40]!r}; see `moot list`.", kind="unknown_debate")
-    [name] = names
-    return name, stems, rows.get(name)
+        names = {stem[-32:] for stem in stems} | {*rows}
+        if len(names) != 1:
+            known = f"The ids of several debates begin with {id[:40]!r}: give more of the id." if names else ""
+            raise UserError(known or f"There is no debate {id[:40]!r}; see `moot list`.", kind="unknown_debate")
+        [name] = names
+        return name, stems, next(iter(file.debates(id=name)), None) if file else None
 
 
 def _list_entries(since: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from moot.cli.database import Database, database_ledger, using_database
 from moot.cli.guesses import GuessingGroup
-from moot.cli.parameters import AsJson, MostDebates, OfGraph
+from moot.cli.parameters import AsJson, MostDebates, OfGraph, OfStatus
 
 if TYPE_CHECKING:
     from moot.core.ledger.file import LedgerFile
@@ -27,9 +27,7 @@ SHOWN = 8
 @ledger.callback(invoke_without_command=True)
 def list_command(
     context: typer.Context,
-    status: Annotated[
-        str | None, typer.Option(help="Only debates that are running, interrupted, waiting, failed or done.")
-    ] = None,
+    status: OfStatus = None,
     graph: OfGraph = None,
     text: Annotated[str | None, typer.Option(help="Only debates whose input contains this text.")] = None,
     limit: MostDebates = 50,
@@ -39,11 +37,6 @@ def list_command(
     """List the debates of the ledger, newest first, with the number and size of their entries."""
     if context.invoked_subcommand is not None:
         return
-    from moot.core.errors import UserError
-    from moot.core.ledger.records import STATUSES
-
-    if status is not None and status not in STATUSES:
-        raise UserError(f"There is no status {status!r}. Known: {', '.join(STATUSES)}.", kind="invalid_setting")
     with existing_ledger(database) as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:

@@ -7,9 +7,22 @@ from typing import Annotated
 
 import typer
 
+
+def _known_status(status: str | None) -> str | None:
+    from moot.core.ledger.records import STATUSES
+
+    if status is not None and status not in STATUSES:
+        raise typer.BadParameter(f"there is no status {status[:40]!r}. Known: {', '.join(STATUSES)}.")
+    return status
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 OfGraph = Annotated[str | None, typer.Option(help="Only debates of this system.")]
+OfStatus = Annotated[
+    str | None,
+    typer.Option(callback=_known_status, help="Only debates that are done, failed, interrupted, running or waiting."),
+]
 MostDebates = Annotated[int, typer.Option(min=1, help="Maximum number of debates.")]
 
 # Options of commands that run debates in several processes

@@ -51,7 +51,8 @@ def write_reports(
 
     Raises:
         UserError: a document is not found, or none is named. Or ``out`` has the wrong suffix, or a claim review has no
-            publisher, no valid address, or no address of its own. Errors in a single document are only printed.
+            publisher, no valid address, or no address of its own. Or there are several reports, and ``out`` names a
+            file. Errors in a single document are only printed.
     """
     found = list(_document_paths(documents))
     if not found:
@@ -66,7 +67,12 @@ def write_reports(
                 "Each review needs its own address: put {id} into --url. Each document's file name replaces {id}.",
                 kind="bad_request",
             )
-    single = out is not None and len(found) * len(kinds) == 1 and out.suffix != "" and not out.is_dir()
+    is_file = out is not None and out.suffix != "" and not out.is_dir()
+    single = is_file and len(found) * len(kinds) == 1
+    if is_file and not single and any(out.suffix.lower() in ENDS[kind] for kind in kinds):
+        raise UserError(
+            f"There are several reports, so --out takes a folder, not the file {out.name}.", kind="invalid_file"
+        )
     if single and out is not None and out.suffix.lower() not in ENDS[kinds[0]]:
         ends = " or ".join(ENDS[kinds[0]])
         raise UserError(

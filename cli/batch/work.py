@@ -38,7 +38,7 @@ class DocumentStore(Protocol):
         Args:
             job: the debate.
             document: the debate's document.
-            outcome: the debate's outcome. If a report or history entry fails, its ``error`` is replaced by that error.
+            outcome: the debate's outcome. If a report or history entry fails, that error is added to its ``error``.
 
         Raises:
             UserError, WorldError: the document cannot be stored.
@@ -61,12 +61,12 @@ class Folder:
         try:
             page = report(document, "html")
         except MootError as error:
-            outcome["error"] = f"No report: {error.detail}"
+            _add_error(outcome, f"No report: {error.detail}")
         else:
             self._write(f"{job.name}.html", page)
         self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
         if error_text := store_locally(document):
-            outcome["error"] = f"Not in the history: {error_text}"
+            _add_error(outcome, f"Not in the history: {error_text}")
 
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
@@ -76,6 +76,10 @@ class Folder:
             write_atomically(path, text)
         except OSError as error:
             raise write_error(path, error) from error
+
+
+def _add_error(outcome: Outcome, text: str) -> None:
+    outcome["error"] = " ".join(filter(None, (outcome["error"], text)))
 
 
 class RowProcessor:

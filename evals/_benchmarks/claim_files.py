@@ -248,7 +248,7 @@ class ClaimsFile:
         try:
             value = parse_json(line, f"line {number}")
         except UserError as error:
-            return _Problem(error.detail.rstrip("."))
+            return _Problem(error.detail.removeprefix(f"line {number}: ").rstrip("."))
         if not isinstance(value, dict):
             return _Problem("it is not a JSON object with a field `claim`")
         try:

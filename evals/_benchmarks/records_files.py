@@ -160,11 +160,16 @@ def parse_json(content: str, where: str) -> Any:
     """Parse a JSON text.
 
     Raises:
-        UserError: the text is not JSON, is nested too deeply, or has an object with the same key twice. The error
-            names the place ``where``.
+        UserError: the text is not JSON, is nested too deeply, has an object with the same key twice, or contains a
+            lone surrogate. The error names the place ``where``.
     """
     try:
-        return json.loads(content, object_pairs_hook=_unique_keys)
+        value = json.loads(content, object_pairs_hook=_unique_keys)
+        if "\\ud" in content.lower():  # most escaped pairs of surrogates are valid
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as error:
+        raise invalid(where, "it contains half a character (a lone surrogate), which cannot be sent.") from error
     except json.JSONDecodeError as error:
         raise invalid(where, f"not JSON ({error.msg}, column {error.colno}).") from error
     except (ValueError, RecursionError) as error:

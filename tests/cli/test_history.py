@@ -45,6 +45,27 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert [entry["claim"] for entry in json.loads(moot("list", "--json").stdout)] == ["Eggs are laid."]
     assert "moot list" in moot("show", id).stderr
     assert id not in moot("ledger", "--json").stdout
+    [other] = json.loads(moot("list", "--json").stdout)
+    assert moot("delete", other["id"][:-20], "--yes").returncode == 0
+    assert "Eggs are laid." not in moot("ledger", "--json").stdout  # the calls, even if the document's id was given
+
+
+def test_list_and_ledger_refuse_an_unknown_status() -> None:
+    for command in ("list", "ledger"):
+        done = moot(command, "--status", "finished")
+        assert done.returncode == 2
+        assert "interrupted" in done.stderr
+        assert moot(command, "--status", "done").returncode == 0
+
+
+def test_several_reports_are_not_written_to_a_folder_named_like_a_file(tmp_path: Path) -> None:
+    for name in ("x.json", "y.json"):
+        assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / name)).returncode == 0
+    out = tmp_path / "one.html"
+    done = moot("report", str(tmp_path / "x.json"), str(tmp_path / "y.json"), "--out", str(out))
+    assert done.returncode == 2
+    assert "folder" in done.stderr
+    assert not out.exists()
 
 
 def test_an_invalid_value_of_moot_history_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,6 +207,14 @@ def test_random_bytes_give_rows_or_a_user_error(tmp_path: Path, content: bytes, 
         assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
 
 
+def test_the_problem_of_a_json_line_does_not_repeat_its_number(tmp_path: Path) -> None:
+    path = write_file(tmp_path, '{"claim": "One.", "id": "a\\ud800"}\n{"claim"\n{"claim": "\\ud83d\\ude00"}\n', "my.jsonl")
+    (first, half), (second, broken) = problems_of(path)
+    assert (first, second) == (1, 2)
+    assert half.startswith("it contains half a character")
+    assert broken.startswith("not JSON")
+
+
 def test_too_long_cells_too_long_lines_and_unclosed_quotes_are_reported(tmp_path: Path) -> None:
     path = write_file(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
     found = problems_of(path)
