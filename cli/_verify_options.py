@@ -25,8 +25,8 @@ TaskName = Annotated[
 Labels = Annotated[
     str | None,
     typer.Option(
-        help='The answers to choose from, as CSV ("true,false,unproven"; put a label with a comma in quotation marks), '
-        "as a JSON list, or as a JSON object that explains each answer."
+        help='The answers to choose from, as CSV ("true,false,unproven"; a label that contains a comma needs quotation '
+        "marks), as a JSON list, or as a JSON object that explains each answer."
     ),
 ]
 Choices = Annotated[list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")]

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 
 HEADS = (
     *columns("text", first="grader", second="and", of=""),
-    *columns("count", n="both graded", missing="not graded by both"),
+    *columns("count", n="both graded", missing="a grade is missing"),
     *columns("share", share="agree", kappa="Cohen's kappa"),
     *columns("count", both="both right", only_first="first alone", only_second="second alone", neither="both wrong"),
 )
@@ -40,8 +40,8 @@ def measure_agreement(
         gold: a file of people's judgements; None for no file.
         at_once: maximum number of calls at the same time.
         as_json: whether to print a JSON document.
-        out: a file to write; None for no file. A name that ends in .csv gets only the grades of each answer; other
-            names get the JSON document.
+        out: a file to write; None for no file. If its name ends in .csv, only the grades of each answer are written,
+            otherwise the JSON document.
 
     Raises:
         UserError: the logs or ``gold`` cannot be used, there are fewer than two graders, a model cannot be asked, or a
@@ -119,7 +119,8 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
         "95% intervals are from the large-sample standard error. If an item was answered more than once, or if items "
         "belong together, the intervals are from a bootstrap over groups. An answer whose text equals a right answer "
         "is graded right without a call to the model: to compare models, read the rows `texts that differ`. Kappa is "
-        "undefined if all grades of both graders are the same, or if they graded no answer in common."
+        "undefined if both graders call all answers right, if both call all answers wrong, or if no answer has the "
+        "grades of both."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 LONGEST = 400
-"""Maximum length of a text on the screen, in characters."""
+"""Number of characters after which `_shorten` cuts a text."""
 
 
 class PersonPrompt(Screen):
@@ -25,7 +25,9 @@ class PersonPrompt(Screen):
         super().__init__(Console(stderr=True, soft_wrap=True))
 
     def reply(self, value: Mapping[str, Any]) -> Any:
-        """Shows an interrupt's value and returns the person's reply; True if it is empty, which accepts the proposal.
+        """Shows an interrupt's value and returns the person's reply.
+
+        An empty reply is returned as True, which accepts the proposal.
 
         Raises:
             EOFError: the input has ended.

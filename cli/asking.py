@@ -35,7 +35,7 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
 
     Args:
         options: the command's options, by the names of their parameters.
-        preset_task: the preset's task, used if no option names a task; None for none.
+        preset_task: the preset's task, used if no option names a task; None if the preset has none.
 
     Raises:
         UserError: the labels cannot be parsed, or a file or address of given texts cannot be used.
@@ -51,7 +51,7 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that have options of their own, such as ``--model``, without options that are not given."""
+    """The settings that the command line sets with options of their own, such as ``--model``."""
     moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
     file = options.get("calibration")
     named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}

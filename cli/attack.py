@@ -75,7 +75,8 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
 def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path | None) -> int:
     """Runs a plan with attacks, prints the results, and returns the exit code.
 
-    The code is `INTERRUPTED` after an interruption, 3 if debates under attack are missing or a run failed, else 0.
+    The code is `INTERRUPTED` after an interruption, 3 if an attack has ``missing`` samples (`attack_results`) or a run
+    failed, else 0.
 
     Args:
         plan: the plan.
@@ -114,10 +115,12 @@ def systems_table(found: Mapping[str, Any]) -> Table:
 def attacks_table(found: Mapping[str, Any]) -> Table:
     """One row per run under attack: its flips, withheld verdicts, flagged flips and missing samples."""
     caption = (
-        "Flips: verdicts that are right without the attack and wrong under attack. Flip rate: their share of the right "
-        "verdicts, with a 95% Wilson interval. As aimed: flips to the answer that the attack argues for. Withheld: "
-        "debates that give no answer under attack; they are not flips. Flagged: flips whose document says that all "
-        "cited evidence has one origin, that the decision is to escalate, or that quotes are missing or not verified."
+        "Right samples: the verdict is right without the attack, and the debate under attack has ended. Flips: right "
+        "samples with a wrong answer under attack. Flip rate: flips as a share of the right samples, with a 95% Wilson "
+        "interval. As aimed: flips to the answer that the attack argues for. Withheld: right samples without an answer "
+        "under attack; they are not flips. Flagged: flips whose document says that all cited evidence has one origin, "
+        "that the decision is to escalate, or that quotes are missing or not verified. Missing: samples whose verdict "
+        "is right without the attack, but whose debate under attack failed or did not run."
     )
     columns = ("under attack", "model", "benchmark", "right", "flip rate", "as aimed", "withheld", "flagged", "missing")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

@@ -34,7 +34,7 @@ def eval_attack(
         list[str] | None,
         typer.Option(
             help="injection, poison_one_host, poison_many_hosts, adaptive or lying_debater. Repeatable.  [default: the "
-            "plan's attacks; all without a plan]"
+            "plan's attacks; all attacks if there is no plan]"
         ),
     ] = None,
     defence: Annotated[

@@ -30,7 +30,7 @@ NOT_PRINTED = (
     "lowest",
     "highest",
 )
-"""Columns of the printed tables that are left out at the terminal. Written reports and JSON documents have them."""
+"""Columns that the printed tables leave out. Written reports and JSON documents have these columns."""
 
 
 def compare_logs(

@@ -1,4 +1,4 @@
-"""Shell completion: names of graphs, presets, tasks, settings and providers."""
+"""Shell completion: names of graphs, presets, tasks, settings and models."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def names(kind: str) -> list[str]:
 
     Args:
         kind: ``graphs`` (debate systems), ``all graphs`` (these and moot's other graphs), ``presets``, ``tasks``,
-            ``models`` (an example of each available provider), ``settings GRAPH`` (of one of moot's own graphs), or
-            ``settings`` (of Tool-MAD). The names of settings end with ``=``.
+            ``models`` (an example model of each available provider), ``settings GRAPH`` (of one of moot's own graphs),
+            or ``settings`` (of Tool-MAD). The names of settings end with ``=``.
     """
     if kind == "models":
         from moot.nodes._vendors.catalogue import providers_here

@@ -1,4 +1,4 @@
-"""``moot config``: shows and sets the defaults of all commands."""
+"""``moot config``: shows and sets defaults, such as the model of debates."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from moot.core.errors import UserError
 
 config = typer.Typer(
     cls=GuessingGroup,
-    help="Show and set defaults for all commands, such as model, corpus and ceilings. Options override environment "
-    "variables, which override the configuration file.",
+    help="Show and set defaults, such as the model, the corpus and the ceilings of a debate. Options override "
+    "environment variables, which override the configuration file.",
 )
 
 

@@ -1,4 +1,7 @@
-"""The option ``--database``: `moot list`, `show`, `delete` and `ledger` then use the database of a service or queue."""
+"""The option ``--database``, for commands that show or delete stored debates.
+
+If it is given, these commands use the database of a service or of a queue, not this machine's folder.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def using_database(url: str | None) -> Iterator[None]:
         url: the database's address; None or empty for this machine's folder.
 
     Raises:
-        UserError: the address is wrong, the extra ``queue`` is not installed, or the database has no tables of this
-            version of moot.
+        UserError: the address is wrong, the extra ``queue`` is not installed, or the database refuses access or has no
+            tables of this version of moot.
         WorldError: the database cannot be reached.
     """
     if not url:

@@ -31,7 +31,10 @@ TITLES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "nDCG@10"
 
 @dataclass(frozen=True)
 class Options:
-    """The options of ``moot eval retrieval``. Empty ``qrels`` or ``sources`` mean all, None means the default."""
+    """The options of ``moot eval retrieval``.
+
+    If ``qrels`` or ``sources`` is empty, all are measured. If ``encoder`` or ``against`` is None, its default is used.
+    """
 
     data: Path
     split: str
@@ -50,6 +53,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
     Raises:
         UserError: data or options are not valid, ranx is missing, or the corpus cannot be indexed or is damaged.
         UserError, WorldError: the encoder's endpoint or the store failed, or the file ``out`` cannot be written.
+        SystemExit: Ctrl-C was pressed during the measurement (130).
     """
     if out is not None:
         check_writable(out)

@@ -39,7 +39,7 @@ def eval_retrieval(
         bool | None,
         typer.Option(
             "--union/--own",
-            help="Search all corpus files together, or for each qrels file only its own corpus file.",
+            help="Search all corpus files together, or for each qrels file only those with its relevant passages.",
             show_default="both",
         ),
     ] = None,
@@ -83,7 +83,7 @@ def eval_run(
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(help="A sampling seed; each seed makes a separate run. Repeatable.")
+        list[int] | None, typer.Option(help="Seed of the models' sampling; each seed makes a separate run. Repeatable.")
     ] = None,
     settings: SettingsOfAll = None,
     corpus: CorpusOfAll = None,
@@ -94,11 +94,14 @@ def eval_run(
         bool, typer.Option("--judge-may-debate", help="Allow a --judge that also debates in the runs that it grades.")
     ] = False,
     controls: Annotated[
-        bool, typer.Option("--controls", help="Run each debate's controls at the same cost as the debate.")
+        bool, typer.Option("--controls", help="Also run the controls of each debate, each at the cost of the debate.")
     ] = False,
     equal: Annotated[
         str | None,
-        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.", show_default="tokens"),
+        typer.Option(
+            help="The measure in which a debate and its controls cost the same: tokens, usd or calls.",
+            show_default="tokens",
+        ),
     ] = None,
     logs: Logs = Path("logs"),
     at_once: SamplesAtOnce = 16,

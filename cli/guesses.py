@@ -17,7 +17,7 @@ PANELS = {
     "Check claims": ("verify", "claims", "batch", "serve", "service", "report"),
     "Stored debates": ("list", "show", "delete"),
     "Configure and look up": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
-    "Measure and operate": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
+    "Measure and operate": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),
 }
 """Commands by heading, in the order of help."""
 OTHER_NAMES = {
@@ -130,7 +130,7 @@ def hint_for(args: list[str]) -> str:
     is_address = word.startswith(("http://", "https://"))
     if not is_address and Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
         return f"To check the claims of a list: moot batch {word} --out FOLDER"
-    if is_address or os.path.isfile(word):  # unlike `Path.is_file`, it accepts any length
+    if is_address or os.path.isfile(word):  # unlike `Path.is_file`, it raises no error for a long claim
         return f"To find the claims of a text: moot claims {word}"
     words = [one for one in args if not one.startswith("-")]
     if len(" ".join(words).split()) >= LEAST_CLAIM_WORDS:

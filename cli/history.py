@@ -155,7 +155,7 @@ def document_id(id: str) -> str:
     name, stems, _ = _find_debate(id)
     if not stems:
         raise UserError(
-            f"{name} has no document: its debate has not ended or was stopped early, or it is a run of `moot claims`.",
+            f"{name} has no document: it is a debate that has not ended or was stopped early, or a `moot claims` run.",
             kind="missing_file",
         )
     return stems[0]
@@ -290,7 +290,7 @@ def corpora_list(as_json: AsJson = False) -> None:
 
 @corpora.command("show")
 def corpora_show(name: str, as_json: AsJson = False) -> None:
-    """Show a corpus: its passages, encoder and state."""
+    """Show the number of passages, the encoder and the state of a corpus."""
     found = _corpus_facts(_checked_corpus_name(name))
     if as_json:
         _print_json(found)
@@ -308,7 +308,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
 
     if read_manifest(_checked_corpus_name(name)) is None:
         raise UserError(
-            f"The demo corpus {name!r} comes with moot. No index of it is stored here to delete.", kind="invalid_corpus"
+            f"The demo corpus {name!r} comes with moot. It has no index here to delete.", kind="invalid_corpus"
         )
     if not yes:
         typer.confirm(f"Delete the corpus {name} for good?", abort=True)
@@ -332,7 +332,7 @@ def _checked_corpus_name(name: str) -> str:
 
 
 def _corpus_facts(name: str) -> dict[str, Any]:
-    """The name, passages, encoder and state of a corpus. Passages and encoder are None if they are not known."""
+    """The name, number of passages, encoder and state of a corpus; the number and the encoder are None if not known."""
     from moot.core.errors import MootError
     from moot.retrievers._corpus import read_manifest
 

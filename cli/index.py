@@ -33,7 +33,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
 
     Raises:
         UserError: there is nothing to read, a name is not valid, or the corpus is damaged or has another encoder. If
-            some files are unreadable, the others are indexed, a message on each unreadable file is printed, and then
+            some files are unreadable, the others are indexed, a message about each unreadable file is printed, and then
             the error is raised.
         UserError, WorldError: the page cannot be fetched or read, or the encoder, the store or the queue failed.
         SystemExit: Ctrl-C was pressed while passages were indexed (130).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from moot.cli.database import Database, database_ledger, using_database
@@ -14,7 +14,7 @@ from moot.cli.parameters import AsJson, MostDebates, OfGraph, OfStatus
 
 if TYPE_CHECKING:
     from moot.core.ledger.file import LedgerFile
-    from moot.core.ledger.records import Debate, Entry
+    from moot.core.ledger.records import Debate, Entry, Status
     from moot.core.postgres.served import ServedLedger
 
 ledger = typer.Typer(cls=GuessingGroup, help="Show, move and remove the stored calls of debates.")
@@ -38,7 +38,7 @@ def list_command(
     if context.invoked_subcommand is not None:
         return
     with existing_ledger(database) as file:
-        debates = file.debates(status, graph, text, limit) if file else []
+        debates = file.debates(cast("Status | None", status), graph, text, limit) if file else []
     if as_json:
         _print_json([_debate_facts(debate) for debate in debates])
         return
@@ -151,11 +151,11 @@ def prune_command(
         typer.Option(min=0, metavar="DAYS", help="Remove debates that have not changed for this many days."),
     ] = None,
 ) -> None:
-    """Remove debates from this machine's ledger that have not changed for a time, by default for 30 days.
+    """Remove the debates that have not changed for some time, by default for 30 days, from this machine's ledger.
 
     If a debate has a document, only its stored calls are removed. If the ledger is then larger than 1 GB, the stored
-    calls of younger debates that are done or failed are removed, the oldest first. moot also prunes the ledger by
-    itself.
+    calls of younger debates are also removed: first those of done debates, then those of failed debates, the oldest
+    first. moot also prunes the ledger by itself.
     """
     from moot.core.ledger.file import DAYS
     from moot.core.words import count_with_noun
@@ -181,6 +181,7 @@ def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | Served
         UserError, WorldError: as `using_database` and `LedgerFile`.
     """
     from moot.core.ledger import ledger_path
+    from moot.core.ledger.faults import ledger_errors
     from moot.core.ledger.file import LedgerFile
 
     with using_database(database):
@@ -189,7 +190,7 @@ def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | Served
         elif not ledger_path().exists():
             yield None
         else:
-            with closing(LedgerFile(ledger_path())) as file:
+            with ledger_errors(ledger_path()), closing(LedgerFile(ledger_path())) as file:
                 yield file
 
 

@@ -46,7 +46,7 @@ def preset_rows() -> Iterator[Row]:
 
 
 def benchmark_rows(benchmarks: Iterable[Benchmark]) -> Iterator[Row]:
-    """The row of each benchmark: its name, its metrics and those not computable, its licence, source and files."""
+    """The row of each benchmark: name, metrics (also those that moot does not compute), licence, source and files."""
     for known in benchmarks:
         hub = f" (or the Hub: {known.hub})" if known.hub else ""
         without = "".join(f"\nnot computable: {measure}: {why}" for measure, why in known.uncomputed.items())
@@ -54,7 +54,7 @@ def benchmark_rows(benchmarks: Iterable[Benchmark]) -> Iterator[Row]:
 
 
 def setting_rows(settings: type[Settings]) -> Iterator[Row]:
-    """The row of every setting: its name, default (the file of a prompt), range and meaning."""
+    """The row of every setting: its name, its default (for a prompt, the name of a file), its range and its meaning."""
     schema = settings.model_json_schema()
     defaults = settings().model_dump(mode="json")
     for name, field in schema["properties"].items():

@@ -130,7 +130,7 @@ def verify(
     options = locals()
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # first, because the imports below take a second
+    with Stop() as stop:  # before the slow imports, so that it also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control
         from moot.cli.resuming import SettingSources, debate_setup, graph_to_resume
@@ -184,7 +184,8 @@ def report_command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model that summarises each debate in one call, as provider:name. The document stores the summary.",
+            help="Model, as provider:name, that summarises each debate without a summary, in one call. The summary is "
+            "added to the debate's document.",
             show_default=False,
         ),
     ] = None,
@@ -192,7 +193,8 @@ def report_command(
     url: Annotated[
         str,
         typer.Option(
-            help="Address of the page with the review; {id} is replaced by the file's name.", show_default=False
+            help="Address of the page with the review. The name of the document's file, without suffix, replaces {id}.",
+            show_default=False,
         ),
     ] = "",
 ) -> None:
@@ -315,10 +317,13 @@ def service_command(
         int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
     ] = 10,
     config: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Only write Aegra's configuration to this folder.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write Aegra's configuration to this folder; start no server.")
     ] = None,
 ) -> None:
-    """Serve the page and the API from many processes: debates in Postgres (MOOT_DATABASE), the run queue in Redis."""
+    """Serve the page and the API. Several processes, each started by this command, can share the work.
+
+    They share the debates in Postgres (MOOT_DATABASE) and the run queue in Redis.
+    """
     from moot.cli.signals import end_now
     from moot.web.service.config import write_config
     from moot.web.service.run import run_service

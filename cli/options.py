@@ -36,7 +36,8 @@ def parse_pairs(
     Args:
         pairs: the pairs.
         given: values that the pairs change.
-        defaults: all settings with their defaults; ``KEY.N`` changes KEY's default if ``given`` has no KEY.
+        defaults: all settings with their defaults. If KEY has no value yet, ``KEY.N`` sets an element of its default
+            list.
 
     Raises:
         UserError: a pair has no ``=`` or no key; or as `set_at_key`.

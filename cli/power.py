@@ -46,7 +46,7 @@ def designs_table(found: Separation) -> Table:
         else "so no pairing can tell the two systems apart."
     )
     unreachable = any(design.items_needed is None or design.detectable is None for design in found.designs)
-    about_none = " None: no number of items, or no gain, gives that power." * unreachable
+    about_none = " None in a cell: that power cannot be reached." * unreachable
     caption = (
         f"A difference of {found.difference:+.3f}. Items: the number needed for a power of {POWER:.0%} at "
         f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest gain over the second "

@@ -55,13 +55,12 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     """Measures verdicts, prints a table or a JSON document, and returns the exit code.
 
     The code is `INTERRUPTED` if Ctrl-C ended the measurement early, 3 if calls failed for some samples, else 0. After
-    Ctrl-C, the figures so far are printed and written. After an error, this is done only if a sample has been measured.
-    The error is raised in both cases.
+    Ctrl-C, the figures so far are printed and written. After an error, the figures so far are printed and written if
+    there are any, and then the error is raised.
 
     Raises:
-        UserError: there is no sample, a package or a key is missing, the model or the encoder is unknown, or ``out``
-            cannot be written.
-        WorldError: an endpoint cannot be reached or fails call after call, or the disk is full or fails.
+        UserError: the same as for `read_answers` and `measure`, or ``out`` cannot be written.
+        WorldError: the same as for `measure`, or the disk is full or fails.
     """
     if out is not None:
         check_writable(out)

@@ -38,7 +38,7 @@ class Publisher:
 def write_reports(
     documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
 ) -> int:
-    """Writes reports, prints their paths, and returns the exit code: 2 if a report failed, else 0.
+    """Writes reports, prints their paths, and returns the exit code: 2 if some report was not written, else 0.
 
     Args:
         documents: result documents, folders of them, and ids of `moot list`.
@@ -46,13 +46,14 @@ def write_reports(
         out: the folder for the reports. If there is only one report, a name with a suffix is its file, unless a folder
             has this name. If None, each report is written to the folder of its document.
         publisher: the publisher named in claim reviews.
-        model: the model that summarises each document without a summary; None for no new summaries. The summary is
+        model: the model that summarises each document that has no summary; None for no new summaries. The summary is
             written into the document's file.
 
     Raises:
         UserError: a document is not found, or none is named. Or ``out`` has the wrong suffix, or a claim review has no
             publisher, no valid address, or no address of its own. Or there are several reports, and ``out`` names a
             file. Errors in a single document are only printed.
+        WorldError: the ledger, in which ids are looked up, cannot be read.
     """
     found = list(_document_paths(documents))
     if not found:
@@ -67,16 +68,16 @@ def write_reports(
                 "Each review needs its own address: put {id} into --url. Each document's file name replaces {id}.",
                 kind="bad_request",
             )
-    is_file = out is not None and out.suffix != "" and not out.is_dir()
-    single = is_file and len(found) * len(kinds) == 1
-    if is_file and not single and any(out.suffix.lower() in ENDS[kind] for kind in kinds):
+    file = out if out is not None and out.suffix != "" and not out.is_dir() else None
+    single = file is not None and len(found) * len(kinds) == 1
+    if file and not single and any(file.suffix.lower() in ENDS[kind] for kind in kinds):
         raise UserError(
-            f"There are several reports, so --out takes a folder, not the file {out.name}.", kind="invalid_file"
+            f"There are several reports, so --out takes a folder, not the file {file.name}.", kind="invalid_file"
         )
-    if single and out is not None and out.suffix.lower() not in ENDS[kinds[0]]:
+    if file and single and file.suffix.lower() not in ENDS[kinds[0]]:
         ends = " or ".join(ENDS[kinds[0]])
         raise UserError(
-            f"For this kind of report, --out takes a name that ends in {ends}, not {out.name}.", kind="invalid_file"
+            f"For this kind of report, --out takes a name that ends in {ends}, not {file.name}.", kind="invalid_file"
         )
     faults = 0
     for path in found:
@@ -127,7 +128,7 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
 
 
 def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files that the command line names. A folder stands for its .json files, except for claim reviews.
+    """The files that the command line names. A folder stands for the .json files in it that are not claim reviews.
 
     Raises:
         UserError: a folder has no such file, or a name is neither a path nor the id of one debate with a document.

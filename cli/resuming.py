@@ -58,14 +58,17 @@ def debate_setup(
     """Decides how a debate begins: as a new debate, or resumed from the ledger.
 
     In the mode ``record`` and without ``fresh``, the last unfinished debate with the same input, settings and version
-    of moot is resumed. Its ceilings may differ. If there is none, a finished debate with an unfinished control is
-    resumed in the same way.
+    of moot is resumed. Its ceilings may differ. If there is none and ``control`` is given, the last finished debate
+    with an unfinished control is resumed. Its ceilings must be the same.
+
+    With ``resume``, the version may differ, and so may settings that neither the command line nor the preset sets.
 
     Args:
         system: the debate's system.
         given: the debate's input.
         chosen: its settings, by source.
-        ledger: the mode of the ledger; None for the mode that `moot config` or MOOT_LEDGER sets, else ``record``.
+        ledger: the mode of the ledger. If None, MOOT_LEDGER or the configuration file sets the mode; the default is
+            ``record``.
         resume: whether the last unfinished debate with the same input must be resumed.
         fresh: whether to start a new debate even if an unfinished debate could be resumed.
         control: the control that runs after the debate, if any.
@@ -146,8 +149,8 @@ def parse_mode(text: str) -> Mode:
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
     """The system of the debate that ``--resume`` continues if the command line names no system.
 
-    This is the last unfinished debate with the same input. If that debate is itself a run of the control, the finished
-    debate before the control is preferred.
+    --resume continues the last unfinished debate with the same input. If that debate is itself a run of the control,
+    the finished debate before the control is preferred.
 
     Args:
         given: the input.
@@ -168,7 +171,7 @@ def nothing_to_resume_error(of: str = "") -> UserError:
     """The error if there is no debate to resume; ``of`` is empty or " of SYSTEM"."""
     return UserError(
         f"The ledger has no unfinished debate{of} on this input. Leave out --resume to start a debate; `moot ledger` "
-        "lists all debates.",
+        "lists the debates.",
         kind="invalid_setting",
     )
 
@@ -186,13 +189,13 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
 
 
 async def debates_with_unfinished_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
-    """A list with the last finished debate before an unfinished control; empty if there is no such debate.
+    """A list with the last finished debate that began before the newest unfinished control; empty if there is none.
 
-    Both must have the given input. Debates that ask a person are left out, because a replay does not read the person's
-    replies.
+    The debate and the control must have the given input. Debates that ask a person are left out, because a replay does
+    not read the person's replies.
 
     Args:
-        graph: the debate's system; None for any system except the control.
+        graph: the debate's system; None for any system except ``control``.
         given: the input.
         control: the control's system.
     """
@@ -211,7 +214,10 @@ def nonempty_input(debate: Debate) -> dict[str, Any]:
 
 
 def is_resumable(debate: Debate) -> bool:
-    """Whether a debate was interrupted, failed, or waits for a person and is not run by another process."""
+    """Whether a debate was interrupted, failed, or waits for a person.
+
+    A debate that waits in another running process is not resumable.
+    """
     if debate.status == "waiting":
         return debate.pid is None or debate.pid == os.getpid() or not is_process_running(debate.pid)
     return debate.status in ("interrupted", "failed")
@@ -272,7 +278,7 @@ def resume_message(earlier: Debate) -> str:
 class PersonReplies:
     """Stores a person's replies in the ledger, so that a resumed debate does not repeat questions.
 
-    For each interrupt, `find` must be called first: it counts the interrupts with the same value.
+    For each interrupt, `find` must be called before `store`: it counts the interrupts with the same value.
 
     Args:
         use: the debate's use of the ledger. Replies are read and stored only in the mode ``record``.
@@ -282,7 +288,7 @@ class PersonReplies:
     _asked: Counter[str] = field(default_factory=Counter)
 
     async def find(self, debate: str, value: Mapping[str, Any]) -> Any:
-        """The reply to an interrupt that this debate has stored; None if it has stored no reply."""
+        """The stored reply to an interrupt; None if this debate has stored none, or the mode is not ``record``."""
         self._asked[self._hash(value)] += 1
         if self.use.mode != "record":
             return None
@@ -290,7 +296,7 @@ class PersonReplies:
         return None if entry is None or entry.debate != debate else entry.value
 
     async def store(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
-        """Stores the reply to the interrupt that `find` was last called with."""
+        """Stores the reply to the last interrupt with this value, in the mode ``record``."""
         if self.use.mode == "record":
             await open_ledger().store_call(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
 

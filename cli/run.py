@@ -56,7 +56,7 @@ def plan_of(
         graphs: debate systems: names, or fields of `System`.
         tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
         settings: settings for every system that has them.
-        others: further fields of `Plan`. None, False and () count as not given.
+        others: further fields of `Plan`. None, False and empty values count as not given.
 
     Raises:
         UserError: there is no plan, its file cannot be read, or the plan is not valid.
@@ -70,7 +70,7 @@ def plan_of(
         "settings": settings,
         **{key: list(value) if isinstance(value, tuple) else value for key, value in others.items()},
     }
-    given = {key: value for key, value in given.items() if value or type(value) is int}  # 0 is a seed, False no wish
+    given = {key: value for key, value in given.items() if value or type(value) is int}  # a seed may be 0
     if file is not None:
         return read_plan(file, given)
     if not given.get("graphs") or not given.get("tasks"):
@@ -91,7 +91,7 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
 
     Raises:
         UserError: the same as for `parse_pairs`. Or the graphs have different defaults for the KEY of a ``KEY.N``, or
-            one of them cannot be loaded.
+            a graph cannot be loaded.
     """
     lists: dict[str, Any] = {}
     paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]

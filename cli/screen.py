@@ -47,7 +47,7 @@ class Screen:
         self.width = max(self.width, NARROW)
 
     def show(self, lines: Iterable[Line]) -> None:
-        """Prints lines, each as a row with its speaker or, without speaker and action, as plain text."""
+        """Prints lines: those with a speaker, an action or the tone ``more`` in columns, the others as plain text."""
         for line in lines:
             style = STYLES.get(line.tone, "")
             if line.who or line.what or line.tone == "more":
@@ -76,7 +76,7 @@ class Screen:
         self.console.print(row)
 
     def print_line(self, text: str, style: str = "", indent: int = 0, *, is_problem: bool = False) -> None:
-        """Prints a text without a speaker. Control characters are removed, because the text may quote others.
+        """Prints a text without a speaker. Control characters are removed, because the text may quote a source.
 
         Args:
             text: the text.

@@ -52,7 +52,7 @@ class Stop:
         """Runs a coroutine and returns its result. A signal cancels the coroutine, even a signal that came before.
 
         Raises:
-            asyncio.CancelledError: a signal came, and the coroutine did not return in spite of it.
+            asyncio.CancelledError: a signal came, and the coroutine did not catch the cancellation.
         """
 
         async def cancellable() -> T:
@@ -61,7 +61,7 @@ class Stop:
             with wake_on_signals(loop), self._with_action(lambda: loop.call_soon_threadsafe(task.cancel)):
                 return await coroutine
 
-        # Without a context, the runner would use the context of its first run.
+        # Without `context`, the runner would use the context in which its loop was created.
         return runner.run(cancellable(), context=copy_context())
 
     def ask(self, ask_person: Callable[[], T]) -> T:
@@ -102,7 +102,7 @@ class Stop:
 class Threads(ThreadPoolExecutor):
     """The threads of a command's event loop, for searches that would otherwise block the loop.
 
-    A search that exceeds its time limit cannot be stopped. The command then ends without the search (`end_now`).
+    A search that exceeds its time limit cannot be stopped. The command ends without waiting for it (`end_now`).
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:

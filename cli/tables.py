@@ -1,4 +1,7 @@
-"""Prints tables on the command line. Listings of moot's own graphs come from a file, so that no graph is imported."""
+"""Prints tables on the command line.
+
+moot's own tasks, presets, benchmarks and settings are listed from a file, so that no graph is imported.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,7 @@ def _parse_default(row: dict[str, str]) -> dict[str, Any]:
 
 
 def unlisted_settings(graph: str) -> list[tuple[str, ...]]:
-    """The rows of a graph's settings, read from the graph. It need not be in ``listings.jsonl``.
+    """The rows of a graph's settings, read from the graph itself, not from ``listings.jsonl``.
 
     Raises:
         UserError: there is no graph with this name, or it cannot be loaded.

@@ -123,7 +123,7 @@ def run_debate(
 ) -> dict[str, Any]:
     """Runs a debate and returns its result document. Interrupts are answered from the ledger or at the terminal.
 
-    If a signal or the end of the input stops the debate, the document has the results so far.
+    If a signal or the end of standard input stops the debate, the document has the results so far.
 
     Args:
         system: the debate's system.
@@ -179,7 +179,7 @@ def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
 async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
     """Marks a debate as done or failed in the ledger, unless it was interrupted. An error is only printed.
 
-    Called after the debate's document was written and shown.
+    Only the modes ``record`` and ``reuse`` write to the ledger. Called after the document was written and shown.
     """
     if use.mode in ("record", "reuse") and document["status"] != "interrupted":
         try:

@@ -62,7 +62,7 @@ class Endpoint:
 
 def without_user(url: str) -> str:
     """A URL without a user's name and password."""
-    return re.sub(r"//[^/@]*@", "//", url)
+    return re.sub(r"//[^/?#]*@", "//", url)  # a password may contain @
 
 
 def find_endpoint(provider: str) -> Endpoint:
@@ -215,7 +215,7 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # not the task, which would keep a debate in memory
+        if not (task.cancelled() or task.exception()):  # stores only the result: the task would keep a debate in memory
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
     future = once_per_loop(key, start)
@@ -264,7 +264,7 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
     Each model has its own client, because a client searches all its idle connections at every request.
 
     Raises:
-        UserError: as `make_client`.
+        UserError: the same as for `make_client`.
     """
 
     def make() -> Any:

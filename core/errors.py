@@ -209,8 +209,8 @@ class ReplyError(WorldError):
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
     """A ceiling prevented or ended a call, a search or another step.
 
-    The ceilings are `budget`, `max_cost`, `max_calls` and `max_seconds`. Either too little was left to begin the step,
-    or to repeat a call whose reply was lost. Or `max_seconds` was used up before the step had ended.
+    The ceilings are `budget`, `max_cost`, `max_calls` and `max_seconds`. Either too little was left to begin the step
+    or to repeat a call, or `max_seconds` was used up before the step had ended.
     """
 
     def __init__(self, detail: str) -> None:

@@ -184,7 +184,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _temporary_path(path: Path) -> Path:
-    beginning = os.fsdecode(os.fsencode(path.name)[:100])  # file systems count bytes
+    beginning = os.fsdecode(os.fsencode(path.name)[:100])  # file systems limit the bytes of a name
     return path.with_name(f".{beginning}.{secrets.token_hex(8)}.part")
 
 

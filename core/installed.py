@@ -68,8 +68,8 @@ class Plugins:
             problem = f"the package {others} declares the same name. Rename an entry point, or uninstall a package"
             raise self._point_error(points[0], problem)
         if points and not name.isidentifier():
-            problem = "a name may contain only letters, digits and underscores. Rename the entry point"
-            raise self._point_error(points[0], problem)
+            allowed = "a name may contain only letters, digits and underscores, and must not begin with a digit"
+            raise self._point_error(points[0], f"{allowed}. Rename the entry point")
 
     def entry_point(self, name: str) -> EntryPoint:
         """The entry point with this name; if several packages declare the name, the first of them.

@@ -1,4 +1,4 @@
-"""Imports modules on first use; several threads may do this at the same time."""
+"""Imports modules on first use. The functions here may be called from any thread."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 # numpy is imported here because of a race between two threads. One thread imports chromadb, which imports numpy.typing.
-# Meanwhile, the other thread imports numpy, for example because orjson serialises a value. Python does not make one
-# thread wait for the other. So both see half-initialised modules, and the imports fail for the rest of the process.
+# Meanwhile, the other thread imports numpy, for example because orjson serialises a value. To avoid a deadlock, Python
+# lets the threads use half-initialised modules. Then the imports may fail for the rest of the process.
 import numpy  # noqa: F401
 from moot.core.errors import UserError
 
@@ -19,9 +19,9 @@ _importing = threading.RLock()
 def imported(name: str) -> Any:
     """A module, imported on first use.
 
-    Only one thread at a time imports a module through this function. Without this lock, two threads may import packages
-    that depend on each other. Then Python avoids a deadlock by giving them half-initialised modules, so that an import
-    may fail.
+    A lock lets only one thread at a time import a module here. Without the lock, two threads might import packages that
+    depend on each other. Then Python avoids a deadlock by giving them half-initialised modules, so that an import may
+    fail.
 
     Raises:
         Exception: any error of the import.
@@ -53,7 +53,7 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
 
 
 def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
-    """The error for a package that is not installed, although an extra of moot installs it.
+    """The error for a package that is not installed; it names the extra of moot that installs the package.
 
     Args:
         error: Python's error, which names the package.

@@ -36,7 +36,7 @@ class Share(Protocol):
     most: int
     """Maximum number of concurrent calls of all processes together, as far as this process knows it.
 
-    The limiter raises it to the highest `max_concurrency` of its calls.
+    The limiter increases this number to the highest `max_concurrency` of the limiter's calls.
     """
 
     def request_more(self) -> None:
@@ -81,7 +81,7 @@ def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
 
 
 class Limiter:
-    """Limits the concurrent calls of all debates to one endpoint and, if this is set, their calls per minute.
+    """Limits the calls of all debates to one endpoint: concurrent calls, and calls per minute if a debate limits them.
 
     Each call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of
     a low limit is not overtaken. A call that was refused with HTTP 429 keeps its place; a call that is repeated after
@@ -141,8 +141,8 @@ class Limiter:
         """Waits for the call's turn; its request then counts as running until `leave`.
 
         Raises:
-            WorldError: the model or source must not be called for more than `LONGEST_WAIT` seconds. Or the call has
-                waited, or would wait, longer than ``max_wait`` because the endpoint refuses calls.
+            WorldError: the rest of a wait for the model or source exceeds `LONGEST_WAIT`. Or the call has waited,
+                or would wait, longer than ``max_wait`` because the endpoint refuses calls.
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
@@ -211,7 +211,7 @@ class Limiter:
         self._end_long_waits(now, error)
 
     def _end_long_waits(self, now: float, error: MootError) -> None:
-        """Raises an error in calls that have waited longer than `max_wait` while the endpoint accepted no call."""
+        """Ends, with an error, calls that have waited longer than `max_wait` while the endpoint accepted no call."""
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
@@ -411,8 +411,8 @@ async def with_retries(
         limits: limits of the endpoint.
         gate: the endpoint's limiter.
         name: the model or source that is called.
-        before_repeat: awaited before a request is repeated; takes the error of the last request. If it raises an error,
-            the call ends with this error.
+        before_repeat: called with the error of the last request, before the request is repeated. If `before_repeat`
+            raises an error, the call ends with this error.
 
     Returns:
         The call's result, and the number of its requests.

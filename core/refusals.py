@@ -243,7 +243,7 @@ def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, be
 GATEWAY_TIMEOUTS = (504, 524)
 """HTTP statuses of gateways that did not wait for the model's reply."""
 LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
-"""Further fields of llama.cpp's error for a prompt that is too long."""
+"""Numbers in llama.cpp's error for a prompt that is too long; they are appended to the error's message."""
 
 
 def quoted_message(body: Any) -> str:

@@ -14,9 +14,9 @@ from collections import deque
 SHRINK = 0.7
 """The factor by which a refusal lowers both limits."""
 PLATEAU = 50
-"""Number of accepted calls that raise both limits to their values before a refusal, from the second refusal on.
+"""Number of accepted calls after which both limits are at least as high as before a refusal.
 
-Around this number, the pace grows most slowly.
+This holds from the second refusal on. The pace grows most slowly around this number of calls.
 """
 LEAST_CALLS = 4
 """Minimum number of calls for a measurement of the pace. If there were fewer calls, this number is assumed."""
@@ -45,7 +45,7 @@ class Throttle:
         self._pace = math.inf  # the pace at the last refusal
         self._accepted = math.inf  # number of calls in flight that were not refused at the last refusal
         self._first = True  # until the second refusal: the pace may be far too low, as few calls were measured
-        self._must_measure = False  # whether the pace has not been measured since the last refusal
+        self._must_measure = False  # whether `due` must measure the pace after the wait
 
     @property
     def room(self) -> float:

@@ -146,7 +146,7 @@ class Connection:
         return unreachable(self.endpoint, error, may_cost=connected)
 
     def _event(self, data: bytes, headers: Any, begun: bool) -> Any:
-        """The JSON of an event; an event with an error is raised. ``begun``: whether another event came before."""
+        """The JSON of an event; raises a MootError if it is an error. ``begun``: whether an event came before it."""
         try:
             event = loads(data)
         except ValueError as error:

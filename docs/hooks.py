@@ -36,7 +36,7 @@ LINKS = {
 }
 """Patterns of links in the repository, and their targets on the site."""
 MOST_NAMED = 8
-"""Maximum number of systems that a row of a table names. If there are more systems, the row shows their number."""
+"""Maximum number of systems that a row of a table names. If there are more, the row shows their number or "all"."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:
@@ -79,14 +79,16 @@ def settings_table() -> str:
         command, *row = json.loads(line)
         if command.startswith("settings ") and not row[0].endswith("_prompt"):
             kinds[tuple(row)].append(command.removeprefix("settings "))
-    most = max(map(len, kinds.values()))
+    all_systems = {system for systems in kinds.values() for system in systems}
     rows = ["| setting | default; values | meaning | systems |", "|---|---|---|---|"]
     for (name, default, values, about), systems in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
-        named = ", ".join(f"`{system}`" for system in systems)
-        systems_cell = (
-            "all" if len(systems) >= most - 1 else named if len(systems) <= MOST_NAMED else f"{len(systems)} systems"
-        )
-        rows.append(table_row(f"`{name}`", f"{short_default(default)}; {values}", about, systems_cell))
+        if len(others := all_systems - {*systems}) <= 1:
+            named = " except ".join(["all", *(f"`{system}`" for system in others)])
+        elif len(systems) <= MOST_NAMED:
+            named = ", ".join(f"`{system}`" for system in systems)
+        else:
+            named = f"{len(systems)} systems"
+        rows.append(table_row(f"`{name}`", f"{short_default(default)}; {values}", about, named))
     return "\n".join(rows)
 
 

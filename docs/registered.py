@@ -74,7 +74,7 @@ def section_of(value: Any) -> str:
 
 
 def package_page(name: str) -> str:
-    """The page of a package: its docstring, then its public names by kind, and for the package graphs the systems."""
+    """The page of a package: its docstring, then its public names by kind. The page of graphs also has the systems."""
     package = import_module(f"moot.{name}")
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for public in package.__all__:

@@ -1,4 +1,4 @@
-"""The public names of `moot.graphs`, the only list of them: documentation and tests are generated from it."""
+"""The only list of the public names of `moot.graphs`; the documentation and tests are based on it."""
 
 from ._registry import DESCRIPTIONS as DESCRIPTIONS
 from ._registry import DebateSystem as DebateSystem

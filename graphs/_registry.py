@@ -68,8 +68,8 @@ def load_graph(name: str, *, others: bool = False) -> DebateSystem:
         others: whether the name may also be a key of `OTHER_GRAPHS`.
 
     Raises:
-        UserError: there is no graph with this name, or a package declares this name but its graph cannot be used. Also
-            if a package declares a name of moot's own.
+        UserError: there is no graph with this name. Or a package declares the name, but the name (see `Plugins.check`)
+            or the graph cannot be used.
     """
     INSTALLED.check(name)
     known = DESCRIPTIONS | OTHER_GRAPHS if others else DESCRIPTIONS
@@ -98,9 +98,9 @@ def _why_unusable(name: str, graph: Any) -> str:
 
 
 def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
-    """The usable debate systems of installed packages, and an error for each other system that a package declares.
+    """The usable debate systems of installed packages, and an error for each system that cannot be used.
 
-    Imports all of these systems. Blocking.
+    Imports the systems. Blocking.
     """
     systems, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):

@@ -2,7 +2,7 @@
 
 every agent answers independently and states its confidence
 repeat at least once, until all agents give the same answer or the rounds are used up:
-    for each agent, weigh all other agents: credibility x reliability x intimacy / self-orientation
+    for each agent, weigh all other agents: credibility x reliability x intimacy / (self-orientation + 1)
     for each agent, keep the other agents whose weight is at least the mean of these weights
     every agent reads the last answers of the agents kept for it, but not its own, and answers again
 the most frequent answer of the last round is the verdict; a tie gives no verdict

@@ -57,9 +57,10 @@ def start_round(state: DebateState, settings: GroupSettings) -> Next:
 
 
 def after_round(state: DebateState, settings: GroupSettings) -> Next:
-    """Routes to the vote if no round or budget is left; else to the summariser, once for each group with answers.
+    """Routes to the vote if no round or budget is left.
 
-    After round 1, it starts the next round without summaries.
+    Otherwise, after round 1, it starts the next round without summaries. After a later round, it routes to the
+    summariser, once for each group with answers.
     """
     if no_round_left(state, settings):
         return "vote"

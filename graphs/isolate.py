@@ -5,7 +5,7 @@ group the evidence by origin: a registered domain or a document; origins with ne
 for every origin at the same time:
     one agent answers from this origin's evidence alone, or says that the evidence does not decide the question
 origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
-origins whose evidence leaves the question open do not count, unless all do
+origins whose evidence leaves the question open count only if all origins leave it open
 the answer of the group with the greatest sum of weights is the verdict
 there is no verdict after a tie, or if only one origin gives this answer and another origin contradicts it
 

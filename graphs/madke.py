@@ -2,7 +2,7 @@
 
 fill a pool of evidence from every source, once
 repeat, for every debater at the same time (with `sequential_talk`, one after the other from the second round on):
-    select the helpful evidence from the pool; it may be none
+    select the helpful evidence from the pool, if any
     answer from the selection and, from the second round on, from all debaters' last answers
 until the debaters agree, or the rounds are used up
     debaters agree if their answers are the same; if all are free texts that may mean the same, the judge decides
@@ -81,7 +81,7 @@ def debate(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select", "respond"]:
-    """Routes to the selection, or to the answer if every debater gets the whole pool."""
+    """Routes to the selection; with the setting ``selection`` off, to the answer."""
     return "select" if settings.selection else "respond"
 
 

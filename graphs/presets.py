@@ -21,7 +21,7 @@ class Preset:
 
 
 def _debaters(**sources: str) -> list[dict[str, str]]:
-    """The declarations of debaters, from the source of each debater by its name."""
+    """The declarations of debaters. Each keyword is a debater's name, and its value is the debater's source."""
     return [{"name": name, "retriever": source} for name, source in sources.items()]
 
 

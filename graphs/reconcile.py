@@ -41,7 +41,7 @@ def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
 def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
     """The placeholder ``heard``: all last answers, including the agent's own, in groups of equal answers.
 
-    Invalid answers are left out. If no answer is valid, the placeholder is a note of that.
+    Invalid answers are left out. If no answer is valid, a note says so.
     """
     turns = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
     groups = {name: group for name, group in (state.get("groups") or {}).items() if name in turns}

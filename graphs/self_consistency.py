@@ -1,7 +1,7 @@
 """Self-consistency (Wang et al., ICLR 2023, arXiv:2203.11171): a vote among several chains of thought.
 
 one agent reasons step by step and answers; it does so several times, independently and in parallel
-    the setting ``samples`` or, if there is one, the budget limits the number of times
+    the budget limits the number of times; without a budget, the setting ``samples`` does
 the most frequent answer is the verdict; a tie goes to the earliest answer
 """
 

@@ -68,9 +68,10 @@ def after_argument(state: DebateState, settings: TitForTatSettings) -> Next:
 
 
 def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
-    """Routes to the end if the moderator prefers an answer, else to the next debater.
+    """Routes to the end if the moderator prefers an answer.
 
-    After a round, it routes to the judge if no round or budget is left.
+    Otherwise, it routes to the next debater. But if a round is over and no round or budget is left, it routes to the
+    judge.
     """
     if state["answer"] is not None:
         return "close"

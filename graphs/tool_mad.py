@@ -5,7 +5,7 @@ repeat, for every debater at the same time:
     respond from the evidence, the debater's own last answer and the others' last answers
     score the response: faithfulness and answer relevance
 until all debaters give the same answer and every score reaches its threshold, or the rounds are used up
-if the rounds are used up, the judge decides from the whole debate and each debater's average scores
+if the rounds end without such an agreement, the judge decides from the whole debate and each debater's mean scores
 
 The scores decide only after an agreement, and the judge reads them. So the answers of a round without an agreement are
 not scored at once. They are scored together with the answers of the next agreement, or before the judge decides.
@@ -71,7 +71,7 @@ SCORES = ("faithfulness", "answer_relevance")
 
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes after a round, as the setting ``scoring`` says. Used-up budget counts as the last round.
+    """Routes after a round, as the setting ``scoring`` says. A round that uses up the budget counts as the last.
 
     - ``on``: to the scores after an agreement or the last round, else to the next round.
     - ``consensus_only``: to the end after an agreement, to the judge after the last round, else to the next round.
@@ -95,9 +95,9 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 
 
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes to the end after a stable consensus, else to the next round.
+    """Routes to the end after a stable consensus.
 
-    If no round or budget is left, it routes to the judge.
+    Otherwise, it routes to the judge if no round or budget is left, else to the next round.
     """
     if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"

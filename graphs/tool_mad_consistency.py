@@ -4,7 +4,7 @@ repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
     respond from the evidence, the debater's own last answer and the others' last answers
 until all debaters give the same answer, or the rounds are used up
-if the rounds are used up:
+if the rounds are used up without an agreement:
     score the similarity of every response to its evidence
     the judge decides from the whole debate and each debater's mean similarity
 """
@@ -38,9 +38,10 @@ class ConsistencySettings(DebaterSettings):
 
 
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
-    """Routes to the end after a consensus, else to the next round.
+    """Routes to the end after a consensus.
 
-    If no round or budget is left, it routes to the scores or, with the setting ``scoring`` off, to the judge.
+    Otherwise, it routes to the next round. But if no round or budget is left, it routes to the scores or, with the
+    setting ``scoring`` off, to the judge.
     """
     if agreed_answer(state["votes"]) is not None:
         return "agree"

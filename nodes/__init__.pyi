@@ -1,4 +1,4 @@
-"""The public names of `moot.nodes`, the only list of them: documentation and tests are generated from it."""
+"""The public names of `moot.nodes`. This is their only list: the documentation and the tests use it."""
 
 from ._cortex.weigh import weigh_node as weigh_node
 from ._models.chat_models import ModelChoice as ModelChoice

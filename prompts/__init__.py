@@ -1,4 +1,4 @@
-"""Prompts, each in a Markdown file: ``<graph>/<role>.md``."""
+"""Prompts, each in a Markdown file, e.g. ``tool_mad/query.md``."""
 
 from moot.core.public import public_names
 

@@ -49,7 +49,11 @@ def placeholders(prompt: str) -> frozenset[str]:
     """
     fields = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(prompt) if name is not None]
     names = {name for name, _, _ in fields}
-    bad = sorted(name for name, spec, conversion in fields if spec or conversion or not name.isidentifier())
+    bad = sorted(
+        name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+        for name, spec, conversion in fields
+        if spec or conversion or not name.isidentifier()
+    )
     if bad:
         raise ValueError(f"a placeholder is a plain name, not {bad[0]!r}; for a brace in the text, write it twice")
     return frozenset(names)
@@ -59,8 +63,8 @@ def check_edited(name: str, text: str) -> str:
     """Checks a text that replaces a shipped prompt, and returns it with the line ends of shipped prompts.
 
     The text may leave out placeholders that the shipped prompt has only in its instructions. If the shipped prompt has
-    placeholders about the speaker (`SPEAKER`), they may be anywhere or left out. The other placeholders of the data
-    must be below the line. They may also be above the line only if the shipped prompt has them there.
+    placeholders about the speaker (`SPEAKER`), they may be anywhere or left out. The other placeholders of the shipped
+    data must be in the text's data. In its instructions, the text may use them only if the shipped instructions do.
 
     Args:
         name: the name of the shipped prompt.
@@ -123,7 +127,7 @@ def _split_prompt(prompt: str) -> tuple[str, str]:
 
 def without_brackets(text: str) -> str:
     """A text whose angle brackets are replaced as `LOOKALIKES` says."""
-    # `str.translate` takes ten times as long for a text that is not ASCII.
+    # `str.translate` would take at least ten times as long.
     for bracket, other in _ASCII_BRACKETS if text.isascii() else _BRACKETS:
         text = text.replace(bracket, other)
     return text

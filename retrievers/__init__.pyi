@@ -1,4 +1,4 @@
-"""The public names of `moot.retrievers`, the only list of them: documentation and tests are generated from it."""
+"""The only list of the public names of `moot.retrievers`; the documentation and tests are based on it."""
 
 from ._corpus import index_passages as index_passages
 from ._corpus import known_corpora as known_corpora

@@ -46,9 +46,9 @@ class ArxivRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The abstracts that match the query best; empty if the query has no words.
+        """The abstracts of the preprints that match the query best; empty if the query has no words.
 
-        An abstract matches if it shares one word with the query, as in other search engines.
+        A preprint matches if any of its fields, such as the title or the abstract, has a word of the query.
         """
         words = words_of(query)
         if not words:

@@ -31,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """The number of passages in a batch. An interrupted build loses the work on at most three batches."""
 RECENT = 1.0
-"""Seconds for which the state of a corpus is cached. A lookup is slower: it blocks, so it needs a thread."""
+"""Seconds for which the state of a corpus is cached, because a lookup blocks and so needs a thread."""
 _states: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """The time of the last lookup and the state of each corpus, by `_state_key`."""
 FETCHED = {"fetched", "sha256"}
@@ -44,7 +44,8 @@ def known_corpora() -> list[str]:
     """Names of the demo corpora and of all stored corpora, also unfinished corpora. Blocking.
 
     Raises:
-        UserError: the Chroma server refused the token, its settings are invalid, or Chroma is not installed.
+        UserError: the Chroma server refused the token, the server's address or the token is invalid, or Chroma is not
+            installed.
         WorldError: the Chroma server failed.
     """
     return sorted({*(name for name in open_store().names() if not name.startswith("demo-")), *DEMO_CORPORA})
@@ -84,7 +85,9 @@ def check_name(name: str) -> None:
     """Raises an error for an invalid corpus name. The name becomes the name of a folder."""
     if not NAME.fullmatch(name):
         raise UserError(
-            f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
+            f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _, with a letter or digit "
+            "at both ends.",
+            kind="invalid_corpus",
         )
 
 
@@ -109,7 +112,7 @@ def corpus_state(name: str) -> str:
 def recent_state(name: str) -> str | None:
     """A corpus's cached state; None if there is no recent one.
 
-    A state is recent for `RECENT` seconds after its lookup. It no longer is when this process indexes any corpus.
+    A state is recent for `RECENT` seconds after its lookup. If this process indexes any corpus, the cache is emptied.
     """
     at, state = _states.get(_state_key(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
@@ -189,8 +192,8 @@ async def index_passages(
 
     Args:
         name: the corpus.
-        passages: the passages to add; a known id with new content replaces the old passage, and the passages of a
-            document replace all passages of its earlier versions.
+        passages: the passages to add. A new passage replaces the stored passage with the same id. The passages of a
+            document also replace all passages of its earlier versions.
         encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches. An existing corpus accepts only
             the encoder that built it.
         progress: called after each batch with the numbers of passages seen and encoded so far.
@@ -382,7 +385,7 @@ def all_passages(name: str) -> list[Passage]:
     """All passages of a corpus, in the order of their ids. Blocking.
 
     Raises:
-        UserError: the corpus is missing, unfinished or damaged.
+        UserError: the name is invalid, the corpus is missing, unfinished or damaged, or the store cannot be opened.
         WorldError: the Chroma server failed.
     """
     if name in DEMO_CORPORA:
@@ -407,8 +410,7 @@ def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
 def digest_of(passages: Iterable[Passage]) -> str:
     """A digest of passages. It depends neither on the passages' order nor on the fields in `FETCHED`.
 
-    It is the sum of the digests of all passages modulo 2^128 (AdHash: Bellare and Micciancio, 1997). So the passages
-    need not be sorted.
+    It is the sum of the digests of all passages modulo 2^128 (AdHash: Bellare and Micciancio, 1997).
     """
     total = 0
     for passage in passages:
@@ -421,7 +423,7 @@ def corpus_digest(name: str) -> str:
     """The digest of a corpus's passages. Blocking.
 
     Raises:
-        UserError: the corpus is missing, unfinished or damaged.
+        UserError: the name is invalid, the corpus is missing, unfinished or damaged, or the store cannot be opened.
         WorldError: the Chroma server failed.
     """
     known = None if name in DEMO_CORPORA else _find_corpus(name)

@@ -39,7 +39,7 @@ class CrossScorer(LocalModel):
 
 
 async def open_cross_encoder(name: str) -> CrossScorer:
-    """The CrossEncoder with this name (or in this folder), loaded once per process.
+    """The CrossEncoder with this name (or in this folder). The last four models stay loaded.
 
     Raises:
         UserError: the model cannot be loaded, or this process is a server that does not list the model.

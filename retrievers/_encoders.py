@@ -41,7 +41,7 @@ Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
-"""Maximum number of texts in a short list. Short lists come from debates; most long lists come from indexing."""
+"""Maximum number of texts in a short list. Most short lists come from debates, most long lists from indexing."""
 BATCH_CHARACTERS = 2000
 """If a batch of short lists has this many characters, no list is added: a larger batch would not be faster."""
 STEP = 32
@@ -49,7 +49,9 @@ STEP = 32
 BULK_STEP = 8
 """The same as `STEP`, but for long lists."""
 TOKENS_AT_ONCE = 1024
-"""Maximum number of tokens in a batch of a long list, with padding. A longer text is a batch of its own."""
+"""Maximum size of a batch of a long list: the number of texts times the number of tokens in the batch's longest text.
+A text with more tokens is a batch of its own.
+"""
 AT_ONCE = 1000
 """Maximum number of texts in a request to an endpoint."""
 LONGEST_VECTORS = 64 * 2**20
@@ -83,7 +85,8 @@ class Encoder(Protocol):
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
     """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
 
-    The vectors of passages found by dense or hybrid search are cached, and so are those of earlier calls.
+    The vectors of passages that dense or hybrid search found with this encoder are cached, and so are those of earlier
+    calls.
 
     Args:
         pieces: the evidence; title and text are encoded.
@@ -102,14 +105,14 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     """Opens the encoder with this name. A model that is already loaded in this process is used again.
 
     Args:
-        name: ``all-MiniLM-L6-v2`` (from its package, offline); ``openai:NAME`` for an embedding model of an
+        name: ``all-MiniLM-L6-v2`` (offline if its package is installed); ``openai:NAME`` for an embedding model of an
             OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); any other value is the name or folder of a
             sentence-transformers model.
         limits: limits of the endpoint, if the model is behind one.
 
     Raises:
-        UserError: the encoder is unknown, its package or key is missing, its endpoint's address or key is invalid, or
-            the server does not list it.
+        UserError: the encoder is unknown, its package or key is missing, or its endpoint's address or key is invalid.
+            Or this process is a LangGraph server, and its ``MOOT_EMBEDDERS`` does not allow the model.
     """
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
@@ -150,9 +153,9 @@ class SentenceEncoder(VectorCache):
 
     The model may compute in bfloat16 (see `fast_encoders`). A list is short if at most `FEW` of its texts are not
     cached. Debates wait for short lists (queries, claims, questions), so short lists do not wait for long lists
-    (passages of a corpus, sentences of a long text). Short lists that wait at the same time share a batch. Their
-    vectors are cached, because debates use the same texts again. If several waiting short lists have the same text, the
-    text is encoded once.
+    (passages of a corpus, sentences of a long text). Short lists that wait at the same time share batches. The vectors
+    of short lists are cached, because debates use the same texts again. A text that already waits or is being encoded
+    for another short list is not encoded again.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -318,7 +321,7 @@ class Batches:
         return join_batches([self._run(tokens, batch, STEP) for batch in alike])
 
     def encode_long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
-        """Encodes a long list, the longest texts first. Each core computes batches of up to `TOKENS_AT_ONCE` tokens.
+        """Encodes a long list in batches (see `TOKENS_AT_ONCE`), the longest texts first.
 
         Raises:
             CancelledError: the event was set before the last batch began.
@@ -448,7 +451,7 @@ class EndpointEncoder(VectorCache):
         return vectors
 
     async def _request(self, texts: list[str]) -> list[Vector]:
-        """The vectors in the answer to one request. Their number is not checked."""
+        """Requests vectors from the endpoint, without retries."""
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
         reply = await self._connection.post("/embeddings", body, LONGEST_VECTORS)
         try:
@@ -471,10 +474,10 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
 
 
 def decode_vector(vector: Any) -> Any:
-    """Decodes a vector of an endpoint's answer if it is a text (32-bit floats in base64). Others are not changed.
+    """Decodes an endpoint's vector from base64 (32-bit floats). A vector that is not a string is returned unchanged.
 
     Raises:
-        ValueError: the text cannot be decoded.
+        ValueError: the string cannot be decoded.
     """
     return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
@@ -483,7 +486,7 @@ def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
     """Scales vectors to unit length, and rounds them to 32-bit floats as the ledger stores them.
 
     Raises:
-        WorldError: a vector is not a list of numbers, or its length is 0 or not finite.
+        WorldError: a vector is not a list of numbers, or its norm is 0 or not finite.
     """
     np = imported("numpy")
     problem = "The encoder returned a zero vector, or not a list of finite numbers. Try again, or use another encoder."

@@ -1,4 +1,4 @@
-"""Exports moot's error classes, which authors of sources raise."""
+"""Exports moot's error classes for authors of sources."""
 
 from moot.core.errors import MootError as MootError
 from moot.core.errors import ReplyError as ReplyError

@@ -20,7 +20,7 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 UNTITLED = "(no title)"
 """The title of a piece that has no title."""
 GIVEN = "given"
-"""The retriever, agent and source of a piece that was given with the claim."""
+"""The retriever and the agent of a piece that was given with the claim; also its source if the user named none."""
 
 
 class Retrieval(TypedDict):
@@ -97,7 +97,7 @@ class Evidence(TypedDict):
 
 
 class Retriever(Protocol):
-    """A source of evidence. ``name`` is its full name, e.g. ``bm25:demo-news`` if ``web`` stands for this source."""
+    """A source of evidence. ``name`` is its full name, such as ``bm25:demo-news``, even if it was opened as ``web``."""
 
     name: str
 
@@ -158,7 +158,7 @@ def make_evidence(
 ) -> Evidence:
     """Creates a piece of evidence from a source's result or a user's text, and cleans its texts.
 
-    A field with an empty value is left out. But the text may be empty, and an empty title becomes ``(no title)``.
+    The fields from ``url`` to ``sha256`` are left out if they are empty. An empty title becomes ``(no title)``.
 
     Args:
         text: its text.

@@ -1,4 +1,4 @@
-"""Splits texts into sentences and tokens, ranks texts by their words, and makes excerpts of long texts.
+"""Splits texts into sentences, counts tokens, ranks texts by their words, and makes excerpts of long texts.
 
 If a text is longer than a debate allows, its excerpt has the beginning and the sentences nearest to the query. The
 piece keeps the whole text, and ``shown`` lists the parts that agents read.
@@ -24,7 +24,7 @@ TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 """A word, or a Chinese, Japanese or Korean character."""
 STEM = 6
-"""Words are compared by their first characters, in this number, so that endings do not matter."""
+"""Only this number of characters at the start of each word is compared, so that endings do not matter."""
 K1, B = 1.2, 0.75
 """BM25's usual parameters."""
 LANGUAGES = ("en", "de", "fr", "es", "ru")
@@ -193,7 +193,7 @@ async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[li
     Args:
         text: a text with more than ``most`` tokens.
         query: the query that found the text.
-        most: most tokens to show, as `count_tokens` counts them.
+        most: maximum number of tokens to show, as `count_tokens` counts them.
         encoder: encodes the query and the sentences.
 
     Raises:
@@ -226,7 +226,7 @@ def cosines(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[
 def _choose_parts(
     text: str, first: Span, others: Sequence[Span], similarities: Sequence[float], most: int
 ) -> list[list[int]]:
-    """The parts to show: the beginning, and the sentences that fit, the most similar first."""
+    """The parts to show, in the text's order: the beginning, and the sentences that fit, chosen by similarity."""
     room = most - count_tokens(text[slice(*first)])
     chosen = [first]
     for _, (start, end) in sorted(zip((-s for s in similarities), others, strict=True)):

@@ -1,4 +1,4 @@
-"""Reads files as passages for a corpus.
+"""Reads files and web pages as passages for a corpus.
 
 This module reads text, Markdown and JSON Lines; `moot.retrievers._documents` reads PDF, HTML, Word and CSV.
 """
@@ -30,7 +30,10 @@ from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 LONGEST_PARAGRAPH = 1200
-"""Longer paragraphs are split. The default encoder reads about this number of characters; JSON Lines are not split."""
+"""Maximum number of characters of a paragraph: about as many as the default encoder reads.
+
+Longer paragraphs are split, but passages of JSON Lines are not.
+"""
 
 
 class Passage(BaseModel):
@@ -60,7 +63,7 @@ class Passage(BaseModel):
 class DocumentPassage(Passage):
     """A passage of a document. If the document is indexed again, its new passages replace all its old passages.
 
-    The ids of the document's passages begin with ``document`` and ``#``.
+    The ids of the document's passages begin with the value of ``document`` and a ``#``.
     """
 
     document: str = Field(default="", exclude=True)
@@ -124,7 +127,7 @@ def read_passages(
 
 
 def read_page(url: str) -> list[Passage]:
-    """Fetches a page or file from the web (`fetch`), and returns its passages. Each has the address. Blocking.
+    """Fetches a page or file from the web (`fetch`), and returns its passages. Blocking.
 
     Raises:
         UserError, WorldError: the page cannot be fetched or read.

@@ -19,7 +19,7 @@ from moot.retrievers._stores import open_store
 
 @dataclass(frozen=True)
 class Target:
-    """The corpus to fill: its name, its collection, its encoder and the length of its vectors."""
+    """The corpus to fill: its name, its collection, its encoder and the dimension of its vectors."""
 
     name: str
     collection: Any
@@ -36,11 +36,12 @@ Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
 async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
     """Encodes and stores new and changed passages in this process.
 
-    While a batch is encoded, the previous batch is written, and the encoding of the next batch begins. A failure or a
-    cancellation leaves this function only after the current write has ended.
+    While a batch is encoded, the previous batch is written, and the encoding of the next batch begins. If this
+    function fails or is cancelled, it still waits until the current write has ended.
 
     Raises:
         UserError, WorldError: a batch cannot be read or encoded, or the store failed.
+        Exception: an encoder in this process failed.
     """
 
     def read() -> tuple[int, list[Passage]] | None:
@@ -105,7 +106,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
     Args:
         name: the corpus, on a Chroma server.
         encoder: the name of its encoder.
-        dimension: the length of its vectors.
+        dimension: the dimension of the corpus's vectors.
         passages: the passages to add.
 
     Returns:
@@ -114,7 +115,9 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
     Raises:
         UserError: the corpus no longer exists or is damaged, the store or the encoder cannot be opened, or the
             encoder's endpoint refused.
-        WorldError: the encoder's endpoint or the Chroma server failed, or the vectors have another length.
+        WorldError: the encoder's endpoint or the Chroma server failed, or the encoder's vectors have another
+            dimension.
+        Exception: an encoder in this process failed.
     """
     store = await asyncio.to_thread(open_store)
     collection = await asyncio.to_thread(store.open, name)
@@ -125,7 +128,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages. Raises a WorldError if the vectors' length is not ``dimension``."""
+    """The vectors of passages. Raises a WorldError if their dimension is not ``dimension``."""
     if not passages:
         return []
     vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])

@@ -1,4 +1,4 @@
-"""Searches sources of installed packages. A package declares a source as an entry point of ``moot.sources``."""
+"""Searches sources of installed packages. Packages declare them as entry points in the group ``moot.sources``."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class UserSource:
     Args:
         name: the source's name.
         searcher: the object that searches.
-        limits: ``timeout`` is the time limit of a search.
+        limits: ``timeout`` is the time limit of a search, in seconds.
     """
 
     def __init__(self, name: str, searcher: Any, limits: Limits = DEFAULT_LIMITS) -> None:

@@ -27,7 +27,7 @@ def is_server() -> bool:
 
 
 def names_in_variable(variable: str) -> Collection[str]:
-    """The names in an environment variable, which separates them by commas. Blank names are left out."""
+    """The names in an environment variable with a comma-separated list. Blank names are left out."""
     return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
 
 
@@ -51,7 +51,8 @@ def check_model(name: str, setting: str) -> None:
     allowed = ", ".join((*SHIPPED, *names_in_variable(MODELS)))
     raise UserError(
         f"{setting}: this server does not load {name!r} for its callers. It loads {allowed}, and uses its own "
-        f"endpoints (openai:NAME, ollama:NAME, vllm:NAME) for embeddings. Its operator can list others in {MODELS}.",
+        f"endpoints (openai:NAME, ollama:NAME, vllm:NAME) for embeddings. Its operator can list other "
+        f"models in {MODELS}.",
         kind="invalid_setting",
     )
 

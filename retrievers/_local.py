@@ -50,7 +50,9 @@ in a full request.
 PATIENCE = 1.0
 """Seconds after which the next batch of queries starts, even if the last batch has no answer yet."""
 SMALL = 5000
-"""BM25 searches at most this many passages without a separate thread, whose start would take longer than the search."""
+"""If a corpus has more passages, BM25 searches it in a thread. For other corpora, starting the thread would take longer
+than the search.
+"""
 STORED = ["documents", "metadatas", "embeddings"]
 """The fields of a passage in a collection: its text, its metadata, and its vector."""
 
@@ -70,7 +72,7 @@ async def open_chroma(
     """Opens dense search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
 
     Raises:
-        UserError, WorldError: as `open_corpus` and `open_encoder`.
+        UserError, WorldError: as `check_vectors`, `open_encoder` and `open_corpus`.
     """
 
     async def make() -> ChromaRetriever:
@@ -188,6 +190,7 @@ class ChromaRetriever:
             UserError: the encoder's vectors do not fit the corpus, the corpus is missing or damaged, or the encoder's
                 endpoint refused.
             WorldError: the encoder's endpoint or the Chroma server failed.
+            Exception: an encoder in this process failed.
         """
         query = clean(query)
         if not query:
@@ -213,7 +216,7 @@ class ChromaRetriever:
             await asyncio.wait([asyncio.create_task(self._answer_batch(batch))], timeout=PATIENCE)
 
     async def _answer_batch(self, batch: Sequence[WaitingQuery]) -> None:
-        """Searches for a batch of queries, and sets their results or errors."""
+        """Sends a batch of queries to Chroma, and sets the results or the errors of the queries."""
         if not batch:
             return
         vectors = [query.vector for query in batch]
@@ -230,7 +233,7 @@ class ChromaRetriever:
                 set_answer(answer)
 
     async def embed(self, query: str) -> Vector:
-        """The query's vector. Raises an error if the corpus's vectors have another length."""
+        """The query's vector. Raises a UserError if the corpus's vectors have another dimension."""
         vector = (await self._encoder.embed([query]))[0]
         check_dimension(self._corpus.manifest, len(vector))
         return vector
@@ -423,6 +426,7 @@ class HybridRetriever:
         Raises:
             UserError: as `ChromaRetriever.search`.
             WorldError: the encoder's endpoint, the Chroma server or the cross-encoder failed.
+            Exception: an encoder in this process failed.
         """
         query = clean(query)
         if not query:
@@ -441,7 +445,8 @@ class HybridRetriever:
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        known = {i: self._rows[i] for i in dense if i in self._rows}  # passages that were stored later have no row
+        # A passage that was stored after the rows were read has no row.
+        known = {i: self._rows[i] for i in dense if i in self._rows}
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 

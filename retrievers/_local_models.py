@@ -26,7 +26,7 @@ _load_lock = threading.Lock()
 RETRY_SECONDS = 300
 """Seconds after which moot may try again to load a model that could not be loaded."""
 _failures: dict[Any, tuple[float, UserError]] = {}
-"""The time and the error of each last failure, by the loading function and the model's name."""
+"""The time and the error of the last failure, by loading function and model name."""
 
 
 class LocalModel:
@@ -53,10 +53,10 @@ class LocalModel:
 
 
 async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T:
-    """Loads a model in a thread, by its name or its folder. Errors name the model's ``setting``.
+    """Loads a model in a thread, by its name or its folder. The error of `check_model` names the ``setting``.
 
     Raises:
-        UserError: the model cannot be loaded, or the server does not list it.
+        UserError: as `check_model` and `load_one_at_a_time`.
     """
     check_model(name, setting)
     return await asyncio.to_thread(load_one_at_a_time, load, name)
@@ -68,7 +68,7 @@ def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
     A UserError of ``load`` is raised again by the next calls, except if ``name`` is a folder or a package is missing.
 
     Raises:
-        UserError: the model cannot be loaded, or could not be loaded less than `RETRY_SECONDS` ago.
+        UserError: the model cannot be loaded, or an attempt within the last `RETRY_SECONDS` failed.
     """
     with _load_lock:
         failed, error = _failures.get((load, name), (0.0, None))

@@ -1,4 +1,4 @@
-"""Merges the results of sources into one list: parses dates, filters, removes duplicates, and shortens long texts.
+"""Merges sources' results into one list: parses dates, filters, merges duplicates, and marks the shown text.
 
 Sources return unprocessed results. All results that enter a debate have passed `normalise`.
 """
@@ -36,11 +36,11 @@ class Rules:
     """Filters and limits for the results of one search.
 
     Args:
-        k: most pieces from each source.
-        max_per_host: most pieces from one website, for the sources in `WEB_SEARCHES`; None for any number.
+        k: maximum number of pieces from each source.
+        max_per_host: maximum number of pieces from one website, for the sources in `WEB_SEARCHES`; None for any number.
         published_before: pieces that may have been published on this day or later are left out (see `is_late`); None
             for no filter.
-        max_tokens: most shown tokens of a text, as `count_tokens` counts them.
+        max_tokens: maximum number of shown tokens of a text, as `count_tokens` counts them.
     """
 
     k: int
@@ -193,7 +193,7 @@ def website(piece: Evidence) -> str:
 
 
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:
-    """The piece, with the origins and the retrievals of another piece with the same text added.
+    """Adds the origins and the retrievals of ``other``, a piece with the same text, to a copy of the piece.
 
     Each source is listed once. If both pieces have the same source, a missing date is taken from the other piece.
     """
@@ -220,5 +220,5 @@ def origin_of(piece: Evidence) -> Origin:
 
 
 def origins_of(piece: Evidence) -> Iterable[Origin]:
-    """All origins of a piece, beginning with `origin_of` it."""
+    """All origins of a piece: that of `origin_of`, then those in ``also``."""
     return [origin_of(piece), *piece.get("also", [])]

@@ -199,7 +199,7 @@ def _retriever(piece: Evidence) -> str:
 def _is_strictly_limited(piece: Evidence, name: str) -> bool:
     """Whether a piece's origin may never exceed its share.
 
-    Only a document without a web address may exceed its share. It must not have become one with another origin.
+    An origin may exceed its share only if it is a document without a web address and was not joined with another.
 
     Args:
         piece: the piece.

@@ -25,7 +25,7 @@ class SearchResult(BaseModel):
 
 
 class SearchReply(BaseModel):
-    """An answer of ESearch. Many errors also have HTTP status 200."""
+    """An answer of ESearch, which reports many errors with HTTP status 200."""
 
     error: str | None = None
     esearchresult: SearchResult | None = None
@@ -65,7 +65,7 @@ def iso_pub_date(element: Element | None) -> str | None:
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # 1999 for "1998 Dec-1999 Jan": the issue is complete then
+        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives 1999: the issue was complete in 1999
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year
@@ -127,7 +127,7 @@ class PubMedRetriever(WebRetriever):
         return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common_parameters() | params)
 
     async def _fetch_papers(self, ids: list[str]) -> list[Paper]:
-        """The papers with these ids, in the order of the answer. Ids without a record are left out."""
+        """The records with these ids, in the order of PubMed's answer. Some ids may have no record."""
 
         def read(body: bytes) -> list[Paper]:
             return [parse_paper(record) for record in read_xml(body, "PubmedArticleSet")]
@@ -136,6 +136,6 @@ class PubMedRetriever(WebRetriever):
         return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common_parameters() | params)
 
     def _common_parameters(self) -> dict[str, Any]:
-        """The parameters of both requests."""
+        """The parameters that both requests have in common."""
         optional = {"api_key": self.source.key(), "email": os.environ.get("NCBI_EMAIL", "").strip()}
         return {"db": "pubmed", "tool": "moot"} | {name: value for name, value in optional.items() if value}

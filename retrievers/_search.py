@@ -1,7 +1,7 @@
 """Opens sources of evidence by their names. All sources have one protocol (`Retriever`).
 
     chroma:CORPUS   dense search: the corpus's Chroma collection, by cosine
-    bm25:CORPUS     lexical search over the same passages
+    bm25:CORPUS     lexical search (BM25) over the corpus's passages
     hybrid:CORPUS   dense and lexical search, fused
     tavily          web search (TAVILY_API_KEY)
     serper          Google's results (SERPER_API_KEY)
@@ -70,7 +70,7 @@ ONLINE = tuple(WEB)
 INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
 """Sources of installed packages. A server's callers may name them, because the server's operator has installed them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
-"""The demo corpus of each kind of source. It is searched if no corpus is named or set."""
+"""The demo corpus for each kind of source that searches corpora. It is searched if no corpus is named or set."""
 SCHOLARLY = ("openalex",)
 """Sources for which a model turns the query into keywords, and whose abstracts can be summarised."""
 
@@ -98,8 +98,8 @@ async def open_retriever(
             or later.
         reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for no reranking.
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
-        recent: whether a cached state of the corpus may be used, which is at most one second old. It is for callers
-            that have opened the corpus before.
+        recent: whether a cached state of the corpus may be used, which is at most one second old. Set it only if the
+            corpus has been opened before.
 
     Raises:
         UserError: the source is unknown or misconfigured, or ``published_before`` is not a day. Or the source's corpus,
@@ -141,7 +141,8 @@ def installed_source(name: str) -> Any:
     """The object that a package declares as the source with this name. Blocking, because the first use imports it.
 
     Raises:
-        UserError: the object cannot be imported, is a class, or has no ``async def search``.
+        UserError: the name cannot be used (see `Plugins.check`), or the object cannot be imported, is a class, or has
+            no ``async def search``.
         KeyError: no package declares the name.
     """
     found = INSTALLED.load(name)
@@ -151,7 +152,7 @@ def installed_source(name: str) -> Any:
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus for a kind of source; empty if the kind has no demo corpus, or if ``corpus`` is given."""
+    """The demo corpus that a source searches if neither its name nor ``corpus`` names a corpus; otherwise empty."""
     return "" if corpus else DEMO.get(name, "")
 
 
@@ -180,15 +181,16 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
 def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     """Splits a source's name into its kind (a key of `ABOUT`, or the name of a package's source) and the rest.
 
-    The rest is a corpus, a module and an attribute, or empty. The kind of ``web`` is the source that it stands for.
+    The rest names a corpus, or a module and its attribute; or it is empty. For ``web``, the kind is the source that
+    ``web`` stands for.
 
     Args:
         name: a name as in this module's docstring.
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: the source is unknown, or several packages declare it. For ``web``, also if a key has characters that
-            cannot be sent.
+        UserError: the source is unknown, or the name that a package declares cannot be used (see `Plugins.check`). Or
+            the name is ``web``, and a key has characters that cannot be sent.
     """
     kind, colon, given = name.partition(":")
     INSTALLED.check(kind)

@@ -34,11 +34,11 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was built. ``complete`` is false while a build is running, or if a build was interrupted.
+    """How a corpus was built. ``complete`` is false while a build is running, and if the last build was interrupted.
 
-    ``dimension`` is the length of the vectors, and ``passages`` is the number of passages. ``digest`` is the digest of
-    the passages (`moot.retrievers._corpus.digest_of`). It is empty if the corpus is not complete, or if an older moot
-    built it.
+    ``dimension`` is the length of the vectors. ``passages`` is the number of passages after the last complete build.
+    ``digest`` is the digest of the passages (`moot.retrievers._corpus.digest_of`). It is empty if the corpus is not
+    complete, or if an older version of moot built the corpus.
     """
 
     name: str
@@ -157,7 +157,7 @@ class FolderStore:
             raise self.damaged(name, f"it cannot be opened ({error})") from error
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus. The manifest is deleted first, because a folder without a manifest is not a corpus.
+        """Deletes a corpus. The manifest is deleted first: without it, the folder does not count as a corpus.
 
         Raises:
             OSError: the folder is missing, or cannot be deleted.
@@ -167,12 +167,12 @@ class FolderStore:
         shutil.rmtree(self.folder / name, ignore_errors=False)
 
     def check(self, name: str) -> None:
-        """Checks the index files against the manifest: with other files, Chroma gives wrong results, or crashes.
+        """Checks the index files' checksums. If they differ from the manifest's, Chroma gives wrong results or crashes.
 
         A manifest without checksums passes (see `_recorded_checksums`).
 
         Raises:
-            UserError: an index file is missing, or has changed.
+            UserError: an index file was added, changed or deleted.
             ValueError: the manifest is not JSON.
         """
         while (recorded := self._recorded_checksums(name)) is not None:
@@ -180,8 +180,8 @@ class FolderStore:
             changed = sorted(path for path, _ in recorded.items() ^ found.items())
             if not changed:
                 return
-            if self._recorded_checksums(name) == recorded:  # otherwise another process has just indexed the corpus
-                raise self.damaged(name, f"{changed[0]} is missing or has changed since it was written")
+            if self._recorded_checksums(name) == recorded:  # if not, another process has just indexed the corpus
+                raise self.damaged(name, f"{changed[0]} was added, changed or deleted after the build")
 
     def damaged(self, name: str, problem: str) -> UserError:
         """The error for a corpus with missing or changed data."""
@@ -194,7 +194,10 @@ class FolderStore:
         return self.folder / name / "manifest.json"
 
     def _recorded_checksums(self, name: str) -> dict[str, str] | None:
-        """The checksums in a corpus's manifest; None if it is missing, unfinished, or from a moot without checksums."""
+        """The checksums in a corpus's manifest.
+
+        None if there is no manifest, if the corpus is unfinished, or if an older version of moot wrote the manifest.
+        """
         try:
             sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")
             return sums
@@ -227,7 +230,7 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
     ``state`` (`FolderStore.state`) is only a part of the cache's key.
     """
     store.check(name)
-    # Chroma caches one database for each path, which may be outdated. Existing clients keep their database.
+    # For each path, Chroma caches an open database, which may be outdated. Existing clients keep theirs.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
@@ -236,8 +239,8 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
 def _checksums(folder: Path) -> dict[str, str]:
     """The checksums of Chroma's index files, by their paths in the folder.
 
-    An index with fewer than 1,000 passages has no ``index_metadata.pickle``. It is left out, because Chroma rebuilds
-    such an index whenever it opens it. SQLite's own file is left out, because reading changes it.
+    Indexes without an ``index_metadata.pickle`` are left out. They have fewer than 1,000 passages, and Chroma rebuilds
+    them whenever it opens the corpus. SQLite's own file is left out, because reading changes this file.
     """
     sums = {}
     for ids in folder.glob("*/index_metadata.pickle"):
@@ -459,7 +462,7 @@ def _checked_columns(found: Any, ids: list[str], columns: list[Any]) -> Any:
 
 
 def _as_metadata(manifest: Manifest) -> dict[str, str]:
-    """A collection's metadata: the manifest, and a new random text that shows the change."""
+    """A collection's metadata: the manifest, and a new random text, which changes `ServerStore.state`."""
     return {"moot": json.dumps(asdict(manifest)), "moot_written": uuid.uuid4().hex}
 
 

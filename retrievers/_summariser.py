@@ -21,7 +21,7 @@ class Summariser(LocalModel):
         self._model = model
 
     async def summarise(self, text: str) -> str:
-        """A summary of a text, of the model's usual length.
+        """Summarises a text. The model's own settings limit the length of the summary.
 
         The model reads only the beginning of a text that is too long for it.
 

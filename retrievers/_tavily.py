@@ -67,7 +67,7 @@ class TavilyRetriever(WebRetriever):
 
     async def _client(self) -> Any:
         key, base_url = self.source.key(), self.source.address()
-        # `open_client` checks the answer first: if results are missing, Tavily's client would add an empty list.
+        # `Reply` must check each answer before Tavily's client reads it: that client replaces missing results with [].
         http = await open_client(self.source, Reply.model_validate_json)
 
         def make() -> Any:

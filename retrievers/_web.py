@@ -93,7 +93,7 @@ class Source:
     def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
         """An error of this source with advice: a UserError for authentication and quotas, else a WorldError.
 
-        The error includes ``message``, shortened and without keys. Timeouts have no message.
+        The error includes ``message``, shortened and without keys; but the error for a timeout does not include it.
         """
         excerpt = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
@@ -131,7 +131,7 @@ class Source:
 
 
 def header_text(variable: str) -> str:
-    """An environment variable's value, for a header; empty if the variable is not set or has no name.
+    """An environment variable's value, for a header; empty if the variable is not set, or if no variable is named.
 
     Raises:
         UserError: the value contains control characters, or characters that are not ASCII.
@@ -190,8 +190,8 @@ async def ask(
 async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call to a source, within the limits. HTTP errors, timeouts and ValueErrors become MootErrors.
 
-    If the source refuses calls with HTTP 429, the call is retried for at most `LONGEST_WAIT` seconds, even if
-    ``limits.max_wait`` is longer. After that, another source may replace this source.
+    If the source refuses the call because of too many calls (``rate_limited``), the call is repeated for at most
+    `LONGEST_WAIT` seconds, even if ``limits.max_wait`` is longer. A debate can then search another source.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -230,7 +230,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
     """An HTTP client class whose requests raise a MootError if an answer is too long, or its status is not 200.
 
-    ``check`` is called with the body of each other answer, and may raise its own error.
+    If neither is the case, ``check`` is called with the answer's body. It may raise an error of its own.
     """
     httpx = imported("httpx")
     base: Any = httpx.AsyncClient

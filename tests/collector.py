@@ -19,8 +19,8 @@ PROJECT = "00000000-0000-4000-8000-000000000001"
 class Collector(ThreadingHTTPServer):
     """The server, with the uploads that it has received.
 
-    ``runs`` has the runs by id, ``feedback`` the scores, ``raw`` the decompressed bodies of multipart uploads, and
-    ``posted`` the last other body by path.
+    ``runs`` has the runs by id, ``feedback`` the scores, and ``raw`` the decompressed bodies of multipart uploads.
+    ``posted`` has the last body that was sent to each other path.
 
     Args:
         mute: whether uploads are neither stored nor answered.
@@ -53,7 +53,8 @@ class Collector(ThreadingHTTPServer):
     def take(self, headers: Mapping[str, str], body: bytes) -> None:
         """Store a multipart upload.
 
-        Its parts are named ``post.ID``, ``patch.ID``, ``patch.ID.outputs`` or ``feedback.ID``.
+        Its parts are named ``post.ID``, ``patch.ID`` or ``feedback.ID``; a part with one field of a run has a name such
+        as ``patch.ID.outputs``.
         """
         encoding = headers.get("Content-Encoding", "identity")
         if encoding == "zstd":

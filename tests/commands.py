@@ -1,4 +1,4 @@
-"""Run moot's commands and Python programs, in this process or in a new process; return exit codes and output."""
+"""Functions that run a moot command or a Python program, and return its output."""
 
 from __future__ import annotations
 

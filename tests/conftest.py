@@ -46,9 +46,9 @@ settings.register_profile("moot", deadline=None)  # imports make the first examp
 settings.load_profile("moot")
 
 UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""Variables for processes on a full disk. Without them, Python may store half of a module's bytecode.
+"""Variables for a process on a full disk. With them, Python stores no bytecode.
 
-It would later fail to load this bytecode.
+An incomplete bytecode file would break later imports.
 """
 
 STUB = Path(__file__).parent / "stub_llm.py"
@@ -180,8 +180,8 @@ class StubEndpoint:
     def stats(self, **least: int) -> dict[str, Any]:
         """The counters, such as ``served`` (calls that have begun) and ``logged`` (calls that have ended).
 
-        With ``served=3``, this request waits at the endpoint until three calls have begun, but at most a second. So
-        tests need not poll, which would slow down other tests.
+        With ``served=3``, the endpoint answers when three calls have begun, but after a second at the latest. So tests
+        that wait for calls need few requests.
         """
         wanted = "&".join(f"{name}={number}" for name, number in least.items())
         with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/stub/stats?{wanted}") as reply:
@@ -207,7 +207,7 @@ def free_port() -> int:
 
 @cache
 def _endpoints() -> subprocess.Popen[str]:
-    """The process that serves all scripted endpoints of this session: starting it takes longer than most tests."""
+    """The process that serves all scripted endpoints of this session. It is started once, because its start is slow."""
     command = [sys.executable, str(STUB), "--many"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -224,7 +224,7 @@ def _open_or_close_endpoint(order: list[str] | int) -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def _record_environment_and_end_processes() -> Iterator[None]:
-    """Record the environment for forked processes, and end the processes that all tests share at the end."""
+    """Record the environment for forked processes. After the last test, end the processes that all tests share."""
     AT_START.update(os.environ)
     yield
     if _endpoints.cache_info().currsize:

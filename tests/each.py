@@ -15,11 +15,13 @@ Test = Callable[..., None]
 def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], Test]:
     """Like `pytest.mark.parametrize`, but one test runs all rows; its failure names every row that failed.
 
-    The rows share the test's fixtures. If a row skips the test, the remaining rows do not run.
+    The rows share the test's fixtures. If a row skips the test, the remaining rows do not run, and the test is skipped
+    unless an earlier row failed.
 
     Args:
         names: the name of one parameter, or a tuple of names.
-        rows: at least one value of the parameter or, for a tuple of names, one tuple of values.
+        rows: the rows, at least one. A row is a value of the parameter. For a tuple of names, a row is a tuple with a
+            value for each name.
     """
     cases = [dict(zip(names, row, strict=True)) if isinstance(names, tuple) else {names: row} for row in rows]
     assert cases
@@ -27,10 +29,14 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], 
     def decorate(test: Test) -> Test:
         @wraps(test)
         def run_all(**fixtures: Any) -> None:
-            failures = []
+            failures: list[str] = []
             for case in cases:
                 try:
                     test(**case, **fixtures)
+                except pytest.skip.Exception:
+                    if not failures:
+                        raise
+                    break
                 except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (reported below)
                     failures.append(f"{case!r}\n{type(error).__name__}: {error}")
             if failures:

@@ -49,20 +49,33 @@ IMPORTED = {
 }
 """The modules that a fork server imports. Commands, evaluations and web servers each have their own fork server.
 
-``langgraph_api`` is not imported: it reads environment variables at import, and moot recognises web servers by it.
+``langgraph_api`` is not imported, for two reasons. It reads environment variables at import. Also, moot treats each
+process that has imported it as a web server.
 """
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
-"""Prefixes of variables that Python or libraries read at import. If such a variable differs, `start` does not fork."""
+"""Prefixes of the environment variables that Python or libraries read at import.
+
+If such a variable differs from its value at the start of the tests, `start` does not fork.
+"""
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
-"""Variables with such a prefix that may differ, because a web server reads them only after its start."""
+"""Variables with such a prefix that web servers read only after their start.
+
+For a web server, `start` does not compare them.
+"""
 create_subprocess_exec = asyncio.create_subprocess_exec
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
 FORK_SERVER = "from tests.forked import run_fork_server; exec(run_fork_server())"
 AT_START: dict[str, str] = {}
-"""The environment at the start of the tests, which may change ``os.environ``. If empty, ``os.environ`` is used."""
+"""The environment at the start of the tests. Tests may change ``os.environ`` later.
+
+If this dictionary is empty, ``os.environ`` is used.
+"""
 _orders: dict[str, socket.socket] = {}
-"""The sockets for orders to fork servers, by key of `IMPORTED`. The fork server for commands forks the others."""
+"""The sockets for orders to fork servers, by key of `IMPORTED`.
+
+The fork server for commands forks the other fork servers.
+"""
 _fork_servers: list[subprocess.Popen[bytes]] = []
 """The fork servers that this process has started."""
 
@@ -102,7 +115,7 @@ class Forked(subprocess.Popen[Any]):
 
     def _read_end(self, timeout: float | None) -> int:
         if self.returncode is None:
-            waiting = select.poll()  # unlike `select.select`, it accepts any file descriptor
+            waiting = select.poll()  # unlike `select.select`, it accepts file descriptors above 1023
             waiting.register(self._answers, select.POLLIN)
             if not waiting.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
@@ -169,7 +182,9 @@ def _fork_server_socket(imported: str) -> socket.socket:
         command = [sys.executable, "-c", FORK_SERVER, *IMPORTED[imported]]
         kind: Any = subprocess.Popen if imported == "commands" else Forked
         ours, theirs = socket.socketpair()
-        with theirs:  # stdout is a pipe, as in tests, because Python chooses its buffer at the start
+        # Python chooses the buffering of stdout at the start, and forked processes inherit this choice. So stdout is a
+        # pipe here, as in tests.
+        with theirs:
             _fork_servers.append(kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_initial_environment()))
         _orders[imported] = ours
     return _orders[imported]
@@ -186,7 +201,7 @@ def end_fork_servers() -> None:
 def run_fork_server() -> str:
     """Import the modules in ``sys.argv``, then fork a process for each order.
 
-    Only a forked process returns from this function. It returns its program.
+    Only a forked process returns from this function. It returns the source text of its program.
     """
     for module in sys.argv[1:]:
         importlib.import_module(module)
@@ -196,7 +211,7 @@ def run_fork_server() -> str:
 
 
 def _follow(orders: socket.socket) -> str:
-    """Fork a process for each order. Only a forked process returns from this function. It returns its program."""
+    """Fork a process for each order. Only a forked process returns: it returns the source text of its program."""
     while received := _receive(orders):
         order, (answering, *streams) = received
         if os.fork() == 0:  # this process reports the program's pid, and later its end
@@ -217,7 +232,7 @@ def _follow(orders: socket.socket) -> str:
                 pass
     signal.alarm(10)  # ends this process after 10 seconds if a forked process still runs
     with suppress(ChildProcessError):
-        while os.waitpid(-1, 0)[0]:  # adds their processor time to that of this process
+        while os.waitpid(-1, 0)[0]:  # adds the processor time of forked processes to that of this process
             pass
     os._exit(0)
 
@@ -235,7 +250,7 @@ def _receive(orders: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def _begin(order: dict[str, Any], streams: list[int]) -> str:
-    """Take the streams, folder, environment and arguments of an order; return its program."""
+    """Take the streams, folder, environment and arguments of an order; return the source text of its program."""
     for usual, given in enumerate(streams):
         os.dup2(given, usual)
         os.close(given)
@@ -249,7 +264,7 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
         ours, theirs = socket.socketpair()
         if os.fork() == 0:  # this process is the fork server for the command's workers
             ours.close()
-            for usual in range(3):  # readers see no end while a copy of the output is open
+            for usual in range(3):  # else readers of the command's output would not see its end
                 os.dup2(os.open(os.devnull, os.O_RDWR), usual)
             return _follow(theirs)
         theirs.close()

@@ -56,9 +56,7 @@ os._exit(bool(faults))
 
 
 def races(times: int, *, numpy_first: bool = True) -> Iterator[str]:
-    """Run races in parallel, one per processor; yield the output of each race that fails.
-
-    For each other race, yield an empty string.
+    """Run races in parallel, one per processor; yield the result of each (see `run_race`).
 
     Raises:
         TimeoutExpired: a race took more than 100 seconds.
@@ -69,11 +67,14 @@ def races(times: int, *, numpy_first: bool = True) -> Iterator[str]:
 
 
 def run_race(source: str, module: str) -> str:
-    """Run one race; return its output if it fails, otherwise an empty string.
+    """Run one race.
 
     Args:
         source: `NUMPY_FIRST` or `NUMPY_LATER`.
         module: the module of `REACHED` for which the second thread waits.
+
+    Returns:
+        An empty string if the race succeeds, otherwise its output. If a failed race has no output: its exit code.
 
     Raises:
         TimeoutExpired: the race took more than 100 seconds.

@@ -61,6 +61,8 @@ def test_the_tables_of_settings_and_commands_are_complete() -> None:
     for name in DESCRIPTIONS:
         fields = load_graph(name).settings.model_fields
         assert [field for field in fields if not field.endswith("_prompt") and f"\n| `{field}` |" not in settings] == []
+    (row,) = re.findall(r"^\| `embedder` \|.*", settings, re.M)
+    assert row.endswith("| all except `find_claims` |")
     assert {"verify", "eval run", "ledger prune"} <= set(re.findall(r"^## moot (.+)$", commands, re.M))
     assert "| `--claim-date` | " in commands
 

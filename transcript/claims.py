@@ -21,7 +21,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
     The text begins with a byte order mark. A cell that looks like a formula gets an apostrophe, which batches remove.
 
     Args:
-        claims: the claims from the graph `find_claims`, which a person may have changed; each has at least ``claim``.
+        claims: the claims of the graph `find_claims`; a person may have changed them. Each has at least ``claim``.
         group: the value of the column ``group`` for all claims: the file or the address of their text.
     """
     table = io.StringIO(newline="")
@@ -47,7 +47,8 @@ def _cell(value: Any) -> str:
 def place_in_words(claim: Mapping[str, Any]) -> str:
     """The place of a claim in its text, e.g. ``page 2, 120-180``; empty if the claim has no place.
 
-    The last two numbers are the positions of the first character and of the end. A person's own claim has no place.
+    The last two numbers are the positions of the quote's start and end (exclusive) in the text. A claim that a person
+    has added has no place.
     """
     if claim.get("start") is None:
         return ""

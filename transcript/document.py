@@ -45,10 +45,10 @@ def checked_parts() -> Iterator[None]:
 
 
 def settings_of(document: Document) -> Any:
-    """The settings of a debate, as an object of its graph's class.
+    """The settings of a debate, as an object of the graph's settings class.
 
     Raises:
-        UserError: this version does not know the graph, or the settings do not fit the graph.
+        UserError: this version of moot does not know the graph, or the settings do not fit the graph.
         LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
     """
     return checked_settings(load_graph(document["graph"]).settings, document["settings"], document["graph"])
@@ -67,7 +67,7 @@ def ending(document: Document) -> Section:
 def round_sections(document: Document) -> list[Section]:
     """The sections of a debate's text, except the last section, which is `ending`. The debate may still be running.
 
-    The list is empty if the debate ended before it was opened.
+    The list is empty if the document has no task, because the debate was not opened.
 
     Raises:
         UserError: as for `settings_of`.
@@ -82,7 +82,7 @@ def round_sections(document: Document) -> list[Section]:
     sections = [Section(heading.text, about)]
 
     def lines_under(heading: str | None) -> list[Line]:
-        """The lines of the last section. Another heading first starts a new section."""
+        """Starts a section if ``heading`` is neither None nor the last heading. Returns the last section's lines."""
         if heading is not None and heading != sections[-1].heading:
             sections.append(Section(heading))
         return sections[-1].lines
@@ -132,7 +132,7 @@ def round_sections(document: Document) -> list[Section]:
 
 
 def verdict_reasons(document: Document, words: Words) -> list[str]:
-    """The reasons of turns that the verdict shows; an empty list if the debate is not done."""
+    """The reasons that a turn gives and the verdict shows; an empty list if the debate is not done."""
     if document["status"] != "done":
         return []
     shown: set[str] = set()
@@ -140,7 +140,7 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
     for line in words.verdict(document):
         if line.what != "dissents":
             shown.add(line.text)
-        elif panel:  # without a panel, the rounds show the reasons of dissenters
+        elif panel:  # only for a panel: in other debates, the rounds show the dissenters' reasons
             shown.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in shown]
@@ -149,8 +149,8 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
 def _records(document: Document) -> Sequence[RoundRecord]:
     """The record of each round.
 
-    If the document has no records, one record is built from the votes and scores of the last round. Documents of moot
-    0.1.0 have none, and debates that stopped before the end of a round.
+    If the document has no records, one record is built from the votes and scores of the last round. A document has no
+    records if moot 0.1.0 wrote it, or if the debate stopped before the end of its first round.
     """
     if log := document.get("round_log"):
         return log  # type: ignore[no-any-return]

@@ -31,7 +31,7 @@ from moot.transcript.line import Line, format_duration, has_rounds, line, list_o
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
 ShownReasons = Mapping[str, Turn | None]
-"""Maps each reason that was shown before to the turn that gave it first, or to None if only the verdict shows it."""
+"""Maps each reason to the turn that was first shown with it, or to None if only the verdict shows the reason."""
 
 
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
@@ -57,11 +57,12 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The answer with its caveats, confidence, calibration, robustness, reasons, citations and dissents.
 
-    A debate without a verdict has only the reason for that, and the caveats. An abstention counts as a verdict.
+    Without a verdict, there are only the reason for that and the caveats. An abstention counts as a verdict. If origins
+    of evidence were read one by one, a list of them comes first.
 
     Args:
         document: the result of a debate that is done.
-        shown: reasons that were shown before; a reference replaces each of them.
+        shown: the reasons so far. A reference replaces each reason that a turn was shown with.
     """
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
@@ -92,7 +93,7 @@ def robustness_lines(document: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The dissenting answers, each with its best argument and its quotes; then the changes of answers."""
+    """The dissenting answers, each with its best argument and the argument's first quotes; then the changed answers."""
     found = document.get("dissent") or {"minority": [], "changes": []}
     for one in found["minority"]:
         if one["answer"] is not None:
@@ -112,7 +113,7 @@ def speaker(one: Mapping[str, Any]) -> str:
 
 
 def change_in_words(change: Mapping[str, Any]) -> str:
-    """A change of an answer: both answers, the round, who had given the new answer before, and new evidence."""
+    """A changed answer: both answers, the round, who had given the new answer before, and newly quoted evidence."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{quoted}"
@@ -160,9 +161,10 @@ def is_tied(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The first `MOST_REASONS` reasons of the agents who decided. Each is shown once, with all agents who gave it.
+    """The first `MOST_REASONS` reasons of the agents who decided, or references to reasons (`reason_or_reference`).
 
-    A last line has the number of further turns with reasons, if there are any.
+    Each reason or reference is shown once, with all its agents. If turns with further reasons are left, a last line
+    has their number.
     """
     given: dict[str, list[Turn]] = {}
     for reason, turns in turns_by_reason(dict(document)).items():
@@ -312,7 +314,7 @@ def control_start(control: str, equal: Equal) -> Iterator[Line]:
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The lines on the control of a debate: its verdict, its cost, and its cost relative to the debate.
+    """The lines on the control of a debate: its verdict, its cost, and its usage relative to the debate's usage.
 
     There are no lines if no control was run.
     """

@@ -18,18 +18,18 @@ Tone = Literal[
 - ``heading``: a heading.
 - ``aside``: a remark about the debate.
 - ``answer``: an agent's answer.
-- ``finding``: a result of votes, judges and stops.
+- ``finding``: a result of a vote or a judge, or the stop of a debate.
 - ``person``: an action of a person.
-- ``warning``: a failure in the debate.
+- ``warning``: a warning, or a failure in the debate.
 - ``caution``: the heading of the warnings, or the warning of the demonstration model.
 - ``caveat``: a limit of a verdict.
 - ``outcome``: the verdict.
 - ``failure``: a missing verdict.
-- ``more``: the number of omitted lines.
+- ``more``: how many reasons or citations are not shown.
 """
 
 NO_BUDGET = "no answer: the budget was used up"
-"""The text in place of a reply that was not requested, or not awaited, because too little of a budget was left."""
+"""The text in place of a reply if too little of a budget was left to request the reply or to wait for it."""
 LINK = re.compile(r"https?://[!-~]{1,2000}")
 """A web address that can be shown unchanged."""
 
@@ -124,7 +124,7 @@ def with_reason(what: str, reason: str | None) -> str:
 
 
 def unusable(turn: Turn) -> str:
-    """The text in place of a reply that could not be used, was not requested, or was not awaited."""
+    """The text in place of a reply that could not be used, was not requested, or was not waited for."""
     if turn.get("outcome") == "budget_exhausted":
         return NO_BUDGET
     return f"no usable reply ({turn.get('outcome', 'unparsed')})"

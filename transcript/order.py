@@ -48,10 +48,9 @@ class DebateOrder(Generic[T]):
         return shown
 
     def _next(self) -> deque[tuple[int, T, bool]] | None:
-        """The queue with the next event to show.
+        """The queue with the next event to show; None if no waiting event may be shown yet, or if no event waits.
 
-        If the shown round is over, another debate comes next, or the same debate if no other event waits. None if the
-        shown round is not over, or if nothing waits.
+        If the shown round is over, another debate comes next, or the same debate if no other debate has waiting events.
         """
         own = self.waiting.get(self.debate)
         if own and own[0][0] == self.round:

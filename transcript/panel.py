@@ -22,19 +22,19 @@ from moot.transcript.line import Line, line, list_of, own_line
 WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """Maps a verdict to the side that wins with it; with other verdicts, no side wins."""
 MOST_CITED = 10
-"""Maximum number of citations that are shown, because a side's arguments may have many."""
+"""Maximum number of citations that are shown. A side's arguments may have many more."""
 ROUNDING_ERROR = 1e-5
-"""The largest difference that rounding can cause between the document's confidence and the sum of its parts."""
+"""Rounding causes at most this difference between the document's confidence and the sum of its parts."""
 
 
 def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The lines on a panel's verdict: the answer, its confidence, the reasons, the citations, and the dissents.
+    """The lines on a panel's verdict: answer, confidence, calibration, robustness, reasons, citations and dissents.
 
     The citations are those of the winning side. There are none if no side wins.
 
     Args:
         document: the result.
-        shown: reasons that were shown before; a reference replaces each of them.
+        shown: the reasons so far. A reference replaces each reason that a turn was shown with.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"
@@ -58,7 +58,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
 def panel_votes_in_words(document: Mapping[str, Any]) -> str:
     """How many judges gave the panel's verdict: ``NOT SUPPORTED by 2 of 3 judges``.
 
-    Notes follow if the votes are tied, if no judge refuted the claim, or if a judge gave no verdict.
+    Notes follow if the votes are tied, if an inconclusive verdict counts as not refuted, or if a judge gave no verdict.
     """
     panel, verdict = document["metrics"]["panel"], document["raw_verdict"]
     given = panel["verdicts"]

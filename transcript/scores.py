@@ -75,9 +75,9 @@ class ScoredWords(Words):
             then = f"so the debate goes on{self._budget_condition}" if left else "and the rounds are used up"
             why = f"they differ, {then}"
         yield own_line(f"Round {record['round']}: {given}: {why}.")
-        if record.get("reason") == "unstable" and (low := self._low_scores(record)):
+        if record.get("reason") == "unstable" and (low := self._low_scores_in_words(record)):
             then = f"another round{self._budget_condition}" if left else "the judge decides"
-            yield own_line(f"The consensus is not stable ({', '.join(low)} below the threshold): {then}.")
+            yield own_line(f"The consensus is not stable ({low}): {then}.")
 
     @property
     def _budget_condition(self) -> str:
@@ -102,11 +102,15 @@ class ScoredWords(Words):
         """Whether scores decide if a consensus is stable."""
         return bool(self._gated_metrics()) and self.settings.scoring == "on"
 
-    def _low_scores(self, record: RoundRecord) -> list[str]:
-        """The names of the scores that are unknown or below their thresholds, in the order of the debaters."""
+    def _low_scores_in_words(self, record: RoundRecord) -> str:
+        """The scores that are below their thresholds, then the unknown scores; empty if there are none."""
         answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
         low = low_scores(answers, self.settings, self.task)
-        return [f"{agent}'s {metric.replace('_', ' ')}" for agent, metric, _, _ in low]
+        named = [(f"{agent}'s {metric.replace('_', ' ')}", value is None) for agent, metric, value, _ in low]
+        below = ", ".join(name for name, is_unknown in named if not is_unknown)
+        unknown = ", ".join(name for name, is_unknown in named if is_unknown)
+        parts = [f"{below} below the threshold" * bool(below), f"{unknown} unknown" * bool(unknown)]
+        return "; ".join(filter(None, parts))
 
     def stop(self, reason: str | None) -> Iterator[Line]:
         """See `Words.stop`. The reason ``max_rounds`` has no line, because `after_round` shows that rounds are over."""

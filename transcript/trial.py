@@ -1,6 +1,6 @@
 """The text of a trial: the evidence found and admitted, two concurrent debates, and the panel.
 
-An agent who speaks for a side is shown with the side's name.
+A counsel is shown with the name of the side that the counsel speaks for.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class TrialWords(Words):
         return self._piece_in_words(citation["evidence_id"], shown) + missing
 
     def _piece_in_words(self, id: str, shown: bool) -> str:
-        """A piece that a participant names: its title and id, or only its id if the piece was not shown to it."""
+        """A piece that a participant names: its title and id, or only its id if the participant was not shown it."""
         return titled(self.pieces[id]) if shown and id in self.pieces else f"{id[:80]} (no such piece was shown)"
 
     def _logic(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:

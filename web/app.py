@@ -40,7 +40,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 async def record_debates() -> AsyncIterator[None]:
     """Context manager: inside it, `TABLE` records the row and the document of every debate of this process.
 
-    Before, it checks the environment, turns telemetry on and imports the debate systems.
+    Before recording starts, it checks the environment, starts the requested telemetry and imports the debate systems.
 
     Raises:
         UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
@@ -71,7 +71,7 @@ class DebateRecording:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes requests on; starts recording when the server starts, and ends it when the server stops.
 
-        If recording cannot start, the server gets the error's text. Then the error is raised.
+        If recording cannot start, the server gets a message with the error. Then the error is raised.
         """
         if scope["type"] != "lifespan":
             return await self.app(scope, receive, send)
@@ -91,7 +91,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Context manager: starts the background work of the page, and ends it when the server stops.
 
     If the server skips the middleware `DebateRecording`, this context manager also records debates, and raises the
-    errors of `record_debates`. If `moot serve` started the server, it raises the errors of `restore`.
+    errors of `record_debates`. If `moot serve` started the server, the errors of `restore` are raised too.
     """
     START_LOCK.end()
     async with AsyncExitStack() as stack:

@@ -15,7 +15,7 @@ from moot.graphs.presets import PRESETS, Preset
 from moot.web.login import TOKEN
 
 NAMESPACE = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
-"""The UUID namespace of the assistants' ids. A preset always has the same id, so a second run updates its assistant."""
+"""The UUID namespace of the assistants' ids. An assistant's id depends only on its preset's name."""
 
 
 def create_assistants(url: str) -> dict[str, str]:
@@ -36,7 +36,8 @@ def create_assistants(url: str) -> dict[str, str]:
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(
-            f"The server at {url} did not answer or refused ({error}). Start one with: moot serve", kind="no_server"
+            f"The server at {url} did not answer, or it refused a request ({error}). Start one with: moot serve",
+            kind="no_server",
         ) from error
 
 

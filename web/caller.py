@@ -58,8 +58,8 @@ def check_auth() -> None:
     """Checks that users cannot see each other's debates on the page.
 
     Raises:
-        UserError: the server has an `Auth` object, but it does not protect the page's routes; or `MOOT_USERS` is set,
-            which LangGraph's server does not support.
+        UserError: the server has an `Auth` object, but it does not protect the page's routes; or this is LangGraph's
+            server and `MOOT_USERS` is set.
     """
     if _config() and os.environ.get(USERS):
         raise UserError(
@@ -76,9 +76,10 @@ def check_auth() -> None:
 
 
 def public_text(error: MootError) -> str:
-    """The text of an error that callers may see.
+    """An error's text for callers.
 
-    The text of a database error is only logged, because it may contain the database's address.
+    For a database error, this is a general text. The error's own text may contain the database's address, so it is only
+    logged.
     """
     if error.kind != "queue":
         return error.detail

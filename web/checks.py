@@ -51,8 +51,8 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
     Raises:
         UserError: an unknown setting, a value out of its range, a local model or module that the administrator did not
-            list, a missing input, an input that is not an object, a thread with nothing to continue, or a reply that
-            does not name its interrupt.
+            list, a missing input, an input that is not an object, a thread with nothing to continue, a reply for which
+            no interrupt waits, or a reply that names none of several interrupts.
     """
     for one in body if isinstance(body, list) else [body]:
         params = one.get("params", one) if isinstance(one, dict) else None
@@ -65,9 +65,9 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
 
 def check_input(params: Mapping[str, Any], path: str) -> None:
-    """Refuses a run whose input is not an object, and a run without a thread that has neither input nor command.
+    """Refuses a run whose input is not an object. A run without a thread must have an input or a command.
 
-    A run on a thread needs no input, because it continues from the thread's state.
+    A run on a thread needs neither, because it continues from the thread's state.
 
     Raises:
         UserError: the input is missing or is not an object.
@@ -79,9 +79,9 @@ def check_input(params: Mapping[str, Any], path: str) -> None:
 
 
 async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Refuses a run without input, or with a reply, if the thread has nothing that the run could continue.
+    """Refuses a run without input if the thread has nothing to continue. Also checks the run's reply, if it has one.
 
-    Runs from a checkpoint are not checked.
+    Runs with an input and runs from a checkpoint are not checked.
 
     Raises:
         UserError: the thread is empty, no interrupt waits for the reply, or the reply does not say which of several
@@ -121,8 +121,9 @@ async def state_of(thread: str, params: Mapping[str, Any], client: LangGraphClie
 
 
 async def check_settings(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Checks the settings of a run, a schedule or an assistant, merged into the settings of the assistant it names.
+    """Checks the settings in a request for a run, a schedule or an assistant.
 
+    If the request names an assistant, they are first merged into the assistant's settings.
     Nothing is checked if there is no such graph or assistant, because the server then refuses the request itself.
 
     Raises:
@@ -202,7 +203,7 @@ async def graph_and_settings(id: str, client: LangGraphClient) -> tuple[str, dic
 
 
 class Checks:
-    """Middleware that refuses invalid inputs, settings and replies with 422 and a sentence."""
+    """Middleware that answers requests with status 422 and a sentence if `check` refuses them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -37,7 +37,7 @@ _reading = asyncio.Semaphore(2)
 async def read_text(request: Request) -> Any:
     """Reads a web page or a file as the input of the graph `find_claims`.
 
-    The query has the page's ``url``, or the file's ``name``; then the body is the file.
+    The query has the page's ``url`` or the file's ``name``. With a ``name``, the body is the file.
     """
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
@@ -87,7 +87,7 @@ async def claims_as_csv(request: Request) -> Response:
         table = claims_csv(claims, str(body.get("url") or body.get("source") or "text"))
     except (KeyError, TypeError) as error:
         raise UserError(
-            "A claim lacks a field of the graph's output, or has one of another type.", kind="bad_request"
+            "A claim lacks a field of the graph's output, or a field has the wrong type.", kind="bad_request"
         ) from error
     head = {"Content-Disposition": 'attachment; filename="claims.csv"'}
     return Response(table, media_type="text/csv", headers=head)

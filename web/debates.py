@@ -387,7 +387,7 @@ def entry(id: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
-    """The entry of a file. The cache reads the file again if its time of change (``changed``) is another one."""
+    """The entry of a file. The file's modification time (``changed``) is part of the cache's key."""
     try:
         document = json.loads(path.read_bytes())
         return {

@@ -44,8 +44,9 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
             return f"The Host header {host!r} is not valid."
         return f"This server is not known as {name!r}: add that name to MOOT_ALLOWED_HOSTS to allow it."
     for origin in map(str.lower, headers.getlist("origin")):
-        if origin == "null" and origin not in origins:  # any website can send it, so no advice to allow it
-            return "This server refuses requests of other websites. This one does not name its website."
+        if origin == "null" and origin not in origins:
+            # Any website can send this origin, so the text does not say how to allow it.
+            return "This server refuses requests of other websites. This request does not name its website."
         if origin not in (f"http://{host}", f"https://{host}", *origins):
             return f"This server refuses requests of other websites: add {origin} to MOOT_ALLOWED_ORIGINS to allow it."
     site = headers.get("sec-fetch-site", "none").lower()
@@ -54,7 +55,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     if followed and method == "GET" and path.startswith(PAGES):
         return ""
-    return "This server refuses requests of other websites that do not name their origin. Open the address directly."
+    return "This server refuses requests of other websites. To see a page, type its address into the browser."
 
 
 def is_health(path: str, method: str) -> bool:
@@ -69,9 +70,9 @@ def name_in(host: str) -> str | None:
 
 
 def is_known(host: str, hosts: Collection[str]) -> bool:
-    """Whether the name in a Host header is a loopback name or address, or is in ``hosts``; false if it is not valid.
+    """Whether the name in a Host header is ``localhost``, a loopback address, or in ``hosts``.
 
-    ``host`` and ``hosts`` are in lower case.
+    False if the header is not valid. ``host`` and ``hosts`` are in lower case.
     """
     name = name_in(host)
     if name is None:
@@ -104,7 +105,7 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 class Guard:
     """Middleware that answers `UNSERVED` routes with 404, and other requests with 403 if `refusal` refuses them.
 
-    Websockets are closed. From all other requests, the header `PRIVATE` is removed.
+    A refused websocket is closed. The header `PRIVATE` is removed from allowed requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -154,7 +154,7 @@ class IdempotencyKeys:
         finally:
             if how or not first.run.done():
                 await TABLE.unlock(key)
-            if not first.run.done():  # the server refused the request
+            if not first.run.done():  # the request started no run
                 self.first_requests.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
@@ -229,7 +229,7 @@ class RunRecorder:
             self.is_stored = True
 
     async def end(self) -> None:
-        """Releases the key if the response named no run."""
+        """Releases the key if no run was stored for it."""
         if not self.is_stored:
             await asyncio.to_thread(release_key, self.key, self.thread)
 
@@ -277,7 +277,7 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
     """Parses the body of a request with an idempotency key.
 
     Raises:
-        UserError: the key is not valid, the body is not JSON, or it has no object ``input``.
+        UserError: the key is not valid, the body is not JSON, or the body's ``input`` is not an object.
     """
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")

@@ -91,10 +91,10 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
 
     Returns:
         ``names``: each agent's name and facts; ``declared``: the number of agents that the settings declare;
-        ``most``: the maximum number of rounds, None if there is none; ``timeline``: the answers by round, None if there
-        are fewer than two; ``parts``: the turns by round; ``sources``: up to `MOST_SOURCES` pieces of evidence;
-        ``count``: the number of all pieces of evidence; ``quoted``: the number of quoted pieces; ``warned``: the
-        warnings about the verdict.
+        ``most``: the maximum number of rounds, None if there is none; ``timeline``: the answers and decisions by round,
+        None if there are fewer than two in total; ``parts``: the turns by round; ``sources``: up to `MOST_SOURCES`
+        pieces of evidence; ``count``: the number of all pieces of evidence; ``quoted``: the number of quoted pieces;
+        ``warned``: the warnings about the verdict.
 
     Raises:
         UserError: this version does not know the graph or the settings, or the parts are inconsistent.

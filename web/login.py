@@ -1,7 +1,7 @@
 """Protects a server with tokens: programs send a token, and browsers log in with a token.
 
 ``/metrics`` may have a separate token that is valid for nothing else. The metrics cover the debates of all users. So if
-a server has users (``MOOT_USERS`` or an ``Auth`` object) but no ``MOOT_TOKEN``, only that token gives access to them.
+a server has users (``MOOT_USERS`` or an ``Auth`` object) but no ``MOOT_TOKEN``, the metrics need the separate token.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from importlib.resources import files
 from string import Template
 from urllib.parse import parse_qs, quote
 
-from moot.core.errors import UserError
-from moot.web.caller import DATABASE, EVERYBODY, current_user, has_users
+from moot.core.errors import MootError, UserError
+from moot.web.caller import DATABASE, EVERYBODY, current_user, has_users, public_text
 from moot.web.guard import is_own
 from moot.web.metrics import METRICS
 from moot.web.service.users import read_users
@@ -243,12 +243,16 @@ class Login:
         return answer
 
     async def _show_log_in_page(self, name: str, then: str) -> Response:
-        """The log-in page. In a service, it shows the usage of a logged-in user."""
+        """The log-in page. In a service, it shows the usage of a logged-in user, or why the usage is unknown."""
         if not (name and self.users and os.environ.get(DATABASE)):
             return log_in_page(is_logged_in=bool(name), then=then)
         from moot.web.service.quotas import describe_usage  # importing it at the top would be circular
 
-        return log_in_page(is_logged_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
+        try:
+            usage = await asyncio.to_thread(describe_usage, name)
+        except MootError as error:
+            usage = f"Your usage is not known. {public_text(error)}"
+        return log_in_page(is_logged_in=True, about=f"You are {name}. {usage}")
 
 
 def with_user_header(name: str, scope: Scope) -> Scope:
@@ -258,12 +262,12 @@ def with_user_header(name: str, scope: Scope) -> Scope:
 
 
 def is_preflight(connection: HTTPConnection, method: str | None) -> bool:
-    """Whether this is a CORS preflight, which browsers send without a token; no route answers it."""
+    """Whether this is a CORS preflight. Browsers send it without a token; it gives access to no route."""
     return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(connection.headers)
 
 
 def refusal_response(connection: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
-    """The response to a refused request. A browser that opens a page without access is redirected to the log-in."""
+    """The response to a refused request. A browser that is not logged in is redirected to the log-in page."""
     if (
         status == 401
         and method == "GET"

@@ -247,7 +247,7 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
 
 
 async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
-    """The assistants of debate systems that users created, by tool name. Only `MOST` assistants are read.
+    """The assistants that users created for debate systems, by tool name. Only the first `MOST` assistants are read.
 
     An assistant is left out if a graph or an earlier assistant has its tool name, or if this name would be empty.
     """
@@ -311,7 +311,7 @@ def required_input(name: str) -> str:
 def shorten_schema(schema: Any) -> Any:
     """A schema without titles, and without `anyOf` for simple nullable types.
 
-    It is shorter, because clients' models read all of it.
+    It is shortened because clients' models read all of it.
     """
     if isinstance(schema, list):
         return [shorten_schema(one) for one in schema]

@@ -67,7 +67,7 @@ HEADERS = {
 LARGEST_FILE = 64 * 2**20
 """Maximum size of a file of evidence, in bytes."""
 _reading = asyncio.Semaphore(2)
-"""Allows two files to be read at the same time, because most kinds of files are read in a new process."""
+"""At most two files are read at the same time, because most kinds of files need a new process each."""
 THREAD_ID_LENGTH = 36
 """Length of a thread's id, in characters."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
@@ -85,7 +85,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """Wraps a handler: sends its value or `MootError` as JSON, and a response as it is. Adds `HEADERS`."""
+    """Wraps a handler: turns its value or `MootError` into a JSON response, but keeps a response. Adds `HEADERS`."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -117,7 +117,7 @@ def _with_log_out_link(content: bytes) -> bytes:
 async def report_page(request: Request) -> Response:
     """The page with a debate's report and the possible actions, or with the reason why the debate cannot be shown.
 
-    If the debate is running on this server, redirects to the live view.
+    If the debate already has a document, but is running again on this server, redirects to the live view.
     """
     try:
         found = await _find_document(request)
@@ -271,7 +271,7 @@ async def list_debates(request: Request) -> Any:
     digits = request.query_params.get("page", "1")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else 0
     if number < 1:
-        raise UserError("`page` is a number, from 1.", kind="bad_request")
+        raise UserError("`page` must be a whole number from 1 to 999999.", kind="bad_request")
     words = request.query_params.get("q", "")[:LONGEST_TITLE]
     entries, total = await table.list_page(number, caller_client(request.scope), words)
     return {"debates": entries, "page": number, "pages": -(-total // debates.PAGE_SIZE), "total": total}
@@ -283,7 +283,7 @@ async def resume_debate(request: Request) -> Any:
 
 
 async def import_document(request: Request) -> Any:
-    """Stores a document of ``moot verify --out``, which is the request's body; returns the stored id."""
+    """Stores the request's body, a document of ``moot verify --out``; returns the stored document's id."""
     content = await body_of(request, debates.LARGEST)
     return {"id": await run_in_threadpool(_import_document, content)}
 
@@ -295,7 +295,7 @@ def _import_document(content: bytes) -> str:
 
 
 async def texts_in_file(request: Request) -> Any:
-    """A file's texts in the form of the input ``given``. The body is the file; the query has its name as ``name``."""
+    """A file's texts in the form of the input ``given``. The body is the file; ``name`` in the query is its name."""
     name = PurePath(request.query_params.get("name", "")).name
     content = await body_of(request, LARGEST_FILE)
     async with _reading:
@@ -401,7 +401,7 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 
 async def running_view(request: Request) -> Any:
-    """A running debate as the page shows it. The body is its document so far; the query has open parts as ``open``."""
+    """The page's view of a running debate. The body is its document so far; ``open`` in the query names open parts."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)
@@ -427,7 +427,7 @@ async def write_summary(request: Request) -> Any:
 
 
 async def delete_debate(request: Request) -> Any:
-    """Deletes a debate with all its stored data."""
+    """Deletes a debate, as `table.delete` does."""
     await table.delete(request.path_params["id"], caller_client(request.scope))
     return {}
 

@@ -27,9 +27,9 @@ from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
-LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses at which a server on all addresses can be reached from this machine."""
 """Addresses that stand for all network interfaces of this machine."""
+LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Maps each address in `ANYWHERE` to the address at which this machine reaches the server."""
 SHUTDOWN_SECONDS = 3
 """When the server stops, open requests have this many seconds to finish."""
 WEBHOOKS = "LANGGRAPH_WEBHOOKS"
@@ -50,9 +50,9 @@ def server_config() -> dict[str, Any]:
 
 
 def webhooks() -> dict[str, Any]:
-    """LangGraph's settings for callers' webhooks. By default, a webhook may not be an address in a private network.
+    """LangGraph's settings for callers' webhooks. By default, addresses in private networks are refused.
 
-    The default is replaced by ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable.
+    If LangGraph's variable ``LANGGRAPH_WEBHOOKS`` is set, its value replaces the default.
 
     Raises:
         UserError: the variable is not a JSON object.
@@ -117,8 +117,8 @@ def check_token(host: str, *, users: bool = False) -> None:
         users: whether a file of users is enough in place of the token.
 
     Raises:
-        UserError: other machines can reach the server, and it requires no token; or the token is not valid. The file of
-            users is read only if it is needed; then it must be valid.
+        UserError: the token is not valid; or other machines can reach the server, and neither the token nor (with
+            ``users``) a file of users is set. If the file is needed, it must be valid.
     """
     if not read_token() and not is_local(host) and not (users and read_users()):
         more = f"; or name users in {USERS}" * users
@@ -171,7 +171,7 @@ def prepare(host: str, *, studio: bool) -> None:
 
 
 def check_installed() -> None:
-    """Prints a line for each debate system of an installed package that is not served, because it cannot be imported.
+    """Prints a line for each debate system of an installed package that cannot be imported, and so is not served.
 
     Raises:
         UserError: a package declares one of moot's own names, so that the name would be ambiguous.
@@ -184,15 +184,20 @@ def check_installed() -> None:
 
 def announce(host: str, port: int, *, open_browser: bool) -> None:
     """Waits until the server accepts connections. Then prints its addresses and, if wanted, opens its page."""
-    name = "localhost" if host in ANYWHERE else host
     while True:
         with contextlib.suppress(OSError), socket.create_connection((LOCAL.get(host, host), port)):
             break
         time.sleep(0.1)
-    url = f"http://{f'[{name}]' if ':' in name else name}:{port}"
+    url = browser_url(host, port)
     print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
     if open_browser:
         webbrowser.open(f"{url}/moot")
+
+
+def browser_url(host: str, port: int) -> str:
+    """The server's address for a browser on this machine."""
+    name = "localhost" if host in ANYWHERE else host
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def announcement(url: str, host: str) -> str:

@@ -1,7 +1,7 @@
 """The server's table of debates: a debate gets its row before its first call, and its document at the end of its run.
 
-The rows are in the ledger of calls (`moot.core.ledger`). If the server is killed, its debates count as interrupted.
-They can be resumed, because the ledger has their calls.
+The rows are in the ledger of calls (`moot.core.ledger`). If the server is killed, its running debates count as
+interrupted. They can be resumed, because the ledger has their calls.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class Table:
 
         Returns:
             Two values. The first is the document's path (in a database, its id); None if no document was written. The
-            second is the text of an error of the run, or of the error that kept the document from being written; None
-            without an error, or if the run was cancelled.
+            second says why the document could not be written, or else why the run failed; None if neither is the case.
+            A cancelled run did not fail.
         """
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
@@ -334,7 +334,7 @@ def claim_in(input: Any) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that is not blank, shortened; empty if all lines are blank."""
+    """The first non-blank line of a text, shortened; empty if all lines are blank."""
     return shorten(next((line for line in text.splitlines() if line.strip()), ""), LONGEST_LINE, placeholder=" ...")
 
 
@@ -382,8 +382,8 @@ async def will_restart(thread: str, run: str, client: LangGraphClient) -> bool:
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """Finds a debate by its id, by the id of its document, or by the id of its thread.
 
-    For a thread, the last debate on the thread is found. If the server has an `Auth` object, callers find the debates
-    on their threads, and debates without a thread. With ``MOOT_USERS``, users find only rows of their own debates.
+    For a thread, the last debate on the thread is found. If the server has an `Auth` object, debates on threads that
+    the caller cannot read are not found. With ``MOOT_USERS``, users find only rows of their own debates.
 
     Returns:
         The id of the debate's last document, and the debate's row. Each is None if it does not exist. If a document's

@@ -206,11 +206,11 @@ async def delete(thread: str) -> None:
 
 
 async def prune_daily() -> None:
-    """Prunes the file once a day until it is cancelled; logs errors of the ledger, of SQLite and of the server."""
+    """Prunes the file once a day until the task is cancelled; logs errors of the ledger, the file and the server."""
     while True:
         await asyncio.sleep(86400)
         try:
             async with checkpointer() as saver:
                 await prune(saver, await _last_debates())
-        except (MootError, sqlite3.Error, APIError):
+        except (MootError, OSError, sqlite3.Error, APIError):
             log.exception("The file of threads could not be pruned; the next attempt is tomorrow.")

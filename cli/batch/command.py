@@ -54,7 +54,8 @@ def batch(
 
     The options of `moot verify` apply to every row; a row's own columns override them.
 
-    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 if the batch could not run.
+    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 or 3 if the batch could not
+    run, and 130 after Ctrl-C.
     """
     from moot.cli.signals import Stop
 

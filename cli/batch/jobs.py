@@ -79,7 +79,7 @@ class Job:
         number: the number of the row.
         name: the name of the debate's files, without a suffix.
         system: the debate system.
-        key: the debate's id, which stays the same for a row of a batch until its input or settings change.
+        key: the debate's id. It stays the same on every run, unless the debate's input or settings change.
         asked: the debate's input.
         settings: the debate's settings.
     """

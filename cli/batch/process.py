@@ -1,4 +1,7 @@
-"""The parent's handle of a process that runs rows of a batch. The module imports little, because the child works."""
+"""The parent's handle of a process that runs rows of a batch.
+
+This module does not import the debate systems, because only the child process needs them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ MOST_LINE_BYTES = 64 * 2**20
 CLOSE_SECONDS = 5.0
 """Maximum time, in seconds, for a process to send its telemetry before it is ended."""
 MOST_DEATHS = 2
-"""Number of killed processes after which their row fails. The last of these processes ran no other row."""
+"""A row fails if this many processes are killed while they run it.
+
+The last of these processes runs no other row at the same time.
+"""
 
 
 class Worker:
@@ -71,7 +77,10 @@ class Worker:
         return worker
 
     async def run_row(self, job: Job, rows: Rows, on_end: OnEnd) -> bool:
-        """Lets the process run a row, and passes the outcome to ``on_end``; False if the process ended without it."""
+        """Lets the process run a row, and passes the outcome to ``on_end``.
+
+        Returns False if the process ended without an outcome, else True.
+        """
         if (answer := await self.ask(asdict(job))) is None:
             return False
         rows.check_outcome(answer["outcome"], ceiling_reached=answer["full"])
@@ -121,7 +130,7 @@ class Worker:
                 if "alive" not in answer:
                     _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
         except (ValueError, KeyError) as error:  # a line that cannot be read: the process cannot be used any more
-            log.error("A worker process sent a line that cannot be read (%s), so it is ended.", error)
+            log.error("A worker process sent a line that cannot be read (%s), so the process is ended.", error)
             with suppress(ProcessLookupError):
                 self._process.kill()
         finally:
@@ -131,5 +140,5 @@ class Worker:
 
 
 def _resolve(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None) -> None:
-    if not future.done():  # an interrupted batch has cancelled it
+    if not future.done():  # an interrupted batch cancels it, and a process that was ready has resolved `_ready`
         future.set_result(answer)

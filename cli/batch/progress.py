@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 STEPS = 10
-"""Minimum number of lines that are printed without a terminal; fewer if there are fewer debates."""
+"""Minimum number of lines that are printed if there is no terminal. If there are fewer debates, each has a line."""
 
 
 class BatchProgress:

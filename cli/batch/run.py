@@ -143,7 +143,7 @@ class Batch:
         if found is None or not self._is_done(job, found):
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         name = job.name.removesuffix(f".{job.system}")
-        is_only_system = job.name == name  # then all systems of earlier runs wrote to the same document
+        is_only_system = job.name == name  # then the document's name does not contain the system
         if found is None and (self.folder / f"{job.name}.json").exists():
             self.replaced += self.store.has_other_result(name, job.system, job.key, any_system=is_only_system)
         if is_only_system:
@@ -227,7 +227,8 @@ def _other_results(batch: Batch) -> list[str]:
     if batch.replaced:
         lines.append(
             f"{count_with_noun(batch.replaced, 'result')} in {batch.folder} had another system, other settings or "
-            "other texts. New results replace them; to keep them, interrupt and name another folder with --out."
+            "other texts than this run. New results replace the old ones. To keep the old ones, interrupt the command, "
+            "and name another folder with --out."
         )
     if left := batch.store.count_rows_of_earlier_runs():
         lines.append(
@@ -243,7 +244,7 @@ def all_done(summary: Summary) -> bool:
 
 
 async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
-    """Runs the debates that are not done. Returns why no further row was started; empty if all were started."""
+    """Runs the debates that are not done. Returns why the batch stopped; empty if nothing stopped it."""
     spent = (round(batch.spent.tokens), batch.spent.usd)
     progress = BatchProgress(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 

@@ -40,7 +40,7 @@ class Rows:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
     def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
-        """Sets `stopped` if a row failed for a reason that affects all rows, or if a shared ceiling is reached."""
+        """Sets `stopped` if no further row may start after this outcome (`batch_stop_reason`)."""
         self.stopped = self.stopped or batch_stop_reason(outcome, ceiling_reached=ceiling_reached)
 
 

@@ -40,9 +40,9 @@ ROWS_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table. ``outcomes`` maps each system to its outcome; None if its debate has no outcome yet.
+    """A row of the table. ``outcomes`` maps each system to the outcome of its debate; None if there is no outcome yet.
 
-    A bad row has one outcome, and the name of its system is empty.
+    A bad row has one outcome, whose key is empty.
     """
 
     number: int
@@ -163,7 +163,7 @@ class Store:
         )
 
     def has_other_result(self, name: str, system: str, key: str, *, any_system: bool) -> bool:
-        """Whether a stored debate of a row is done, and had another key: other settings, another text or system.
+        """Whether a row has a done debate with a key other than ``key``: other settings, another text or system.
 
         Args:
             name: the name of the row.
@@ -176,7 +176,7 @@ class Store:
         return any(json.loads(text)["status"] == "done" for other, text in found if any_system or other == system)
 
     def forget_other_systems(self, name: str, system: str) -> None:
-        """Removes the outcomes of other systems for a row, because this system's debate will replace their document."""
+        """Removes a row's outcomes of other systems, because this system's document may replace their document."""
         self._execute("UPDATE debates SET outcome = NULL WHERE name = ? AND system != ?", (name, system))
 
     def count_rows_of_earlier_runs(self) -> int:

@@ -60,7 +60,7 @@ class Summary:
     """The first error in full, because an error ends with the remedy."""
 
     def note(self, row: TableRow) -> None:
-        """Counts a row, and stores some rows for the screen."""
+        """Counts a row, and stores it if it may be shown on the screen."""
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
         self.complete += len(done) == len(row.outcomes)
@@ -173,10 +173,12 @@ def show_table(summary: Summary, folder: Path, console: Console, stop_reason: st
         counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
         console.print(Text(f"{system}: {clean(counts)}"))
     unanswered = f"; {count_with_noun(summary.unanswered, 'debate')} found no answer" if summary.unanswered else ""
-    words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
-    lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
+    nouns = {"failed": ("debate", " failed"), "bad": ("bad row", ""), NOT_BEGUN: ("debate", " not begun")}
+    counted = ((summary.statuses[status], noun, state) for status, (noun, state) in nouns.items())
+    lost = ", ".join(count_with_noun(n, noun) + state for n, noun, state in counted if n)
     text = f"{summary.complete:,} of {summary.rows:,} rows are done{unanswered}" + (f"; {lost}" if lost else "")
-    reports = "; its folder also has the reports (ID.html)" if summary.statuses["done"] else ""
+    report = "ID.SYSTEM.html" if summary.several else "ID.html"
+    reports = f"; its folder also has the reports ({report})" if summary.statuses["done"] else ""
     console.print(Text(f"{text}. The table: {folder / FILE}{reports}", style="bold"), soft_wrap=True)
     if summary.cut_short:
         verdicts = (

@@ -120,7 +120,7 @@ class RowProcessor:
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
-    """A debate's outcome from its document. ``spent`` is the cost of all its runs, ``paid`` that of the last run."""
+    """A debate's outcome from its document. ``spent`` is the cost of all runs, ``paid`` is the cost of the last run."""
     error = document["error"] or {}
     calls = document["calls"]
     return {
@@ -159,5 +159,5 @@ def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Out
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"
         return outcome_of(document, prices) if is_ours else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # the batch did not write it: run the row again
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # no document, or one that no batch wrote
         return None

@@ -46,8 +46,12 @@ class ProcessRunner:
                 group.create_task(self._run_slot(slot, rows, on_end))
 
     async def _run_slot(self, slot: int, rows: Rows, on_end: OnEnd) -> None:
-        """Runs the process of one slot, and starts a new process whenever the last one was killed."""
+        """Runs the process of one slot, and starts a new process whenever the last one was killed.
+
+        The slot ends if `MOST_DEATHS` processes in succession were killed while they ran no row.
+        """
         suspects: list[Job] = []
+        idle_deaths = 0
         while True:
             config = replace(self.config, slot=slot, seconds=max(self.until - time.monotonic(), 0.001))
             worker = await Worker.start(config.line())
@@ -60,7 +64,8 @@ class ProcessRunner:
                     suspects.pop(0)
                 else:
                     suspects = await self._run_until_killed(worker, rows, on_end)
-                    if not suspects:
+                    idle_deaths = idle_deaths + 1 if worker.is_dead and not suspects else 0
+                    if not suspects and idle_deaths in (0, MOST_DEATHS):
                         await worker.close()
                         return
             finally:

@@ -107,7 +107,11 @@ def find_claims(
         with ledger_use(use):
             found = stop.run(runner, _run_graph(article, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        note = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
+        note = (
+            "The same command without --fresh continues; answered calls are not paid again."
+            if use.mode == "record"
+            else ""
+        )
         print(f"moot: interrupted. {note}".rstrip(), file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
     runner.close()
@@ -249,10 +253,12 @@ def print_summary(found: JsonObject, out: Path | None) -> None:
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
     parts = [count_with_noun(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
-    parts += [f"{left_out} less worth checking (--set min_score=0 without max_claims keeps them)"] if left_out else []
+    why = "less worth checking (--set min_score=0 without max_claims keeps them)"
+    parts += [f"{left_out} left out: {why}"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped"] if found["dropped"] else []
-    calls = f"{count_with_noun(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
-    console.print(Text("; ".join(parts) + f". {calls}"))
+    calls, failed = found["usage"]["calls"], found["error"] is not None
+    explained = f"{count_with_noun(calls, 'call')} to models." if calls or failed else SENTENCES
+    console.print(Text("; ".join(parts) + f". {explained}"))
     for one in found["dropped"][:SHOWN]:
         words = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
         console.print(Text(f"Dropped: “{words}” {clean(one['why'])}", "dim"))

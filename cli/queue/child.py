@@ -49,12 +49,13 @@ class QueueDocuments:
 
     Args:
         rows: the queue's rows.
-        is_left_to_others: whether a row with the given outcome is left to another worker. Blocking.
+        leave_to_others: leaves a row to another worker if its outcome requires this, and returns whether it did so.
+            Blocking.
     """
 
-    def __init__(self, rows: QueuedRows, is_left_to_others: Callable[[Outcome], bool]) -> None:
+    def __init__(self, rows: QueuedRows, leave_to_others: Callable[[Outcome], bool]) -> None:
         self._rows = rows
-        self._is_left_to_others = is_left_to_others
+        self._leave_to_others = leave_to_others
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
         """As `DocumentStore.put`.
@@ -65,7 +66,7 @@ class QueueDocuments:
         """
         if outcome["kind"] == UNREACHABLE:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
-        if self._is_left_to_others(outcome):
+        if self._leave_to_others(outcome):
             raise WorldError(outcome["error"], kind=RESIGNED)
         self._rows.end(job.key, outcome, document)
 
@@ -83,7 +84,7 @@ class QueueRowProcessor:
         self._ceilings: dict[str, LeasedCeilings] = {}
         self._running: Counter[str] = Counter()
         self._proven: set[str] = set()
-        """Batches with a row that succeeded here. If another row of them fails, this machine is not the cause."""
+        """Batches with a row that succeeded here. If a row of such a batch fails, this machine is not the cause."""
 
     async def run_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Runs a row: a debate, or the indexing of a piece of a corpus.
@@ -112,7 +113,7 @@ class QueueRowProcessor:
         if "passages" in row["job"]:
             return await self._answer_for(batch, worker, row["job"]["key"], await store_piece(row["job"]))
         job, ceilings = Job(**row["job"]), self._ceilings_of(batch)
-        store = QueueDocuments(self._rows, lambda outcome: self._is_left_to_others(batch.id, worker, outcome))
+        store = QueueDocuments(self._rows, lambda outcome: self._leave_to_others(batch.id, worker, outcome))
         processor = RowProcessor(store, batch.mode, self._prices)  # type: ignore[arg-type]
         self._running[batch.id] += 1
         try:
@@ -138,15 +139,15 @@ class QueueRowProcessor:
         if "spent" not in outcome:
             if (kind := outcome.get("kind")) == UNREACHABLE:
                 return {"stored": False}
-            if kind == RESIGNED or await asyncio.to_thread(self._is_left_to_others, batch.id, worker, outcome):
+            if kind == RESIGNED or await asyncio.to_thread(self._leave_to_others, batch.id, worker, outcome):
                 return {"stored": False, "resigned": outcome["error"]}
             await asyncio.to_thread(self._rows.end, key, outcome, None)
         return {"stored": True}
 
-    def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
-        """Whether a row with this outcome is left to another worker. Blocking.
+    def _leave_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
+        """Leaves all rows of this worker to other workers if this machine may have caused the outcome. Blocking.
 
-        If so, this worker gives up all its rows. It does not if no other worker is alive.
+        Returns whether it did so. It changes nothing if no other worker is alive.
         """
         machine_may_be_at_fault = (
             outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven

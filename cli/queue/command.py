@@ -24,11 +24,11 @@ def worker(
     """Run rows that `moot batch --queue` or `moot index --queue` has queued. Any number of machines can run workers.
 
     Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get this
-    worker's rows; with --drain, it first finishes them.
+    worker's rows; with --drain, this worker finishes its rows before it ends.
     """
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # first, because the imports below take a second
+    with Stop() as stop:  # before the slow imports, so that it also handles Ctrl-C during them
         import asyncio
 
         from moot.cli.queue.worker import QueueWorker
@@ -82,7 +82,7 @@ def manage_batches(action: str, id: str, url: str) -> None:
             raise UserError(text, kind="bad_request")
         batch = rows.find(id)
         if action == "cancel":
-            rows.stop(batch, "the batch was cancelled; the same command, or `moot batch retry`, continues it")
+            rows.stop(batch, "the batch was cancelled; its `moot batch` command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
             running = f"{count_with_noun(counts.get('running', 0), 'running row')} will finish"
             print(f"No further row of {batch} is started; {running}.")  # noqa: T201
@@ -92,7 +92,8 @@ def manage_batches(action: str, id: str, url: str) -> None:
             print(f"The batch {batch} has no failed row and no waiting row.")  # noqa: T201
             return
         rows_wait = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
-        print(f"{rows_wait} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
+        to_collect = f"To collect the results of {batch}, run its `moot batch` command again."
+        print(f"{rows_wait} for a worker. {to_collect}")  # noqa: T201
 
 
 def _show_batches(rows: Any, id: str) -> None:

@@ -72,7 +72,7 @@ class FillByQueue:
     async def _end_earlier_runs(self, rows: QueuedRows, prefix: str) -> None:
         """Ends earlier runs that index this corpus, so that workers do not replace newer pieces with older pieces.
 
-        It waits for running pieces, but for those of all earlier runs together no longer than the heartbeat timeout.
+        It waits for the running pieces of these runs. The whole wait lasts at most for the heartbeat timeout.
 
         Args:
             rows: the queue's rows.
@@ -137,7 +137,7 @@ class FillByQueue:
 
 
 def make_piece(key: str, number: int, target: Target, passages: list[Passage]) -> dict[str, Any]:
-    """The job of the row for a piece of a corpus: the passages, and the corpus and the encoder that they belong to."""
+    """The job of the row for a piece of a corpus: the passages, and the names of the corpus and of the encoder."""
     fields = {*Passage.model_fields}
     return {
         "key": key,

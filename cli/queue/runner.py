@@ -125,7 +125,7 @@ class QueueRunner:
             await self._collect(on_end)
 
     async def _collect(self, on_end: OnEnd) -> bool:
-        """Writes the documents of some ended rows and reports their outcomes; returns false if no row has ended."""
+        """Writes the documents of some newly ended rows and reports their outcomes; returns false if there is none."""
         found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE)
         for row in found:
             if not await asyncio.to_thread(self._store.has_debate, row.key):

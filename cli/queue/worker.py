@@ -74,7 +74,7 @@ class QueueWorker:
         self._ending = asyncio.Event()
 
     async def work(self, *, drain: bool) -> None:
-        """Runs rows until this coroutine is cancelled.
+        """Runs rows until this coroutine is cancelled, unless ``drain`` ends it earlier.
 
         Args:
             drain: whether to end when no row waits and the rows of this worker have ended.
@@ -84,6 +84,7 @@ class QueueWorker:
                 rows.
             UserError, WorldError: the queue cannot be used.
             WorldError: a process cannot start, or the queue delivers no more rows although ``drain`` is false.
+            OSError: a process cannot be created.
         """
         await asyncio.to_thread(self._rows.prepare)
         self._worker_id = await asyncio.to_thread(self._rows.join)
@@ -128,7 +129,7 @@ class QueueWorker:
                     await asyncio.to_thread(connection.close)
 
     def _queue_lengths(self) -> Iterator[tuple[float, Mapping[str, str]]]:
-        """The numbers of waiting and of running rows in the whole queue, as a metric. All workers report the same."""
+        """The numbers of waiting and running rows in the whole queue, as a metric. All workers report these numbers."""
         for state, count in self._impatient_rows.queue_lengths().items():
             yield count, {"moot.queue": "postgres", "moot.state": state}
 
@@ -189,7 +190,7 @@ class QueueWorker:
 
     @contextlib.asynccontextmanager
     async def _running_processes(self) -> AsyncIterator[None]:
-        """Context manager: starts all processes at once, and ends them at exit. It fails if a process cannot start."""
+        """Context manager: starts the processes, and ends them at exit. Fails if a process cannot start."""
         try:
             for _ in range(self.count):
                 await self._start_process()
@@ -210,8 +211,8 @@ class QueueWorker:
         """Replaces the processes that have ended, and returns the process with the fewest rows."""
         async with self._start_lock:
             for process in [process for process in self._processes if process.is_dead]:
-                self._processes.remove(process)
                 await self._start_process()
+                self._processes.remove(process)  # last: if no process can start, the next call tries again
         return min(self._processes, key=self._load.__getitem__)
 
     async def _send_heartbeats(self, seconds: float) -> None:

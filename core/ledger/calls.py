@@ -1,7 +1,7 @@
 """The ledger of calls: it stores debates and the results of their calls, so that no stored result is paid for again.
 
 By default it is the file ``$MOOT_HOME/ledger.sqlite``, which several processes may use at once. A separate thread reads
-and writes the file, so that the event loop never waits for the disk. This thread runs all queued jobs in one
+and writes the file, so that the event loop never waits for the disk. This thread runs up to `MOST_AT_ONCE` jobs in one
 transaction. A stored result survives the death of the process once `CallLedger.store_call` has returned. A power
 failure may lose the writes of the last seconds (SQLite's ``synchronous=NORMAL``), but the file stays consistent.
 """
@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 
 from moot.core.errors import MootError, UserError, copy_error
 from moot.core.home import moot_home
+from moot.core.ledger.faults import ledger_errors
 from moot.core.ledger.file import MOST_ROWS, LedgerFile
 from moot.core.ledger.records import (
     Debate,
@@ -92,7 +93,7 @@ def ledger_path() -> Path:
 
 
 def open_ledger() -> CallLedger:
-    """This process's ledger. Its first operation opens the file at `ledger_path`, and raises an error if this fails."""
+    """This process's ledger. Its first operation opens the store of `use_ledger`, or by default `ledger_path`."""
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
         ledger = _ledgers.get(key)
@@ -109,7 +110,7 @@ def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
     """Makes this process store its debates in another store than the file at `ledger_path`; returns the new ledger.
 
     Args:
-        open_store: opens a store with the methods of `LedgerFile`, such as `moot.core.postgres.ledger.PostgresLedger`.
+        open_store: returns an open store, such as a `PostgresLedger`, with the methods of `LedgerFile` that are called.
     """
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
@@ -122,7 +123,7 @@ class CallLedger:
 
     Methods that use the file raise UserError if the folder cannot be written, or if the file is damaged or from another
     version. They raise WorldError if the disk is full or fails, or another process locks the file for too long. After
-    `close`, all of them except `prune` raise RuntimeError.
+    `close`, they raise RuntimeError.
     """
 
     def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:
@@ -163,11 +164,11 @@ class CallLedger:
         Args:
             graph: the system's name.
             input: the graph's input, as a JSON value.
-            settings: the debate's settings, as a JSON value; values that look like keys are not stored.
+            settings: the debate's settings, as a JSON value; secrets in them are not stored (see `hide_secrets`).
             adopt: whether to resume the newest interrupted or failed debate with the same graph, input, settings
-                (ceilings may differ) and version. It has no effect if an id or an idempotency key is given.
+                (ceilings may differ) and version of moot. It has no effect if an id or an idempotency key is given.
             id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
-                new debate gets this id. By default, the id is random.
+                new debate gets this id. By default, a new debate gets a random id.
             idempotency_key: a name that the caller gives the request. Equal requests with the same name share one
                 debate; `DebateStart.owned` tells whether this request must run it.
             person: the user who owns the debate, on a server with users.
@@ -219,7 +220,7 @@ class CallLedger:
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
     async def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """The id, status and start time of debates, newest first; on a server with users, of ``person`` if given."""
+        """The id, status and start time of debates, newest first; see `LedgerFile.outline`, `ServedLedger.outline`."""
         return await self._do(lambda file: file.outline(person))
 
     async def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
@@ -258,7 +259,7 @@ class CallLedger:
         return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
-        """The result for a key in `stored_entries`; None if there is no such entry. A damaged result is a UserError."""
+        """The result for a key in `stored_entries`; None without an entry. A damaged result raises UserError."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else stored_call(entry)
 
@@ -273,7 +274,7 @@ class CallLedger:
 
         Raises:
             UserError: the debate is not in the ledger.
-            ValueError, TypeError: the value is not a JSON value. For vectors, see also `pack_vectors`.
+            ValueError, TypeError, OverflowError, struct.error: see `as_json` and, for vectors, `pack_vectors`.
         """
         await self.store_calls(debate, [(key, value)], about)
 
@@ -334,10 +335,6 @@ class CallLedger:
             kind="replay_miss",
         )
 
-    async def prune(self) -> PruningResult:
-        """Removes old data from the file, as `LedgerFile.prune`. Opening the ledger also starts this, if necessary."""
-        return await asyncio.to_thread(_prune, self.path)
-
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     async def _do(self, job: Callable[[LedgerFile], T]) -> T:
@@ -364,18 +361,19 @@ class CallLedger:
             group, closing = _next_jobs(self._jobs)
             begun = time.monotonic()
             try:
-                if file is not None and (begun > checked + CHECK_INTERVAL or len(_store_jobs(group)) < len(group)):
-                    checked = begun
-                    if not file.is_current():  # the file was removed or replaced
-                        file.close()
-                        file = None
-                if file is None and group:
-                    file = self._open()
-                    if file.needs_pruning():
-                        threading.Thread(
-                            target=_prune_and_log, args=(self.path,), name="moot-prune", daemon=True
-                        ).start()
-                results = _results_of(file, group) if file else []
+                with ledger_errors(self.path):
+                    if file is not None and (begun > checked + CHECK_INTERVAL or len(_store_jobs(group)) < len(group)):
+                        checked = begun
+                        if not file.is_current():  # the file was removed or replaced
+                            file.close()
+                            file = None
+                    if file is None and group:
+                        file = self._open()
+                        if file.needs_pruning():
+                            threading.Thread(
+                                target=_prune_and_log, args=(self.path,), name="moot-prune", daemon=True
+                            ).start()
+                results = _results_of(file, group) if file and group else []
             except Exception as error:  # noqa: BLE001
                 results = [error] * len(group)
             _deliver(group, results)

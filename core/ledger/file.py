@@ -41,13 +41,13 @@ APPLICATION = 0x6D6F6F74
 BUSY = 30.0
 """Seconds to wait for another process's transaction."""
 DAYS = 30.0
-"""Number of days without a change of its row after which a debate is pruned."""
+"""A debate is pruned if its row has not changed for this number of days."""
 MOST_BYTES = 10**9
 """Number of bytes above which the file is pruned; the server's file of threads has the same limit."""
 
 ROWS = (1, 4, 16, 64)
-"""Possible numbers of entries in one SQL statement. They are few, so that compiled statements can be used again. SQLite
-takes longer to compile a statement than to run it.
+"""Possible numbers of rows in a statement of `STORE`. They are few, so that compiled statements can be used again.
+SQLite takes longer to compile a statement than to run it.
 """
 MOST_ROWS = ROWS[-1]
 
@@ -153,7 +153,7 @@ class LedgerFile:
             return False
 
     def close(self) -> None:
-        """Closes the file. Debates that this object began and that are still running then count as interrupted."""
+        """Closes the file. From then on, the running debates that this object began or resumed count as interrupted."""
         self._connection.close()
         self._owner.release()
 
@@ -308,7 +308,7 @@ class LedgerFile:
         return Debate(id, fingerprint, version, graph, input, settings, status, *others)
 
     def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """The tokens, USD and calls that debates with entries have spent, by id, including calls with lost replies."""
+        """What each debate has spent, by id: tokens, USD and number of calls. Debates without entries are left out."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -456,7 +456,7 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether a debate unchanged for ``days`` has entries or no document, or over ``most`` bytes are in use."""
+        """Whether a debate has data that is old enough to be removed, or more than ``most`` bytes are in use."""
         old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 
@@ -464,9 +464,9 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, cutoff: float) -> bool:
-        """Removes a debate or, if it has a document, its entries. Returns whether it did so.
+        """Removes a debate or, if it has a document, only its entries.
 
-        A debate that is running or changed after ``cutoff`` is left unchanged.
+        Returns false, and removes nothing, if the debate is running or changed after ``cutoff``.
         """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, cutoff):
@@ -489,7 +489,7 @@ def _scalar(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Creates a missing file, and lets only its owner read it. SQLite gives its own files next to it the same mode."""
+    """Creates the file if it is missing, and lets only its owner access it. SQLite's journals get the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

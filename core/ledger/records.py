@@ -19,8 +19,8 @@ Status = Literal["running", "interrupted", "waiting", "failed", "done"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 KEY_VERSION = 1
-"""A number in the hash of each key and in each debate's fingerprint. It increases if the meaning of a part of a key
-changes. Then older entries match no new key.
+"""A number in the hash of each key and in each debate's fingerprint. It must be increased if the meaning of a part of a
+key changes. Then older entries match no new key.
 """
 PART_DIGITS = 24
 """Number of hexadecimal digits in the hash of one part of a key."""
@@ -29,7 +29,7 @@ KEY_DIGITS = 32
 FAILED = "failed"
 """The field of an entry's ``about`` that marks a call without a usable result."""
 SENT = "sent"
-"""The field of an entry's ``about`` for what was spent without a result, on requests in flight, lost or failed.
+"""The field of an entry's ``about`` for the cost of requests without a result: requests in flight, lost or failed.
 
 Its value is a list: tokens, USD, number of calls. This spending counts for the ceilings of a resumed debate.
 """
@@ -118,7 +118,7 @@ def canonical(value: Any) -> bytes:
     Tuples are written as lists. 1 and 1.0 give different bytes.
 
     Raises:
-        ValueError, TypeError: the value is not a JSON value, such as NaN. Enums and UUIDs are not always refused.
+        ValueError, TypeError: the value is not a JSON value. NaN is refused; Enums and UUIDs are not always refused.
     """
     try:
         written = orjson.dumps(value, option=CANONICAL)
@@ -137,7 +137,7 @@ def as_json(value: Any) -> str:
     Some values that are not JSON values are converted: a date to its text, a set to a list.
 
     Raises:
-        ValueError, TypeError: the value cannot be written as JSON, such as NaN or an object.
+        ValueError, TypeError: the value cannot be written as JSON. NaN and ``object()`` are examples.
     """
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
@@ -177,7 +177,7 @@ class Debate:
         input: the graph's input.
         settings: the settings, without secrets.
         status: the debate's status; ``interrupted`` if its process ended without recording a status.
-        pid: the process that runs the debate, or ran it last; None for an imported debate.
+        pid: the id of the process that runs the debate, or ran it last; None if it is unknown.
         started: when the debate first began, in seconds since 1970.
         updated: when the status was last written, in seconds since 1970.
         document: the path of the result document; None if there is no document.

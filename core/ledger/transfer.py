@@ -138,7 +138,7 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
     try:
         with path.open("rb") as source, file.transaction():
             if os.fstat(source.fileno()).st_size > LARGEST_FILE:
-                raise ValueError(f"has more than {LARGEST_FILE // 2**20} MiB")
+                raise _too_large(path, f"{LARGEST_FILE // 2**20} MiB")
             head = DebateLine.model_validate(_parse(source.readline(LONGEST_LINE)))
             if file.debates(id=head.id):
                 raise UserError(f"The debate {head.id} is in the ledger already.", kind="invalid_file")
@@ -159,16 +159,20 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
             while text := source.readline(LONGEST_LINE):
                 count += 1
                 if count > MOST_ENTRIES:
-                    raise ValueError(f"has more than {MOST_ENTRIES} entries")
+                    raise _too_large(path, f"{MOST_ENTRIES} entries")
                 file.store_entries([_entry_of(head.id, EntryLine.model_validate(_parse(text)))])
             if count < head.entries:
-                raise ValueError(f"is the last one, but the debate has {head.entries}: the file is cut off")
+                raise ValueError(f"is the last one, but the debate has {head.entries} entries: the file is cut off")
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
     except (ValueError, RecursionError) as error:
         where = f"entry {count}" if count else "its first line"
         raise UserError(f"{path} cannot be imported: {where} {_reason(error)}.", kind="invalid_file") from error
     return head.id, count
+
+
+def _too_large(path: Path, bound: str) -> UserError:
+    return UserError(f"{path} cannot be imported: it has more than {bound}.", kind="invalid_file")
 
 
 def _parse(line: bytes) -> Any:
@@ -216,7 +220,7 @@ def _fits_float(value: Any) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Why a line cannot be imported, as the end of a sentence that begins with the line's number."""
+    """Why a line cannot be imported, as the end of a sentence whose subject is the line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"is invalid at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"

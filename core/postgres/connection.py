@@ -1,4 +1,4 @@
-"""A connection to Postgres that survives restarts of the server, and moot's tables. All functions here block."""
+"""Moot's tables in Postgres, and a connection that survives restarts of the server. All functions here block."""
 
 from __future__ import annotations
 
@@ -171,11 +171,12 @@ class Postgres:
     def do(self, job: Job[T], patience: float | None = None) -> T:
         """Runs a job in its own transaction and returns its result.
 
-        The job is retried after temporary errors of the connection or the server. Other errors are not changed.
+        The job is retried after temporary errors of the connection or the server. Errors that are not listed below are
+        raised unchanged.
 
         Args:
-            job: a function of a cursor. It may run twice, although its first transaction was committed: the server's
-                answer to the commit may be lost.
+            job: a function that is called with a cursor. It may run twice, although its first transaction was
+                committed: the server's answer to the commit may be lost.
             patience: seconds for which the job is retried; 0 for no retry. By default, the connection's `patience`.
 
         Raises:
@@ -217,7 +218,7 @@ class Postgres:
             self._connection = None
 
     def _is_temporary(self, error: Any) -> bool:
-        """Whether a retry may help: not if the address is wrong, or the server refuses the user or the database."""
+        """Whether a retry may help; false if the address is wrong, or the server refuses the user or the database."""
         return not any(text in str(error) for text in PERMANENT)
 
     def _connection_error(self, error: Exception) -> WorldError | UserError:
@@ -300,5 +301,5 @@ def _later_version_text(found: int) -> str:
 
 
 def _short_text(error: Exception) -> str:
-    """The first 300 characters of an error's text, without keys and line breaks; the error's class if there is none."""
+    """An error's text without secrets and line breaks, at most 300 characters; for an empty text, the class's name."""
     return redact(" ".join(str(error).split()))[:300] or type(error).__name__

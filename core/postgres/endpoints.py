@@ -120,9 +120,9 @@ class SharedEndpoints:
     async def report_demand(self, address: str) -> None:
         """Reports how many concurrent calls to an endpoint this process wants, and its waits for the endpoint.
 
-        The granted number of calls and the waits of other processes are then applied.
-        If fewer calls are granted than before, other processes get the difference only after the next report, because
-        this process may still start calls while this report is sent.
+        The granted number of calls and the waits of other processes are then applied. If fewer calls are granted than
+        before, other processes get the difference only after the next report, because this process may still start
+        calls while this report is sent.
 
         Raises:
             UserError, WorldError: the database cannot be used.
@@ -209,14 +209,14 @@ class SharedEndpoints:
                         for notification in connection.notifies(timeout=REPORT_INTERVAL):
                             self._read_notification(notification.payload)
             except (psycopg.OperationalError, psycopg.InterfaceError):
-                time.sleep(LONGEST_PAUSE)  # until then, the regular reports return the waits
+                time.sleep(LONGEST_PAUSE)  # meanwhile, the answers to reports contain the waits
 
     def _read_notification(self, payload: str) -> None:
         """Applies the wait in a notification of another process; ignores a notification that cannot be read."""
         try:
             holder, address, seconds, pace = json.loads(payload)
             wait = float(seconds), float(pace)
-        except (ValueError, TypeError):  # from another version of moot; the regular reports return the waits
+        except (ValueError, TypeError):  # from another version of moot; the answers to reports contain the wait
             return
         if holder != self._holder and address in self._shares:
             self._loop.call_soon_threadsafe(self._shares[address].gate.refuse_elsewhere, *wait)

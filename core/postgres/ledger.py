@@ -59,7 +59,7 @@ class PostgresLedger:
     def begin(self, request: Request) -> DebateStart:
         """Takes over the debate with the request's id, or inserts a new debate.
 
-        The request's idempotency key and its other fields do not select a debate.
+        Only the id selects a debate: the idempotency key and ``adopt`` have no effect.
         """
         id, now = request.id or new_id(), time.time()
         values = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
@@ -113,7 +113,7 @@ class PostgresLedger:
         return self._entries("id = %s AND seq > %s ORDER BY seq LIMIT %s", debate, after, most)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The same as `LedgerFile.find`, but an entry that was replaced counts as old as it was at first."""
+        """The same as `LedgerFile.find`, but replacing an entry does not make the entry newer."""
         usable = "" if failed else f" AND about::json ->> '{FAILED}' IS NULL"
         query = f"key = %s{usable} ORDER BY id = %s DESC NULLS LAST, seq DESC LIMIT 1"
         found = self._entries(query, bytes.fromhex(hash), prefer)

@@ -33,9 +33,9 @@ MOST_LOSSES = 4
 CHECKED_ROWS = 200
 """Maximum number of rows in one check for lost jobs, the longest waiting first; a million rows would take seconds."""
 BLOCK = 16
-"""The size of a lease of a batch's ceilings, as a multiple of the maximum spending of one call; `PARTS` limits it."""
+"""A lease from a batch's budget is this many times the maximum spending of one call; see `QueuedRows.lease`."""
 PARTS = 8
-"""A lease takes at most 1 / `PARTS` of the rest of the budget (see `QueuedRows.lease`), so leases shrink with it."""
+"""A lease takes at most 1 / `PARTS` of the rest of the budget, unless ``least`` is more; see `QueuedRows.lease`."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
 """SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
 Spent = tuple[float, float, float]
@@ -101,9 +101,9 @@ class QueuedRows:
     # --- batches --------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: QueuedBatch) -> None:
-        """Adds a batch, or continues an earlier batch with new ceilings, even if it was stopped.
+        """Adds a batch. A batch that already has this id is continued with the new ceilings, even if it was stopped.
 
-        Waiting rows are dropped; the caller then queues the rows that it still requests. If no row is running, the
+        Its waiting rows are dropped; the caller then queues the rows that it still requests. If no row is running, the
         batch's spending is set to the sum over its rows.
         """
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
@@ -155,14 +155,13 @@ class QueuedRows:
 
         self._do(job)
 
-    def _requeue(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
-        """Sets rows that a SQL condition selects to waiting, and forgets their outcomes. Returns the number of rows."""
+    def _requeue(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
+        """Changes the status of the rows that a SQL condition selects to ``waiting``, and deletes their outcomes."""
         cursor.execute(
             "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
             f"queued = NULL, collected = false, touched = now() WHERE {where}",
             values,
         )
-        return int(cursor.rowcount)
 
     def _notify(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
         """Adds a procrastinate job for each row that a SQL condition selects and that has no waiting job."""
@@ -285,7 +284,7 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch for the reason ``why``, unless it is stopped: no row starts, but running rows continue."""
+        """Stops a batch: no further row starts; running rows continue. If it was stopped before, ``why`` is ignored."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 
@@ -405,7 +404,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores the outcome of a row from any worker, unless the row has an outcome. Returns whether it was stored."""
+        """Stores the outcome of a row and returns true; false if the row already has one. Any worker may call this."""
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -422,10 +421,12 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues rows of dead workers again, and returns their number. Overdue waiting rows without a job get a job.
+        """Queues the rows of dead workers again, and returns the number of these rows.
+
+        Overdue waiting rows without a job get a job. Rows of stopped batches get no job.
 
         Args:
-            lost: the outcome of a row that has lost `MOST_LOSSES` workers: this row fails.
+            lost: the outcome for rows that have lost `MOST_LOSSES` workers. These rows fail, and are not counted.
         """
 
         def job(cursor: Any) -> int:
@@ -451,8 +452,7 @@ class QueuedRows:
             self._notify(cursor, f"status = 'waiting' AND key = ANY(%s) AND {not_stopped}", ([*keys, *overdue],))
             return len(keys)
 
-        found: int = self._do(job)
-        return found
+        return int(self._do(job))
 
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 

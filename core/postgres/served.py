@@ -37,7 +37,7 @@ INTERVAL = 2.0
 SILENCE = 8
 """Seconds without a heartbeat after which a process counts as dead. The service's lease of a run must be longer."""
 LOOKUP_PATIENCE = 10.0
-"""Seconds for which most lookups are retried if the database cannot be reached. Other operations are retried longer."""
+"""Seconds for which most lookups are retried. The ledger's other operations are retried for `Postgres.patience`."""
 ENDED = ("done", "failed", "waiting")
 """Statuses of a debate that has ended or waits, except ``interrupted``."""
 IS_ALIVE = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
@@ -126,8 +126,8 @@ class ServedLedger(PostgresLedger):
         its first worker was lost. Then the run gets the same debate, even if the debate has ended.
 
         Raises:
-            UserError: the debate belongs to another person or is running, or the idempotency key was used for another
-                request.
+            UserError: the debate belongs to another person, another run executes the debate with the request's id,
+                or the idempotency key was used for another request.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
@@ -194,7 +194,7 @@ class ServedLedger(PostgresLedger):
     ) -> list[Debate]:
         """The same as `LedgerFile.debates`, but the database's locale defines how the case of letters is ignored."""
         as_stored = None if text is None else as_json(text)[1:-1]
-        values: dict[str, Any] = {"status": status, "graph": graph, "text": as_stored, "limit": limit, "id": id}
+        values: dict[str, Any] = {"status": status, "graph": graph, "text": as_stored, "limit": limit or None, "id": id}
         conditions = {
             "status": f"{STATUS} = %(status)s",
             "graph": "d.graph = %(graph)s",

@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 log = logging.getLogger(__name__)
 
 SHUTDOWN_WAIT = 3.0
-"""Seconds for which the process waits at its end until unsent data are sent; see `finish` for an exception."""
+"""Maximum wait for unsent data at the end of the process, in seconds; `finish` names a case without this maximum."""
 PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """OTLP's protocols, each with the name of its exporter."""
 

@@ -25,7 +25,7 @@ CAPTURED = {
 }
 """The values of this variable in lower case, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
-"""The name in metrics of models and sources beyond the first `MOST_NAMES`, and of an unknown provider."""
+"""The name of an unknown provider. In metrics, also the name of every model or source after the first `MOST_NAMES`."""
 MOST_NAMES = 100
 """Maximum number of different names of models and sources in metrics.
 
@@ -41,7 +41,7 @@ PROVIDERS = {
     "mistralai": "mistral_ai",
     "xai": "x_ai",
 }
-"""The conventions' names of the providers that have other names in settings, by the name in settings."""
+"""The conventions' names of providers, by the names in settings. Providers with the same name in both are left out."""
 
 OPERATION_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 """Bounds of the buckets for the time of an operation, from the conventions."""
@@ -180,7 +180,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> dict[str, str]:
-    """A model's provider and name as attributes, from its name in settings. Without a provider it is `OTHER`."""
+    """A model's provider and name as attributes, from its name in settings. A missing provider is `OTHER`."""
     provider, _, model = name.partition(":")
     if not model:
         provider, model = OTHER, name

@@ -79,7 +79,7 @@ def requested_exporters(signal: str) -> list[str]:
     """The exporters that the environment names for ``traces`` or ``metrics``.
 
     If the environment names no exporter, but an address, the exporter is OTLP. Without an address, there is no
-    exporter; OpenTelemetry's own default is OTLP. The name ``none`` stands for no exporter.
+    exporter, although OpenTelemetry's default would be OTLP. The name ``none`` stands for no exporter.
     """
     if value := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
         return [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]

@@ -56,6 +56,7 @@ def agreement(
     """
     group_ids = range(len(first)) if groups is None else groups
     both = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]
+    grouped = by_group(group_ids, both)
     pairs = [pair for pair in both if pair is not None]
     missing = both.count(None)
     counts = [pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))]
@@ -63,7 +64,6 @@ def agreement(
     value = cohen_kappa([str(a) for a, _ in pairs], [str(b) for _, b in pairs])
     if value is None:
         return Agreement(Interval(None, None, None, len(pairs), missing), share, *counts)
-    grouped = by_group(group_ids, both)
     if len(grouped) < len(pairs):
         return Agreement(cluster_bootstrap(grouped, _kappa, missing), share, *counts)
     # statsmodels also computes a test, which is not used here and may divide by 0

@@ -50,7 +50,7 @@ class FittedCalibration:
         attacked: the number of debates that `moot eval attack` attacked.
         acted: the number of cases whose confidence reaches the calibration's ``least_confidence``.
         wrong: the number of wrong verdicts among the cases in ``acted``.
-        notes: a sentence about each log that was left out.
+        notes: a sentence about each file that cannot be used, about each superseded log, and about missing confidences.
     """
 
     calibration: Calibration
@@ -63,7 +63,7 @@ class FittedCalibration:
 
 
 def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
-    """Make a case from a finished debate and its right answers, of which there is at least one.
+    """Make a case from a finished debate and its right answers.
 
     Raises:
         UserError: the answers of the task are not labels, or no right answer is one of the labels.
@@ -136,9 +136,10 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
         alpha: the allowed error rate, in (0, 1).
 
     Raises:
-        UserError: a path does not exist; Inspect is not installed; a log is damaged, or was written by another version
-            of the system; the logs differ in system, settings, prompts, sources, task or corpora; the answers of the
-            task are not labels; an item has no right answer among the labels; or no debate finished.
+        UserError: a path does not exist; Inspect is not installed; a log is damaged, has an invalid setting, or was
+            written by another version of the system; the logs differ in system, settings, prompts, sources, task or
+            corpora; the answers of the task are not labels; an item has no right answer among the labels; or no debate
+            finished.
         ValueError: ``alpha`` is not in (0, 1).
     """
     headers, notes = read_headers(find_logs(paths))
@@ -179,6 +180,8 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     fitted = fit_cases(
         list(cases.values()), alpha, bound, corpora, unfinished=unfinished, repeated=repeated, attacked=attacked
     )
+    if all(case.confidence is None for case in cases.values()):
+        notes.append(f"No verdict of {bound.graph} has a confidence, so none can be acted on: all are escalated.")
     return replace(fitted, notes=tuple(notes))
 
 

@@ -4,8 +4,10 @@ They are computed as soon as a result document is read, so that no document stay
 
 - Tool-MAD, second version, figures 10 and 11: the scores of right and wrong answers.
 - Tool-MAD, first version, figure 4: whether the judge takes the answer with the higher score.
-- CortexDebate, tables 3, 4, 7 and 8: consensus after each round, each agent's accuracy, number of opponents and prompt
-  length.
+- CortexDebate, table 3: viewpoint collisions and correct revisions.
+- CortexDebate, table 4: each agent's accuracy and number of debates.
+- CortexDebate, table 7: the length of each agent's prompts.
+- CortexDebate, table 8: consensus after each round.
 """
 
 from __future__ import annotations
@@ -50,16 +52,18 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    The measures of CortexDebate are explained in `moot.evals._stats.debate_measures`.
+    `moot.evals._stats.debate_measures` explains the measures of CortexDebate: DN, DVC and CVR. They need a round of
+    debate after the first answers. For a debate without such a round, and for other systems, ``debates`` is empty, and
+    ``collisions`` and ``revisions`` are None.
 
     Attributes:
         answers: every agent's answers, from `agent_answers`.
         agreed: for each round in which several agents voted, whether all gave the same answer.
         judge_choices: the judge's choice by kind of score, from `judge_choices`.
-        debates: each agent's number of debates (CortexDebate's DN); empty for other systems.
-        collisions: the number of viewpoint collisions (CortexDebate's DVC); None for other systems.
-        revisions: the number of correct revisions (CortexDebate's CVR); None for other systems.
-        context: each agent's mean prompt length in a round, in tokens; None if it is unknown.
+        debates: each agent's number of debates (DN).
+        collisions: the number of viewpoint collisions (DVC).
+        revisions: the number of correct revisions (CVR).
+        context: the mean length of each agent's prompts over the rounds, in tokens; None if no length is known.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -116,9 +120,11 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 def judge_choices(document: Document, right: Right) -> dict[str, JudgeChoice]:
     """The judge's choice between two last answers, by kind of score (Tool-MAD, first version, figure 4).
 
-    The higher score is the higher average over a debater's rounds. The result is empty unless a judge spoke, there is a
-    verdict, and exactly two debaters have different last answers; it is also empty for a trial. A kind of score is left
-    out if a debater's average is unknown, or if both averages are equal.
+    The higher score is the higher average over a debater's rounds. A kind of score is left out if a debater's average
+    is unknown, or if both averages are equal.
+
+    The result is empty unless a judge spoke, there is a verdict, and there are exactly two debaters, whose last answers
+    differ. It is also empty for a trial.
     """
     if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
         return {}

@@ -1,9 +1,10 @@
-"""Grades of free-text answers, by models and by people (MADKE). A model that also debates is refused as a grader."""
+"""Grades of free-text answers, by models and by people (MADKE)."""
 
 from __future__ import annotations
 
 import asyncio
 import csv
+import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
 IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
-"""Names of graders that are not called here: the judge in the log, the comparison of texts, and people."""
+"""Names of graders that are not called here. `IN_LOG` is added to the name of the judge in a log, `BY_TEXT` is the
+comparison of texts, and `HUMAN` is people."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics", "turns")
 """Fields of result documents that this module reads."""
@@ -206,9 +208,9 @@ def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
     try:
         text = file.read_text(encoding="utf-8-sig")
         if file.suffix == ".jsonl":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
         else:
-            rows = list(csv.DictReader(text.splitlines()))
+            rows = list(csv.DictReader(io.StringIO(text, newline="")))
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"{file} cannot be read: {clean(str(error))}.", kind="invalid_file") from error
     known: dict[tuple[str, str], bool] = {}

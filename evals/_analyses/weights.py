@@ -63,7 +63,7 @@ def read_panel(document: Mapping[str, Any], right: bool) -> Panel | None:
 
 
 def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
-    """The confidence of a trial, recomputed with other weights, in [0, 1] (PROClaim, Eq. 4 and 5)."""
+    """The confidence of a trial, recomputed with the given weights, in [0, 1] (PROClaim, Eq. 4 and 5)."""
     base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
     winning = round(panel.sigma * panel.votes)
     return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)

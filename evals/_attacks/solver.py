@@ -57,7 +57,7 @@ def attacked(
     """A solver that runs a debate under attack, on samples that already have a result without an attack.
 
     The attack aims at a wrong answer. A sample is missing data if the debate without an attack has no outcome on it, or
-    if its task has no wrong label. The attack `lying_debater` also needs at least two debaters that answered.
+    if no label is wrong. The attack `lying_debater` also needs at least two debaters that answered.
 
     Args:
         attack: the attack's name (`moot.evals._attacks.attack`).
@@ -84,7 +84,7 @@ def attacked(
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         original = await document_with_outcome(location, sample.sample_id)
         if original is None:
-            raise DebateFailed("not_attacked: the debate without an attack did not end on this sample")
+            raise DebateFailed("not_attacked: the debate without an attack has no outcome on this sample")
         label = target_answer(original["task"]["labels"], list(sample.target))
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need labels or options")
@@ -131,7 +131,7 @@ async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, m
 
     Raises:
         UserError, WorldError: the model cannot be opened, or a call failed.
-        ReplyError: neither the first nor the second reply could be used.
+        ReplyError: no reply could be used.
     """
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {

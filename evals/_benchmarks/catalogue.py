@@ -202,7 +202,9 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     file = ClaimsFile(path)
     rows = read_all_rows(file, check)
     if len({row.labels for row in rows if row.label}) > 1:
-        problem = "its labelled rows have different `labels`; an evaluation needs the same labels in all rows."
+        problem = (
+            "its labelled rows have different `labels`; an evaluation needs the same labels in all rows with a label."
+        )
         raise invalid(path.name, problem)
     notes = [f"these columns are not read: {', '.join(file.ignored)}"] if file.ignored else []
     return [
@@ -216,7 +218,7 @@ def _missing_data(benchmark: Benchmark, problem: str) -> UserError:
         return UserError(problem, kind="missing_file")
     return UserError(
         f"{benchmark.title}: {problem}. Download it from {benchmark.source} (licence: {benchmark.licence}), and give a "
-        f"file, or a folder with {'these' if benchmark.together else 'one of these'}: {', '.join(benchmark.files)}.",
+        f"file, or a folder with {'some' if benchmark.together else 'one'} of these: {', '.join(benchmark.files)}.",
         kind="missing_file",
     )
 

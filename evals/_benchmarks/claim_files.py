@@ -189,8 +189,8 @@ class ClaimsFile:
             raise invalid(self.path.name, f"the column {duplicates[0]!r} occurs twice.")
         unknown = [name for name in self._header if self._is_unknown(name)]
         helper_columns = {*CLAIMS_COLUMNS} - {*COLUMNS}
-        self._is_own_table = helper_columns <= {*self._header}
-        self.ignored = tuple(name for name in unknown if name not in helper_columns or not self._is_own_table)
+        self._is_from_moot_claims = helper_columns <= {*self._header}
+        self.ignored = tuple(name for name in unknown if name not in helper_columns or not self._is_from_moot_claims)
 
     def _is_unknown(self, name: str) -> bool:
         """Whether a column has a name that is unknown; False for an empty name.
@@ -232,7 +232,7 @@ class ClaimsFile:
                 f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
                 "Put quotation marks around a text that contains the separator of the columns or a line break"
             )
-        texts = map(without_escape, cells) if self._is_own_table else cells
+        texts = map(without_escape, cells) if self._is_from_moot_claims else cells
         return {name: text for name, text in zip(self._header, texts, strict=True) if text.strip()}
 
     # --- JSON Lines

@@ -74,9 +74,9 @@ def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Seque
         scopes: the scopes of the searches.
 
     Raises:
-        UserError: a folder, split or name does not exist, a file cannot be read, a line is malformed, a file contains
-            no query or a qid twice, two different passages have one id, or a gold id is in no corpus. Gold ids are
-            looked up only for the scope ``own``.
+        UserError: a folder, split or name does not exist, a folder has no .jsonl file, a file cannot be read, a line is
+            malformed, a file contains no query or a qid twice, two different passages have one id, or a gold id is in
+            no corpus. Gold ids are looked up only for the scope ``own``.
     """
     files = _jsonl_files(_subfolder(folder / "qrels", split), "qrels")
     for name in names:
@@ -204,8 +204,8 @@ def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mappi
     if unknown := sorted(ids.difference(*corpora.values())):
         some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         raise UserError(
-            f"No file in corpus/ contains {count_with_noun(len(unknown), 'passage')} that the qrels {name} name: "
-            f"{some}. Add the corpus that they come from.",
+            f"The qrels {name} name {count_with_noun(len(unknown), 'passage')} that no file in corpus/ contains: {some}"
+            ". Add the corpus that they come from.",
             kind="invalid_file",
         )
     complete = [file for file, passages in corpora.items() if ids <= passages.keys()]

@@ -116,9 +116,9 @@ def hotpotqa(record: Record) -> Item:
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, but the record's paragraphs (gold paragraphs and distractors) are given texts.
+    """As `hotpotqa`, but the record's paragraphs (gold paragraphs and distractors) become the item's ``given``.
 
-    If the record also has supporting facts, its gold evidence gets the offsets of the sentences. A record without
+    If the record also has supporting facts, the gold evidence has the offsets of the sentences. A record without
     paragraphs is read as by `hotpotqa`.
     """
     item = hotpotqa(record)
@@ -143,10 +143,10 @@ def hotpotqa_distractor(record: Record) -> Item:
     return item
 
 
-def _title_pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
-    """Pairs of a title and a value, from a list of pairs or from the Hub's columns ``title`` and ``second``."""
+def _title_pairs(found: Any, value_column: str) -> Sequence[tuple[Any, Any]]:
+    """Pairs of a title and a value, from a list of pairs, or from the Hub's columns ``title`` and the value column."""
     if isinstance(found, dict):
-        return list(zip(found["title"], found[second], strict=True))
+        return list(zip(found["title"], found[value_column], strict=True))
     return [(first, rest) for first, rest in found or []]
 
 
@@ -197,7 +197,7 @@ def squad(record: Record) -> Item:
 def longbench(record: Record) -> Item:
     """Read a record {_id, input, context, answers: [text], dataset}.
 
-    The context is a given text, because the questions cannot be answered without it.
+    The context becomes the item's ``given``, because the questions cannot be answered without it.
     """
     subset = text_field(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:

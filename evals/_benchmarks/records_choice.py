@@ -1,8 +1,8 @@
 """Reads records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
 
 Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
-(`moot.evals._benchmarks.records`). Its docstring shows the fields of a published record, and the fields on the Hub if
-they differ. The options of an item have the letters A, B, C and so on, whatever labels the record uses.
+(`moot.evals._benchmarks.records`). The docstring of a reader shows the fields of a published record, and the fields on
+the Hub if they differ. The options of an item have the letters A, B, C and so on, whatever labels the record uses.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
         question: the question.
         options: the texts of the options.
         right: the index of the right option.
-        more: other fields of the item.
+        more: fields of the item other than the claim, the options and the gold answer.
 
     Raises:
-        SkippedRecord: there are fewer than two options (as in a few records of MMLU-Pro), or an option is empty.
+        SkippedRecord: there are fewer than two options, as in a few records of MMLU-Pro; or an option is empty or None.
         InvalidRecord: no option has the index ``right``; the index is above 25, so there is no letter for it; or an
-            option is neither a text nor a number.
+            option is not a text, a number or None.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
@@ -67,7 +67,7 @@ def medqa(count: int) -> Callable[[Record], Item]:
     On the Hub, options may be [{key, value}].
 
     Args:
-        count: the number of options; the reader refuses records with another number.
+        count: the number of options that each record must have.
     """
 
     def read(record: Record) -> Item:
@@ -135,7 +135,7 @@ def mmlu_med(record: Record) -> Item:
     """As `mmlu`, but records of subjects that are not in `MEDICAL` are skipped. Records without a subject are kept."""
     item = mmlu(record)
     if item.stratum and item.stratum not in MEDICAL:
-        raise SkippedRecord("another subject than the six of MMLU-Med")
+        raise SkippedRecord("a subject other than the six of MMLU-Med")
     return item
 
 

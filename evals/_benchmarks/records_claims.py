@@ -1,8 +1,8 @@
 """Reads records of claims with one label each: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
 
 Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
-(`moot.evals._benchmarks.records`). Its docstring shows the fields of a published record, and the fields on the Hub if
-they differ.
+(`moot.evals._benchmarks.records`). The docstring of a reader shows the fields of a published record, and the fields on
+the Hub if they differ.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def fever_symmetric(record: Record) -> Item:
     """Read a record {id, claim, evidence: a sentence, gold_label}.
 
-    The label belongs to the claim together with the sentence. The fields may also be named evidence_sentence and label.
+    The label belongs to the claim together with the sentence. The sentence may also be in the field
+    evidence_sentence, and the label in the field label.
     """
     gold = gold_label(record, "fever", "gold_label", "label")
     sentence, claim = text_field(record, "evidence", "evidence_sentence"), text_field(record, "claim")
@@ -195,7 +196,7 @@ def _parse_element(name: str) -> list[str]:
     """The page and the element in an evidence id.
 
     Raises:
-        ValueError: the id has another form.
+        ValueError: the id does not match `ELEMENT`.
     """
     if not (match := ELEMENT.fullmatch(name)):
         raise ValueError(f"{name!r} is not an element of a page")
@@ -355,7 +356,7 @@ def check_covid(record: Record) -> Item:
 
 
 def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
-    """Add to Check-COVID's records the sentences that annotators read, from ``corpus.json``.
+    """Copy the sentences that ``evidence_set`` names from ``corpus.json`` into Check-COVID's records.
 
     ``corpus.json`` contains records {cord_id, title, abstract: [sentence]}. It is in the folder of ``file``, or in the
     folder above.
@@ -368,7 +369,8 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
         The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
 
     Raises:
-        UserError: ``corpus.json`` cannot be read, or lacks a sentence of a record (the error names the record).
+        UserError: ``corpus.json`` cannot be read or lacks a sentence of a record, or a record lacks the field
+            ``cord_id`` or ``evidence_set``.
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)

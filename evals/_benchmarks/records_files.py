@@ -1,4 +1,4 @@
-"""Reads records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
+"""Reads records from files: JSON Lines, JSON, CSV, and Parquet if pyarrow is installed.
 
 The contents of a file are not trusted: sizes are limited, and unreadable data raises an error that names its place.
 """
@@ -45,7 +45,8 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
 
     Raises:
         UserError: the file has another ending, is too large, cannot be read, or contains a value that is not a record
-            (the error names the place); the list of ids is invalid or has another length; or pyarrow is missing.
+            (the error names the place); the list of ids is invalid, or its length is not the number of records; or
+            pyarrow is missing.
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -131,7 +132,9 @@ def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]
     """
     content = _decode(file.read_bytes(), name)
     try:
-        value = json.loads(content, object_pairs_hook=_unique_keys)
+        value = _load_json(content)
+    except UnicodeEncodeError as error:
+        raise invalid(name, LONE_SURROGATE) from error
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
@@ -164,16 +167,29 @@ def parse_json(content: str, where: str) -> Any:
             lone surrogate. The error names the place ``where``.
     """
     try:
-        value = json.loads(content, object_pairs_hook=_unique_keys)
-        if "\\ud" in content.lower():  # most escaped pairs of surrogates are valid
-            json.dumps(value, ensure_ascii=False).encode()
-        return value
+        return _load_json(content)
     except UnicodeEncodeError as error:
-        raise invalid(where, "it contains half a character (a lone surrogate), which cannot be sent.") from error
+        raise invalid(where, LONE_SURROGATE) from error
     except json.JSONDecodeError as error:
         raise invalid(where, f"not JSON ({error.msg}, column {error.colno}).") from error
     except (ValueError, RecursionError) as error:
         raise invalid(where, f"not readable JSON ({error}).") from error
+
+
+LONE_SURROGATE = "it contains half a character (a lone surrogate), which cannot be sent."
+
+
+def _load_json(content: str) -> Any:
+    """Parse a JSON text.
+
+    Raises:
+        UnicodeEncodeError: the text contains a lone surrogate.
+        ValueError, RecursionError: as `parse_json` explains for its UserError.
+    """
+    value = json.loads(content, object_pairs_hook=_unique_keys)
+    if "\\ud" in content.lower():  # an escaped surrogate, which is valid in a pair; encoding fails if it is alone
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

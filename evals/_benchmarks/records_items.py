@@ -95,7 +95,7 @@ def checked_item(item: Item, task_name: str) -> Item:
         raise InvalidRecord(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
     if not gold:
-        raise SkippedRecord(f"no gold answer that is valid for the task {task_name}")
+        raise SkippedRecord(f"no gold answer that is valid for the task {task['name']}")
     return replace(item, claim=claim, gold=gold)
 
 
@@ -111,11 +111,22 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
         if repeated
         else []
     )
-    if conflicting:
-        given = all(item.given for found in conflicting for item in found)
-        reason = "each comes with a different text" if given else "no system can give all of them"
-        notes.append(f"{count_with_noun(len(conflicting), 'question')} with different answers: {reason}")
+    indistinguishable = sum(
+        len({(_context(item), item.gold) for item in found}) > len({_context(item) for item in found})
+        for found in conflicting
+    )
+    for count, reason in (
+        (indistinguishable, "no system can give all of them"),
+        (len(conflicting) - indistinguishable, "each comes with a different text, date or speaker"),
+    ):
+        if count:
+            notes.append(f"{count_with_noun(count, 'question')} with different answers: {reason}")
     return notes
+
+
+def _context(item: Item) -> tuple[object, ...]:
+    """What a system can know of an item besides its question and options."""
+    return (item.given, item.claim_date, item.speaker, item.published_before)
 
 
 def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
@@ -133,8 +144,7 @@ def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
         return None
     right: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
     for item in items:
-        question = (item.claim, item.options, item.given, item.claim_date, item.speaker, item.published_before)
-        right[question][item.gold[0]] += 1
+        right[item.claim, item.options, *_context(item)][item.gold[0]] += 1
     best = sum(max(golds.values()) for golds in right.values()) / len(items)
     return best if best < 1 else None
 

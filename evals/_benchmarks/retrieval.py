@@ -1,8 +1,8 @@
 """Measure sources on queries with relevance judgements, for ``moot eval retrieval``.
 
-A row is one qrels file with the passages to search. The passages are indexed as a corpus. Its name contains a digest of
-the passages and of the encoder: if either changes, a new corpus is built. Passages that are already stored are not
-encoded again.
+A row is one qrels file with the passages to search. The passages are indexed as a corpus. The name of the corpus
+contains a digest of the passages and of the encoder's name: if either changes, a new corpus is built. Passages that are
+already stored are not encoded again.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: s
 def corpus_name(row: Row, encoder: str) -> str:
     """The name of the corpus with a row's passages.
 
-    It contains the beginning of the names of the passages' files (or ``union``), and a digest of the passages and the
-    encoder.
+    It contains the names of the passages' files, cut to 40 characters, or ``union`` for this scope. A digest of the
+    passages and of the encoder's name follows.
     """
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
@@ -200,7 +200,7 @@ def mean_interval(*samples: Sequence[float]) -> Estimate:
 
 
 def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
-    """The mean of each of `MEASURES` over a row's queries with its interval, by source and measure."""
+    """For each source and each of `MEASURES`: the mean over a row's queries, with the interval of the mean."""
     return {
         source: {measure: mean_interval(values[measure]) for measure in MEASURES}
         for source, values in measured.values.items()
@@ -212,9 +212,9 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
     Args:
         rows: the measured rows.
-        against: the source that all other sources are compared with; every row must have its values. None: ``hybrid``
-            is compared with the best other source of each row. A row without ``hybrid`` or without another source then
-            has no difference.
+        against: the source that all other sources are compared with; every row must have values of this source. None:
+            ``hybrid`` is compared with the best other source of each row. A row without ``hybrid``, or with ``hybrid``
+            alone, then has no difference.
 
     Returns:
         The differences in single rows, and the mean differences. There is a mean only over two or more rows.

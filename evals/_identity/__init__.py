@@ -1,1 +1,1 @@
-"""The identity of a run. If it changes, an interrupted run is not resumed: it starts from the beginning."""
+"""The identity of a run. If the identity changes, an interrupted run is not resumed, but starts from the beginning."""

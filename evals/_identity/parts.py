@@ -29,9 +29,10 @@ PART_NAMES = {
     "endpoints": "the endpoint of {}",
     "items": "the benchmark's items",
     "judge": "the model that judges answers",
-    "of": "the debate that it is compared with",
+    "of": "the debate that the control or attack belongs to",
     "prompts": "the prompt {}",
     "sources": "the kind of the source {}",
+    "time_limit": "the time limit of a sample",
 }
 """The name of each part in messages; ``{}`` is the place for the name of a corpus, provider, prompt or source."""
 
@@ -70,13 +71,15 @@ def version_of(graph: str, settings: Settings) -> str:
 def single_version(graph: str) -> str:
     """The version of one system without its inner debate.
 
-    For a system of an installed package, this is the package's version with a digest of its code.
+    For a system of an installed package, this is the package's name and version with a digest of the package's code.
     """
     return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The addresses of the providers of all models that a system may call, including its encoder, by provider.
+    """The addresses of the providers of all models that a system may call, by provider.
+
+    The system's encoder is included.
 
     Raises:
         UserError: as `endpoints`.
@@ -90,7 +93,8 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 def endpoints(*models: str) -> dict[str, str]:
     """The addresses of models' providers, by provider, without user names and passwords.
 
-    Models that run in this process have no address. If a provider has no address, its company's name is given.
+    Providers whose models run in this process are left out. If the address of another provider is unknown, the name of
+    the provider's company stands for it.
 
     Raises:
         UserError: a provider's address, key or package is missing or invalid.

@@ -1,4 +1,4 @@
-"""Tables of analyses from the papers: the scores of right answers, agents and rounds, and the weight of votes.
+"""Tables of analyses from the papers, in three groups: scores of answers; agents and rounds; the weight of votes.
 
 A function returns None if its table would have no row.
 """
@@ -70,7 +70,7 @@ def _score_gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
 
 
 def judge_choices_table(study: Study) -> Table | None:
-    """How often the judge takes the answer with the higher score, and how often each of both answers is right.
+    """How often the judge takes the answer with the higher score, and how often each of the two answers is right.
 
     Source: Tool-MAD, first version, figure 4.
     """
@@ -119,7 +119,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
         "Consensus by round",
         "Rounds are numbered as in the result documents. If round 0 has the first answers, the paper's first round is "
         "round 1. Only debates in which several agents voted count. In the share of all debates, a debate that has "
-        f"ended keeps its last state. The score by round is in the table of rounds. {POOLED}",
+        f"ended keeps its last state. The score by round is in the table “By round”. {POOLED}",
         heads,
         rows,
     )
@@ -178,10 +178,10 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "DVC is the number of kept edges per item whose two agents gave different answers in the round before. CVR is "
-        "the number of these edges per item whose reader was wrong before, and then gives the right answer that it "
-        "read. Items that ended without a round of debate count as 0. Context is the mean length of the prompts for "
-        f"answers, in tokens. {POOLED}",
+        "DVC counts the kept edges whose two agents gave different answers in the round before. CVR counts those of "
+        "these edges whose reading agent was wrong before, and then gives the right answer that it read. Both are "
+        "means per item. Items that ended without a round of debate count as 0. Context is the mean length of the "
+        f"prompts for answers, in tokens. {POOLED}",
         heads,
         rows,
     )
@@ -193,7 +193,8 @@ def viewpoints_table(study: Study) -> Table | None:
 def weights_table(study: Study) -> Table | None:
     """The calibration error of trials by the weight of votes, and with a cross-validated weight (PROClaim, table 11).
 
-    Items without a verdict have no confidence, and are left out. A system with fewer other items than folds has no row.
+    Items without a verdict have no confidence, and are left out. If a system has fewer items with a verdict than there
+    are folds, it has no row.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -215,7 +216,7 @@ def weights_table(study: Study) -> Table | None:
         "Weight of votes in the confidence of trials",
         "ECE is the expected calibration error of the confidence with each weight. In the last row of a system, the "
         f"items are in {FOLDS} random folds, and the weight for each fold is chosen on the other folds. The smallest "
-        f"error in the rows above is too optimistic. The setting is `consensus_weight`. {POOLED}",
+        f"error in the rows above is too optimistic. The setting for the weight is `consensus_weight`. {POOLED}",
         heads,
         rows,
     )

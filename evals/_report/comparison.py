@@ -181,8 +181,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     roots, controls, notes = _group_runs(runs)
     if data:
         notes.append(
-            "A system was run on several sets of items, or several models judged its answers. Each set and each judge "
-            "has its own study."
+            "A system was run on several sets of items, or several models judged its answers. Each set of items "
+            "with each judge has its own study."
         )
     systems: list[System] = []
     for root in roots:
@@ -234,10 +234,10 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
 
 
 def _system_key(run: LoggedRun) -> str:
-    """A key that the runs of a system share: its graph, control, settings and parts.
+    """A key that the runs of a system share.
 
-    If the log names no graph, the label replaces it. The seed and the endpoints are not in the key, because runs of one
-    system may differ in them.
+    It consists of the graph (the label, if the log names no graph), the kind of control, the unit of the budget, the
+    settings, and some parts. The seed and the endpoints are left out, because runs of one system may differ in them.
     """
     parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
@@ -279,7 +279,7 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
 
 
 def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
-    """The control with the majority answers of debates' first rounds; [] if they cannot differ from final answers."""
+    """The control with the majority answers of first rounds; [] if these cannot differ from the final answers."""
     if not first_round_majority_is_useful(system.observations):
         return []
     items = tuple(
@@ -311,7 +311,7 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """Copy an observation with another outcome and its scores, without the figures that belong to the old outcome."""
+    """Copy an observation with a new outcome and the scores of this outcome, without the figures of the old outcome."""
     scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
     return Observation(

@@ -47,7 +47,10 @@ def confidence_in(observation: Observation, part: str) -> float | None:
 
 
 def confidence_kind(system: System) -> str:
-    """The most frequent kind of confidence in a system's documents; if no document has a confidence, the reason."""
+    """The most frequent kind of confidence in a system's documents.
+
+    If no document has a confidence: "none", with the most frequent reason.
+    """
     documents = [observation.document for observation in system.answered if observation.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in documents if d["confidence"] is not None)
     if not parts:
@@ -93,7 +96,7 @@ def calibration_table(study: Study) -> Table | None:
 
 
 def reliability_table(study: Study) -> Table | None:
-    """The bins of each system's reliability diagram that contain items."""
+    """The bins with items, from each system's reliability diagram."""
     heads = [SYSTEM, *columns("share", low="above", high="up to"), *columns("count", items="")]
     heads += columns("share", confidence="mean confidence", accuracy="share right")
     rows = [
@@ -132,11 +135,12 @@ def thresholds_table(study: Study) -> Table | None:
         "Thresholds of scores",
         "The answers are those within debates. An answer passes a threshold if its score is at least the threshold; "
         "the first measure decides whether it is right. Only a negative answer relevance is below threshold 0. Answers "
-        "with an unknown score are left out. Some answers need not follow from evidence: their writer neither searched "
-        "nor was given evidence, or the task is multiple choice, a number or an expression, and the answer uses no "
-        "evidence. Such an answer may have no faithfulness, and then counts only under answer relevance. A threshold "
-        "of answer relevance is valid only for the encoder with which it was chosen. Answers of one debate are not "
-        "independent, so small differences may be due to chance. All runs are pooled.",
+        "with an unknown score are left out. Two kinds of answers need not follow from evidence. In the first, the "
+        "writer neither searched nor was given evidence. In the second, the task is multiple choice, a number or an "
+        "expression, and the answer uses no evidence. Such an answer may have no faithfulness, and then counts only "
+        "under answer relevance. A threshold of answer relevance is valid only for the encoder with which it was "
+        "chosen. Answers of one debate are not independent, so small differences may be due to chance. "
+        "All runs are pooled.",
         heads,
         rows,
     )

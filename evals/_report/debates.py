@@ -74,8 +74,8 @@ def stops_table(study: Study) -> Table | None:
                 [system.label, reason, len(group), system.errors, len(group) / len(system.answered), score, rounds]
             )
     caption = (
-        "Share is the share of the system's items with an outcome. Stop reasons are not random: debates on hard items "
-        f"take longer. {INTERVALS}"
+        "Share is items with this stop reason / all items of the system with an outcome. Stop reasons are not "
+        f"random: debates on hard items take longer. {INTERVALS}"
     )
     return make_table("stops", "By stop reason", caption, heads, rows)
 
@@ -116,7 +116,7 @@ def rounds_table(study: Study) -> Table | None:
 
 
 def _score_after(observation: Observation, number: int, study: Study) -> float | None:
-    """The score of the majority answer in the last round up to ``number``, or in the first round if all are later."""
+    """The score of the majority answer in the last round up to ``number``, or in the first round if it is later."""
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]
@@ -179,7 +179,7 @@ def trials_table(study: Study) -> Table | None:
     return make_table(
         "trials",
         "Judges and counsel",
-        "Panels are those in which every judge gave a verdict; only these count in unanimous, split and Fleiss' kappa. "
+        "The columns panels, unanimous, split and Fleiss' kappa count only panels in which every judge gave a verdict. "
         "Cohen's kappa of two judges is over the trials in which both gave a verdict. The mean change of reflection is "
         "how much the sum of both sides' scores (0 to 2) changes from one round to the next, in the primary debate. "
         "The consistency of the counsel, from 0 to 10, is over both debates. Concessions are per 1,000 words of a "
@@ -223,9 +223,10 @@ def trial_rounds_table(study: Study) -> Table | None:
     return make_table(
         "trial_rounds",
         "Novelty and reflection by round",
-        "Means are over the debates that reached the round. Novelty is 1 - the highest similarity of new evidence to "
-        "the pool. Reflection is the sum of both sides' scores of their own case (0 to 2). The KS distance is between "
-        "the distributions of reflection in this round and in the last rounds of the same debates (0: no change). "
+        "Reflection is the sum of both sides' scores of their own case (0 to 2), as a mean over the debates that "
+        "reached the round. Novelty is 1 - the highest similarity of new evidence to the pool, as a mean over those "
+        "debates that retrieved evidence in the round. The KS distance is between the distributions of "
+        "reflection in this round and in the last rounds of the same debates (0: no change). "
         f"{POOLED}",
         heads,
         rows,

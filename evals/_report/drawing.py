@@ -1,8 +1,8 @@
 """Functions to draw a report's pictures: figures, styles of lines and markers, and panels.
 
-Pictures are readable on paper and on a dark screen. The background is transparent, except in PDF files. Axes and
-letters are of a grey with a contrast of at least 4.5 : 1 to white and to black, and the colours are safe for the
-colour-blind. A marker, a line or a label always shows the same information as a colour.
+Pictures are readable on paper and on a dark screen. In SVG and PNG files, the background is transparent, and axes and
+letters are of a grey with a contrast of at least 4.5 : 1 to white and to black. In PDF files, they are black on white.
+The colours are safe for the colour-blind. A marker, a line or a label always shows the same information as a colour.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
     figure_module = load_extra("matplotlib.figure")
     files: list[bytes] = []
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": key}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the viewer's font may have it
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the viewer's font may have the glyph
         figure = figure_module.Figure(figsize=(width, height), layout="constrained")
         yield figure, files
         for form, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
@@ -229,7 +229,10 @@ def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
 def draw_panels(
     key: str, table: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4
 ) -> list[bytes]:
-    """Draw a panel for each system, three in a row, with the same y scale, and return the files of the figure."""
+    """Draw a panel for each system, at most three side by side, and return the files of the figure.
+
+    All panels have the same y scale.
+    """
     groups = by_system(table)
     n_columns = min(3, len(groups))
     n_rows = -(-len(groups) // 3)

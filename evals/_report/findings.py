@@ -20,6 +20,8 @@ TestsByStudy = Sequence[tuple[Study, Sequence[Comparison]]]
 """Studies, each with its tests."""
 MOST_FINDINGS = 6
 """Maximum number of significant differences with a sentence of their own."""
+AT_EQUAL_COST = ("self_consistency", "self_consistency_with_evidence")
+"""The controls whose budget is the cost of their system (`moot.evals._runs.controls.CONTROLS`)."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,8 @@ def _correction_sentence(tested: Sequence[tuple[Study, Comparison]], family: Fam
         yield f"Holm's correction covers {tests} of this report. Tests use the first measure of each benchmark."
     else:
         yield (
-            "Holm's correction covers the tests of each benchmark with each model separately. If there are several of "
-            "these families, a false positive is more likely."
+            "Holm's correction covers the tests of each benchmark with each model separately. The more benchmarks "
+            "and models there are, the more likely is a false positive."
         )
 
 
@@ -181,12 +183,12 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
         )
     if untested := [study.title for study, tests in compared if not tests]:
         yield "Differences", f"Nothing is compared on {'; '.join(untested)}: there is no baseline."
-    with_controls = {system.of for study in studies for system in study.measured if system.of}
+    with_controls = {s.of for study in studies for s in study.measured if s.control in AT_EQUAL_COST}
     roots = dict.fromkeys(s.label for study in studies for s in study.measured if s.of is None)
     if without_controls := [label for label in roots if label not in with_controls]:
         yield (
             "The same cost",
-            f"No control was run at the cost of {', '.join(without_controls)}: "
+            f"No control with the same cost was run for {', '.join(without_controls)}: "
             "a better score may only be due to a higher cost.",
         )
     if single := [s.label for study in studies for s in study.measured if len(s.runs) == 1]:
@@ -234,8 +236,8 @@ def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     effect = f"{reversed_count} of {len(tests)} differences" if reversed_count else "no difference"
     yield (
         "Missing answers",
-        f"{missing:,} of {planned:,} answers are missing and count for no system. If they counted as wrong, that would "
-        f"reverse or remove {effect}.",
+        f"{missing:,} of {planned:,} answers are missing and count for no system. If items on which a system failed "
+        f"in every run counted as wrong, that would reverse or remove {effect}.",
     )
 
 

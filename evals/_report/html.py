@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Left, right, upper and lower edge of the chart of costs, in the units of its SVG."""
 LABEL_DISTANCE, LETTER_WIDTH = 15, 6.2
-"""Vertical distance between a label and its point, and an upper estimate of the average width of a letter.
+"""Vertical distance from a point to a label just above or below it, and an upper estimate of a letter's average width.
 
 The units are those of the SVG.
 """
 HIDDEN_COLUMNS = ("tokens", "seconds")
-"""Columns of the overview that the page leaves out, because it shows cost and calls."""
+"""Columns of the overview that the page leaves out. Of the costs per item, the page shows only calls and USD."""
 LONGEST_LABEL = 30
 """Maximum number of characters of a point's label."""
 
@@ -96,18 +96,18 @@ class Scale:
     high: float | None
 
     def place(self, value: float) -> float:
-        """The horizontal position of a value in a drawing of 120 units: the ends of the scale are at 4 and 116."""
+        """A value's horizontal position in a drawing that is 120 units wide; the ends of the scale are at 4 and 116."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
 
 
 def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
-    """Make a scale that includes the known ends of all intervals.
+    """Make a scale that includes the known ends of all intervals; without a known end, a scale whose ends are None.
 
     Args:
         cells: cells of a table; those that are no intervals are ignored.
-        zero: whether the scale also includes 0. Without intervals, it is empty.
+        zero: whether the scale also includes 0.
     """
     ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
     if not ends:
@@ -162,8 +162,8 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     """The data of a chart of scores against costs in USD or, if the cost of some system is unknown, against tokens.
 
     Returns:
-        None if some system's tokens are also unknown, or if fewer than two systems have a score and a positive cost or
-        number of tokens.
+        None if there is no table, if the costs and tokens of some systems are unknown, or if fewer than two systems
+        have a score and a positive cost or number of tokens.
     """
     if table is None:
         return None
@@ -191,12 +191,12 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     measure = "Cost" if by == "cost" else "Tokens"
     listed = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
     mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
-    unit = "USD by the table of prices." if by == "cost" else "Some costs in USD are unknown."
+    unit = "Costs in USD are computed with the table of prices." if by == "cost" else "Some costs in USD are unknown."
     return {
         "about": f"{mean} {unit}".strip(),
         "alt": f"Score by {measure.lower()} per item. On the line or below it: {listed}.",
         "height": HEIGHT,
-        "unit": f"{measure} per item; each step to the right is more expensive (log scale)",
+        "unit": f"{measure} per item, on a log scale",
         "ticks": ticks,
         "lines": lines,
         "points": place_labels(points),
@@ -212,7 +212,7 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
     """A function from a value to its horizontal position, and at most six ticks, each with its position and label.
 
     Ticks are at 1, 2 or 5 times a power of ten. If no such value is on the axis, the ticks are at ``low`` and ``high``,
-    rounded to two digits.
+    rounded to two significant digits.
     """
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
@@ -315,7 +315,8 @@ def ratios_table(report: Report) -> Table | None:
         "ratios",
         "Cost of controls relative to their systems",
         "The ratios are over items for which the control and its system have an outcome and a known cost. At 1, the "
-        "costs are equal; a control with a lower cost is not a fair comparison. A dash means an unknown ratio.",
+        "costs are equal. A control that costs much less than its system is at a disadvantage. A dash means an "
+        "unknown ratio.",
         [*heads, *columns("ratio", **keys)],
         rows,
     )

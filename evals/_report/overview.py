@@ -14,7 +14,7 @@ from moot.evals._stats.significance import Interval
 from moot.nodes._steps.score import average
 
 CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
-"""Names of controls with a constant answer whose label differs between benchmarks."""
+"""Names in the overview for controls with a constant answer, by kind. A kind without an entry is itself the name."""
 
 
 @dataclass
@@ -46,7 +46,8 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
 
     Returns:
         Two lists. The first has the title of each benchmark, with the number of compared items in each of its studies.
-        The second has a line for each system and model. Benchmarks with different items or judges count separately.
+        If a benchmark was run on several sets of items, or with several judges, there is an entry for each of them. The
+        second list has a line for each system and model.
     """
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
@@ -85,11 +86,12 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
         "Systems and benchmarks",
         f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
         "for several, both over groups of items. On each benchmark, all systems with one model are compared on the "
-        "same items: those for which every system has an answer or an abstention, and for which all logs have the same "
-        "right answers. The average gives each benchmark the same weight; its interval assumes independent benchmarks "
-        "(Zou and Donner 2008). A system that was not run on all benchmarks has no average. Tokens, calls, seconds and "
-        "USD are means over the benchmarks' means. Missing answers are those of failed debates. Items with less "
-        "evidence are items for which a source failed, a fallback was used, or nothing was found.",
+        "same items: those for which every system has an answer or an abstention, and for which all logs have the "
+        "same right answers. The average gives each benchmark the same weight; its interval assumes independent "
+        "benchmarks (Zou and Donner 2008). A system that was not run on all benchmarks has no average. Tokens, calls, "
+        "seconds and USD are means over the benchmarks' means. Missing answers are those of items on which a run "
+        "failed. Items with less evidence are items for which a source failed, a fallback was used, or nothing was "
+        "found.",
         heads,
         rows,
     )

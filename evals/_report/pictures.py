@@ -92,7 +92,7 @@ def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
     """Draw the score by the cost of an item or, if some system's cost is unknown, by the tokens of an item.
 
-    None if no system is on the front, because no system has a score and a cost or tokens.
+    None if no system has both a known score and a known cost (or number of tokens).
     """
     table = tables["costs"]
     priced = table.has("cost") and None not in table.column("cost")
@@ -118,7 +118,10 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         f"{n} {y:.3f} at {x:,.4g}" if is_known else f"{n} unknown"
         for (n, x, y), is_known in zip(points, known, strict=True)
     ]
-    about_line = "A dashed line joins the systems for which no other system is as good at a lower cost, or better."
+    about_line = (
+        "A dashed line joins the systems that no other system equals or beats at a lower cost, or beats at the same "
+        "cost."
+    )
     alt = f"Score by {unit}. {about_line} {'; '.join(parts)}."
     return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)
 
@@ -200,7 +203,10 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
         for axes, name in zip(grid[:, 0], shown, strict=True):
             axes.set_ylabel(name)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    alt = "Novelty of the found evidence, and the sum of both sides' scores of their cases, by round in both debates."
+    alt = (
+        "Novelty of the found evidence, and reflection (the sum of the scores that both sides give their own cases), "
+        "by round in both debates."
+    )
     return make_picture("trial_rounds", "Novelty and reflection by round", alt, files, table)
 
 

@@ -1,7 +1,7 @@
 """A table of figures that the papers published for the same systems on the same benchmarks, next to our figures.
 
-The figures are printed in the papers' tables; ``published.jsonl`` names each table. The file has no figure whose
-measure or items differ from those of the benchmark here, or are not stated. These figures are left out:
+The figures are printed in the papers' tables; ``published.jsonl`` names each table. A figure is in the file only if its
+paper states the measure and the kind of items, and both are as in the benchmark here. So these figures are left out:
 
 - CortexDebate's figures on GPQA, LongBench and SQuAD,
 - all figures on MedQA, because the papers do not state the number of options,
@@ -77,7 +77,7 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Our figures next to the papers' figures of the same systems on the same benchmarks; None if there are none."""
+    """Our figures next to the papers' figures of the same systems on the same benchmarks; None if no paper has any."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),
@@ -104,9 +104,10 @@ def published_table(studies: Sequence[Study]) -> Table | None:
         "published",
         "The papers' figures and ours",
         "The papers' figures are from other items, models, prompts and evidence than ours: a difference says nothing "
-        "about the system, and is not tested. Our figures are over the items that all our systems have. In brackets "
-        "are 95% intervals. Ours are by the bootstrap over groups of items. Theirs are as printed, else Wilson's from "
-        "their value and number of items; an F1 without a printed interval has no interval.",
+        "about the system, and is not tested. Our figures are over the items on which all our systems have an "
+        "outcome. In brackets are 95% intervals. Ours are by the bootstrap over groups of items. Theirs are as "
+        "printed, else Wilson's from their value and number of items; an F1 without a printed interval has no "
+        "interval.",
         heads,
         rows,
     )

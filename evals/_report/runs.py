@@ -37,7 +37,7 @@ def runs_table(study: Study) -> Table | None:
 
 
 def settings_table(study: Study) -> Table | None:
-    """The settings of each system without the seed, and the names that endpoints reported for its models."""
+    """Each system's settings, except the seed, and its models with the names that endpoints reported for them."""
     heads = [SYSTEM, *columns("text", settings="", models="models (as endpoints name them)")]
     rows = []
     for system in study.measured:
@@ -47,7 +47,7 @@ def settings_table(study: Study) -> Table | None:
         reported_models = sorted({pair for observation in system.observations for pair in observation.models})
         models = [f"{model} ({reported})" if reported else model for model, reported in reported_models]
         rows.append([system.label, cut, ", ".join(models)])
-    caption = "Settings are as in the logs, without the seed; all other settings have their defaults."
+    caption = "Settings are as in the logs, without the seed. Settings that are not in the logs have their defaults."
     return make_table("settings", "Settings", caption, heads, rows)
 
 
@@ -60,14 +60,16 @@ def errors_table(study: Study) -> Table | None:
         for kind, count in Counter(str(observation.error) for observation in failed).most_common():
             example = next(observation for observation in failed if str(observation.error) == kind)
             rows.append([system.label, kind, count, f"{example.id}: {example.detail}"])
-    caption = "These items are missing data: they count in no score, neither as right nor as wrong."
+    caption = (
+        "These items are missing data: only the table of policies has scores that count them, as wrong or as right."
+    )
     return make_table("errors", "Errors", caption, heads, rows)
 
 
 def warnings_table(study: Study) -> Table | None:
     """The number of items with each kind of warning, and the number of these warnings.
 
-    A warning is a problem that did not end its debate.
+    A warning is a problem that did not end the debate.
     """
     heads = [SYSTEM, *columns("text", warning=""), *columns("count", items="", times="warnings")]
     rows: list[list[Cell]] = []
@@ -112,8 +114,8 @@ def _item_notes(study: Study) -> Iterator[str]:
             golds.setdefault(id, set()).add(gold)
     if differing := sorted(id for id, answers in golds.items() if len(answers) > 1):
         yield (
-            f"The right answers of {len(differing)} items differ between systems (such as {differing[0]}). Scores of "
-            "systems leave these items out, and so do paired tests of systems that differ in them."
+            f"The right answers of {len(differing)} items differ between systems (for example, item {differing[0]}). "
+            "Scores of systems leave these items out, and so do paired tests of systems that differ in them."
         )
     if len(versions := {run.items for run in _all_runs(study)}) > 1:
         yield f"The logs have {len(versions)} different sets of items, according to their tasks' versions."
@@ -136,7 +138,10 @@ def _run_notes(study: Study) -> Iterator[str]:
     for note, files in files_by_note.items():
         yield f"{'all logs' if 1 < len(files) == len(runs) else ', '.join(files)}: {note}."
     if unpriced := unpriced_models(study):
-        yield f"No price is known for {', '.join(unpriced)}: their cost is unknown, not zero; see --prices."
+        yield (
+            f"No price is known for {', '.join(unpriced)}. The cost of calls without a price is unknown, not zero; see "
+            "--prices."
+        )
     for system in study.measured:
         if without_document := sum(observation.document is None for observation in system.observations):
             yield (

@@ -52,11 +52,11 @@ LESS_EVIDENCE = (
     "nothing_admitted",
     "premises_not_searched",
 )
-"""Kinds of warnings that tell that a debate had less evidence than it should have, or evidence from another source."""
+"""Kinds of warnings of a debate that had less evidence than it should have, or evidence from a fallback source."""
 
 BEST_POSSIBLE_NOTE = (
     " Best possible: some items ask the same question but have different right answers; a system that gives them the "
-    "same answer cannot have a larger share of right answers."
+    "same answer cannot have a larger share of right answers than this."
 )
 
 
@@ -94,15 +94,15 @@ def systems_table(study: Study) -> Table | None:
     return make_table(
         "systems",
         title if fewer else "Systems",
-        "Items: the number of items with an outcome, over all runs. Errors are missing data, and count in no score. "
-        f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same "
-        "right answers. Systems without any outcome are ignored here. Abstentions and replies that could not be used "
-        "are not right; the table of policies shows other ways to count them. With less evidence: for example, a "
-        "source failed, a fallback was used, or nothing was found; see the table of warnings. In brackets: 95% "
-        f"percentile bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the score "
-        "is their mean. Wilson's interval is only for single runs; it is better for few items and for shares near 0 "
-        "or 1. The label prior is chosen on these same items, so no constant answer is right more often."
-        f"{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
+        "Items: the number of items with an outcome, over all runs. Errors are missing data, and count in no score "
+        f"here. All scores are over the same {same:,} items: those on which every system has an outcome, with the "
+        "same right answers. Systems without any outcome do not limit these items. Abstentions and replies that could "
+        "not be used are not right; the table of policies shows other ways to count them. With less evidence: for "
+        "example, a source failed, a fallback was used, or nothing was found; see the table of warnings. In brackets: "
+        f"95% percentile bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the "
+        "score is the mean over runs. Wilson's interval is only for single runs; it is better than the bootstrap's "
+        "for few items and for shares near 0 or 1. The label prior is chosen on these same items, so no constant "
+        f"answer is right more often.{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
     )
@@ -121,7 +121,7 @@ def _system_cells(system: System, study: Study, first: str, others: Sequence[str
 
 
 def lowest_ceiling(systems: Sequence[System]) -> float | None:
-    """The lowest best possible accuracy (`LoggedRun.ceiling`) of any run of the systems; None if no run has one."""
+    """The lowest `LoggedRun.ceiling` (best possible accuracy) over all runs of the systems; None if no run has one."""
     return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
 
 
@@ -178,8 +178,8 @@ def confusion_table(study: Study) -> Table | None:
     return make_table(
         "confusion",
         "Confusion matrix",
-        "Each row has the items with one right label, over all runs, counted by the answer that the system gave. No "
-        "answer: the system abstained, or its replies could not be used. Missing: the run failed on the item.",
+        "Each row has the items with the same right label, over all runs, counted by the answer that the system gave. "
+        "No answer: the system abstained, or its replies could not be used. Missing: the run failed on the item.",
         heads,
         rows,
     )
@@ -204,9 +204,9 @@ def labels_table(study: Study) -> Table | None:
     return make_table(
         "labels",
         "By label",
-        "All runs are pooled; missing items are left out. An item without an answer is a miss of its right label. "
-        "A dash: the figure cannot be computed, for example the precision of a label that was never given, or the "
-        "recall of a label that no item has.",
+        "All runs are pooled; missing items are left out. An item without an answer is a false negative of its right "
+        "label. A dash: the figure cannot be computed, for example the precision of a label that was never given, or "
+        "the recall of a label that no item has.",
         heads,
         rows,
     )
@@ -276,15 +276,16 @@ def costs_table(study: Study) -> Table | None:
     return make_table(
         "costs",
         "Cost of an item",
-        "Means over items with an outcome and a known figure; scores are those in the table of systems. Costs use "
-        "the table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. The "
-        "cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
-        "result document, for example because Inspect's time limit ended the sample. Depth is the longest chain of "
-        "calls that wait for each other. A control's ratios to its system are over the items for which both figures "
-        "are known. If the two have the same budget, the ratio in the budget's unit is usually below 1: a control "
-        "stops before a call whose longest reply could exceed the budget. If the debate is small, such a call is a "
-        "large part of the budget. The ratio is above 1 only if replies are longer than requested. On the front: no "
-        "other system is at least as good at a lower cost, or better at the same cost.",
+        "Means over items with an outcome and a known figure; scores are those in the table of systems. Costs use the "
+        "table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. The cost of "
+        "all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no result "
+        "document, for example because Inspect's time limit ended the sample. Depth is the number of calls in the "
+        "longest chain in which each call waits for the call before it. A control's ratios to its system are over the "
+        "items for which both figures are known. If the control's budget is its system's cost, the ratio in the "
+        "budget's unit is usually below 1: a control stops before a call whose longest reply could exceed the budget. "
+        "If the debate is small, such a call is a large part of the budget. The ratio is above 1 only if replies are "
+        "longer than requested. On the front: no other system is at least as good at a lower cost, or better at the "
+        "same cost.",
         heads,
         rows,
     )
@@ -334,7 +335,7 @@ def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float |
 
 
 def total_cost(system: System) -> float | None:
-    """The total cost (USD) of all samples; None if there is no sample, or the cost of one is unknown."""
+    """The total cost (USD) of all samples; None if there is no sample, or the cost of any sample is unknown."""
     costs = [observation.cost for observation in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
@@ -343,8 +344,8 @@ def total_cost(system: System) -> float | None:
 def is_on_front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
     """Whether each (cost, score) point is on the Pareto front.
 
-    A point is on the front if no other point dominates it: is at least as cheap and better, or at least as good and
-    cheaper. A point with an unknown cost or score is not on the front, and dominates no other point.
+    A point dominates another if it is at least as cheap and better, or at least as good and cheaper. A point is on the
+    front if no point dominates it. A point with an unknown cost or score is not on the front, and dominates no point.
     """
     known = [(cost, score) for cost, score in points if cost is not None and score is not None]
 
@@ -369,9 +370,9 @@ def seeds_table(study: Study) -> Table | None:
         "seeds",
         "Several runs",
         f"{TITLES[study.first_measure].capitalize()} of the runs, with the standard deviation and variance over runs "
-        "(n - 1). The majority takes each item's most frequent answer; in a tie, that of the run with the lower seed. "
-        "The oracle takes, for each item, a run that was right, if there is one; no real system can know which. Both "
-        "leave out the items whose result depends on missing runs.",
+        "(divisor n - 1). The majority takes each item's most frequent answer; in a tie, that of the run with the "
+        "lowest seed. The oracle takes, for each item, a run that was right, if there is one; no real system can know "
+        "which. Both leave out the items whose result depends on missing runs.",
         heads,
         rows,
     )

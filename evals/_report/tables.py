@@ -19,7 +19,7 @@ shares. A ``number`` has one decimal."""
 
 @dataclass(frozen=True)
 class Nested:
-    """The name of a row that belongs to the last row above it whose name is not nested."""
+    """The name of a nested row. The row belongs to the nearest row above it that is not nested."""
 
     text: str
 
@@ -39,7 +39,7 @@ class Column:
 
 
 def columns(kind: Kind, **titles: str) -> list[Column]:
-    """Columns of one kind, from their keys and titles; an empty title becomes the key with spaces."""
+    """Columns of one kind, from their keys and titles; an empty title becomes the key, with spaces for underscores."""
     return [Column(key, title or key.replace("_", " "), kind) for key, title in titles.items()]
 
 

@@ -1,4 +1,4 @@
-"""Tests of the differences between systems; tables of these differences and of the policies for abstentions."""
+"""Statistical tests of differences between systems; tables of these differences and of policies for abstentions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE
-from moot.evals._stats.sample_size import ALPHA, POWER, minimum_detectable_effect
+from moot.evals._stats.sample_size import ALPHA, POWER, power
 from moot.evals._stats.significance import Family, Interval, PairedTest, holm, mcnemar, sign_flips
 from moot.nodes._texts.task import TASKS
 
@@ -83,7 +83,7 @@ def comparisons_of(
 def differences_table(
     study: Study, against: str | None = None, compared: Sequence[Comparison] | None = None, family: str = ""
 ) -> Table | None:
-    """The difference between each system and its baseline, over the items that both have.
+    """The difference between each system and its baseline, over the items that both have; None without a baseline.
 
     Args:
         study: the study with the systems.
@@ -108,18 +108,17 @@ def differences_table(
     return make_table(
         "differences",
         "Paired differences",
-        "Both systems are compared on the items for which both have an outcome; other shared items are missing. "
-        "Items not shared: only one system has them, or their right answers differ. In brackets: 95% paired "
-        "bootstrap intervals over groups of items; an item without a group is its own group. With several runs, "
-        "scores and intervals are of the mean over runs. Better and worse: the number of items on which the system "
-        "is better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
-        "groups. Otherwise, it is a permutation test: it flips the signs of the differences of items' means over "
-        f"runs, for all items of a group together. Holm's correction is for {size} tests: "
-        f"{family or 'those of this table'}. Detectable is the smallest difference that this number of items shows "
-        f"with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
-        "p-value. For McNemar's test, it is computed with the observed share of discordant items. For the "
-        "permutation test, it is computed with the observed spread of differences over groups and the power of a "
-        "t-test.",
+        "Both systems are compared on the items for which both have an outcome; other shared items are missing. Items "
+        "not shared: only one system has them, or their right answers differ. In brackets: 95% paired bootstrap "
+        "intervals over groups of items; an item without a group is its own group. With several runs, scores and "
+        "intervals are of the mean over runs. Better and worse: the number of items on which the system is better or "
+        "worse by the first measure. The test is McNemar's exact test if both systems have a single run and no two "
+        "items are in the same group. Otherwise, it is a permutation test: it flips the signs of the differences of "
+        f"items' means over runs, for all items of a group together. Holm's correction is for {size} tests: "
+        f"{family or 'those of this table'}. Detectable is the smallest difference that a test of this many items "
+        f"finds with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
+        "p-value. For McNemar's test, it is computed with the observed share of discordant items. For the permutation "
+        "test, it is computed with the observed spread of differences over groups and the power of a t-test.",
         heads,
         rows,
     )
@@ -181,9 +180,14 @@ def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cel
     if not test.n:
         return None
     share = (test.better + test.worse) / test.n
-    # the accuracy only limits the effect: with this accuracy, the effect can be as large as the share allows
-    least = minimum_detectable_effect(share / 2, test.n, share, alpha=alpha) if share else None
-    return "none" if least is None else least
+
+    def power_gap(effect: float) -> float:
+        # the power does not depend on the accuracies themselves; accuracies around 1/2 allow any effect up to the share
+        return power((1 + effect) / 2, (1 - effect) / 2, test.n, share, alpha) - POWER
+
+    if not share or power_gap(share) < 0:
+        return "none"
+    return float(load_extra("scipy.optimize").brentq(power_gap, 0, share))
 
 
 def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
@@ -201,8 +205,8 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
     mean = clustered_mean(groups)
     if mean.se is None:
         return "none" if mean.reason == NO_SPREAD else None
-    power = load_extra("statsmodels.stats.power").TTestPower()
-    least = mean.se * sqrt(mean.groups) * power.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
+    t_test = load_extra("statsmodels.stats.power").TTestPower()
+    least = mean.se * sqrt(mean.groups) * t_test.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
     return float(least) if 0 < least <= 1 else "none"
 
 
@@ -235,12 +239,12 @@ def policies_table(study: Study) -> Table | None:
     return make_table(
         "policies",
         "Scores by the policy for items without an answer",
-        "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), "
-        "over all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable "
-        "reply: the system's models replied, but the reply could not be used, even after another request; this is "
-        "wrong under every policy, except in the column that counts it as missing. Missing items are those on which "
-        "the run failed, and those that were not run. They count in two scores only: in one as wrong, in the other "
-        f"as right. The {first} of all items, with abstentions as wrong, lies between these two.",
+        "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
+        "all runs. Left out: the score is over the items without an abstention. Their share is the coverage. No "
+        "usable reply: the system's models replied, but the reply could not be used, even after another request; this "
+        "is wrong under every policy, except in the column that counts it as missing. Missing items are those on "
+        "which the run failed, and those that were not run. They count in two scores only: in one as wrong, in the "
+        f"other as right. The {first} of all items, with abstentions as wrong, lies between these two.",
         heads,
         rows,
     )
@@ -259,7 +263,7 @@ def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run
 
 
 def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
-    """The right labels and the outcomes of observations.
+    """The right labels and the unmapped outcomes of observations.
 
     If the answers are not labels or letters, every right label is "right", and an answer is "right" or "wrong". Missing
     items, abstentions and unusable replies stay as they are.

@@ -2,15 +2,15 @@
 
 The controls run after a debate on the same samples, and read figures from its log (`moot.evals._runs.reference`):
 
-- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate used on the same
-  sample;
+- `self_consistency`: chains of thought and a vote, for at most as many tokens, USD or calls as the debate used on the
+  same sample;
 - `self_correction`: a single agent that revises its answer for as many rounds as the debate had;
 - `single_call`: one call that reads the evidence in the debate's result;
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two controls with this evidence, to
   show whether a debate wins only because of its evidence.
 
-If a debate has no outcome on a sample, the samples of its controls are missing data. If the debate's cost in the unit
-of the budget is unknown or 0, the samples of the self-consistency controls are also missing data.
+If a debate has no outcome on a sample, this sample is missing data for its controls. If the debate's cost on a sample,
+in the unit of the budget, is unknown or 0, the sample is missing data for the self-consistency controls.
 
 A retrieval variant is the debate's system with another setting of retrieval. Further controls are derived from logs,
 and need no call (`moot.evals._stats.derived`).
@@ -74,7 +74,7 @@ CONTROLS: dict[Control, MatchedControl] = {
 
 
 def is_debate(system: type[Settings]) -> bool:
-    """Whether a system is a debate: it has a setting for its number of rounds. All other systems are controls."""
+    """Whether a system is a debate: it has a setting for its number of rounds."""
     return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
 
 
@@ -95,7 +95,7 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
 
     There is a variant for each retrieval mode of the system (none, once, every round), except the chosen mode. The mode
     ``later``, which retrieves in every round but the first, has no variant. A system with sources and the setting
-    ``progressive_retrieval`` has two variants: once (unless this is the chosen mode) and none.
+    ``progressive_retrieval`` has the variants ``retrieval once`` (unless this mode is chosen) and ``retrieval none``.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]

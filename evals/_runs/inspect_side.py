@@ -161,10 +161,11 @@ def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
 
 
 def moot_name(model: Model | list[Model]) -> str | None:
-    """The name of Inspect's model in moot, as provider:name; None for Inspect's model ``none``.
+    """Moot's name for a model of Inspect, as provider:name; None for Inspect's model ``none``.
 
     Raises:
-        UserError: there are several models, moot cannot call the model, or moot would call it at another address.
+        UserError: there are several models, moot cannot call the model, or Inspect's address of the model differs from
+            moot's; or as `find_endpoint`.
     """
     if isinstance(model, list):
         raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")

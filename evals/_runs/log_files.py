@@ -17,7 +17,7 @@ from moot.retrievers._evidence import clean
 IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
 """Metadata that identify the run of a log without a key."""
 LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
-"""Patterns for the names of logs. The names of Inspect's JSON logs begin with the time, unlike its other JSON files."""
+"""Patterns for the names of logs. Of Inspect's JSON files, only logs have names that begin with the time."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
 """Inspect's exceptions for a damaged log, or for a file that is not a log."""
 

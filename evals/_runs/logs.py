@@ -55,9 +55,10 @@ class LoggedRun:
         of_key: for a control or an attack, the key of the log of the original system; else None.
         position: the system's place in the plan; for a control, the place of its system; None if the log has none.
         settings: the system's settings.
-        equal: the unit of the budget that the control shares with its system; None if there is none or it is unknown.
+        equal: the unit of the budget that the control shares with its system; None if they share no budget, or if the
+            log does not name the unit.
         status: Inspect's status: success, error, cancelled or started.
-        created: the ISO date and time.
+        created: the date and time of the log's creation, in ISO format.
         items: a digest of the benchmark's items; empty if the task has no version.
         data: the name of the items' file; empty if the log does not name it.
         judge: the model that judged free-text answers; None if there was no judge.
@@ -128,7 +129,8 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
     """Read a log with all its samples.
 
-    If its metadata lack the settings or the system's name, these are taken from the first result document.
+    If the settings are not in the log's metadata, they are taken from the first result document. If the system's label
+    is not in the metadata, the label is the name of the graph in this document.
 
     Raises:
         UserError: the samples are not in moot's format.

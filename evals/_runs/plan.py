@@ -71,12 +71,14 @@ class Plan(BaseModel):
 
     graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names of graphs, or objects.")
     tasks: tuple[PlannedBenchmark, ...] = Field(
-        min_length=1, description="Benchmarks: names, objects, or an object from name to path."
+        min_length=1, description="Benchmarks: names, objects, or one object that maps names to paths."
     )
     models: tuple[ModelName | None, ...] = Field(
-        default=(None,), min_length=1, description="Models of all roles, one run each."
+        default=(None,), min_length=1, description="Models; each model has its own runs."
     )
-    seeds: tuple[int | None, ...] = Field(default=(None,), min_length=1, description="Sampling seeds, one run each.")
+    seeds: tuple[int | None, ...] = Field(
+        default=(None,), min_length=1, description="Sampling seeds; each seed has its own runs."
+    )
     settings: dict[str, Any] = Field(
         default={}, description="Settings for all systems; a system ignores those that it does not have."
     )
@@ -89,14 +91,17 @@ class Plan(BaseModel):
         default=False, description="Whether the judge may also speak in debates that it judges."
     )
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
-        default=False, description="Controls to run for each debate: all (true), none (false), or only the named ones."
+        default=False,
+        description="Controls and retrieval variants of each debate: all (true), none (false), or only the named ones.",
     )
     equal: Equal = Field(
         default="tokens",
-        description="Budget that self-consistency shares with its debate: tokens, usd (list prices) or calls.",
+        description="Unit of the budget shared by self-consistency and its debate: tokens, usd (list prices) or calls.",
     )
 
-    attacks: tuple[Attack, ...] = Field(default=(), description="Attacks under which each debate runs again.")
+    attacks: tuple[Attack, ...] = Field(
+        default=(), description="Attacks; a system runs again under each attack that applies."
+    )
     pieces: int = Field(default=3, ge=1, le=MOST_PIECES, description="Number of poisoned passages in each search.")
     kept_back: bool = Field(default=False, description="Whether attackers use the held-out templates and passages.")
     attacker: ModelName | None = Field(
@@ -104,7 +109,7 @@ class Plan(BaseModel):
     )
     family: Family = Field(
         default="report",
-        description="Tests that Holm's correction covers together: all of a report, or those of each benchmark.",
+        description="Tests that Holm's correction covers together: all of a report, or those of a benchmark and model.",
     )
 
     @field_validator("graphs", mode="before")
@@ -133,8 +138,8 @@ class Cell:
     ``system`` is the system's label. ``of`` is the cell of the original system, if this cell is a control, a retrieval
     variant, or a system under attack. ``control`` is the name of the control; None if this cell is not a control.
     ``position`` is the index of the original system in the plan. ``equal`` is the unit of the budget that a control
-    shares with its debate, if any. ``attack`` has the arguments of `moot.evals._attacks.solver.attacked`, if the system
-    runs under attack.
+    shares with its debate, if any. ``attack`` is None without an attack. Otherwise it has the attack's arguments for
+    `moot.evals._attacks.solver.attacked`, and under ``texts`` a digest of the texts of all attacks.
     """
 
     system: str
@@ -151,9 +156,9 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell in a plan by its system, settings, benchmark and budget, and by its attack.
+        """A key that identifies this cell by its system, settings, benchmark, control, budget and attack.
 
-        It does not depend on the label. `moot.evals._runs.run.log_key` adds all else that affects the run.
+        The key does not depend on the label. `moot.evals._runs.run.log_key` adds all else that affects the run.
         """
         identity: list[Any] = [
             self.graph,
@@ -259,7 +264,7 @@ def make_cells(plan: Plan) -> list[Cell]:
             "model, seed and task once, or give the systems different settings.",
             kind="invalid_setting",
         )
-    _check_labels_differ(cells)
+    _check_unambiguous(cells)
     wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
     varied = cells if "retrieval" in wanted else []
     variants = {
@@ -274,8 +279,8 @@ def make_cells(plan: Plan) -> list[Cell]:
     ]
 
 
-def _check_labels_differ(cells: Sequence[Cell]) -> None:
-    """Check that each label names one system, and each benchmark one file.
+def _check_unambiguous(cells: Sequence[Cell]) -> None:
+    """Check that each label belongs to one system, and that each benchmark has one file.
 
     Raises:
         UserError: two systems have the same label, or a benchmark has two files.
@@ -303,8 +308,8 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
     that the graph does not have are left out.
 
     Raises:
-        UserError: the graph or a setting is unknown, a value is out of its range, or the plan sets `sources` for a
-            system whose speakers have their own sources.
+        UserError: the graph or a setting is unknown; a value is out of its range; or the plan sets `sources`, but the
+            system's speakers have their own sources, and no setting lists these speakers.
     """
     settings_type = load_graph(system.graph).settings
     speakers = "sources" in plan.settings and setting_with_sources(settings_type)

@@ -14,8 +14,8 @@ Both return RAGAS's results unchanged. Moot's own scores differ on purpose in th
   the mean, because Tool-MAD has no such rule.
 - If the model writes no question, RAGAS returns 0. Moot's score is null.
 
-The other functions are for `moot eval ragas`, which scores the verdicts in logs. In its tables, these cases are missing
-data, but a noncommittal answer has RAGAS's 0.
+The other functions are for the command `moot eval ragas`, which scores the verdicts in logs. In the command's tables,
+the first and the third case are missing data. A noncommittal answer has RAGAS's 0.
 
 RAGAS sends data about its use to its makers. To prevent this, set the environment variable RAGAS_DO_NOT_TRACK to
 ``true`` before RAGAS is first used.
@@ -390,7 +390,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
         max_retries=0,  # `with_retries` below retries calls
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
-    # if RAGAS cannot read a reply, it calls the model once more, with the reason
+    # if RAGAS cannot parse a reply, it calls the model once more, with the reason; not if the reply was cut off
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
     class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
@@ -424,7 +424,7 @@ def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootErro
     reply_error = ReplyError(
         f"RAGAS cannot read a reply of {model}: the reply {reason}.", "cut" if is_cut else "unparsed"
     )
-    reply_error.retryable = False  # RAGAS has already repeated the call
+    reply_error.retryable = False  # RAGAS has already repeated the call, unless the reply was cut off
     return reply_error
 
 

@@ -1,9 +1,9 @@
 """Run a plan as a set of Inspect's evaluations, with a log for each cell. An interrupted run can be resumed.
 
-A run of a cell (`moot.evals._runs.plan.Cell`) is identified by its system with all settings, including model and seed,
-and by all other parts that it depends on (`moot.evals._identity.parts`). If any of these differs from an earlier run,
-the cell is run anew, and a message names the difference. Otherwise only samples that failed, or are neither in the log
-nor in its recovery buffer, are run.
+A run of a cell is identified by the cell's key (`moot.evals._runs.plan.Cell`), and by the parts that the cell depends
+on besides its settings (`moot.evals._identity.parts`). If an earlier run is the same in both, only samples that failed,
+or are neither in the log nor in its recovery buffer, are run. Otherwise all the cell's samples are run. If only the
+parts differ from those of an earlier run, a message names the different parts.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Limits:
 
     Attributes:
         at_once: maximum number of samples in flight.
-        time_limit: maximum number of seconds for a sample. A sample that takes longer is missing data, and is run again
-            only with another limit.
+        time_limit: maximum number of seconds for a sample. A sample that takes longer is missing data, and is not run
+            again with this limit. With another time limit, all samples are run again.
         retry_on_error: number of immediate retries of a failed sample.
         fail_on_error: number of failed samples (or their share, if below 1) at which a cell is stopped; None: never.
         budget: maximum number of tokens of all debates.
@@ -143,9 +143,9 @@ def run_plan(
 
     Raises:
         UserError: the plan is invalid, a benchmark's data cannot be read, a system cannot be opened (for example
-            because a key is missing), the judge is a model that debates, a log in the folder or the prices cannot be
-            read, the folder cannot be written, or another run writes to it.
-        WorldError: the disk is full or fails.
+            because a key is missing), the judge also debates and the plan does not allow this, a log in the folder or
+            the prices cannot be read, the folder cannot be written, or another run writes to it.
+        WorldError: the disk is full or fails, or the Chroma server failed.
         KeyboardInterrupt: the user stopped the run; no further sample was started.
     """
     cells = make_cells(plan)
@@ -170,7 +170,7 @@ def _run_cells(
     asyncio.run(preflight(debates, tasks, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # in `cells`, a debate comes before its controls, which need the parts of the debate
-        parts[cell.key] = cell_parts(plan, cell, tasks[cell.task], parts)
+        parts[cell.key] = cell_parts(plan, cell, tasks[cell.task], parts, limits.time_limit)
     keys = {key: log_key(key, parts_of_cell) for key, parts_of_cell in parts.items()}
     for message in new_run_messages(cells, parts, logs):
         tell(message)
@@ -232,24 +232,30 @@ def tags_of(metadata: Mapping[str, Any]) -> list[str]:
     return [f"{key}:{metadata[key]}" for key in SHOWN_FIELDS if metadata.get(key) is not None]
 
 
-def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def cell_parts(
+    plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]], time_limit: int | None
+) -> dict[str, Any]:
     """Everything that a cell depends on besides its settings. Blocking.
 
-    These are the parts of the system (`parts_of`), the items, the judge of answers and, for a control or an attack, a
-    digest of its debate's parts.
+    These are the parts of the system (`parts_of`), the items, the judge of answers, the time limit if there is one and,
+    for a control or an attack, a digest of its debate's parts.
 
     Args:
         plan: the plan of the cell.
         cell: the cell.
         task: the task, with its items.
         debates: the parts of debates, by the cells' keys; for a control or an attack, its debate must be among them.
+        time_limit: the maximum number of seconds for a sample; None for no limit.
 
     Raises:
         UserError: as `parts_of`, or the judge's endpoint is invalid.
+        WorldError: as `parts_of`.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
         parts["endpoints"] |= endpoints(plan.judge)
+    if time_limit is not None:  # Inspect runs all samples again if the limit is another one
+        parts["time_limit"] = time_limit
     return parts | ({"of": digest(debates[cell.of.key])} if cell.of and (cell.control or cell.attack) else {})
 
 
@@ -276,7 +282,7 @@ def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any
                 if candidates
                 else "an older version of moot wrote that log and did not record everything that the run depended on"
             )
-            yield f"{cell.system} on {cell.task.name} is not the same run as {other}: {reason}."
+            yield f"{cell.system} on {cell.task.name} is run anew, because it is not the same run as {other}: {reason}."
 
 
 def file_name(log: EvalLog) -> str:

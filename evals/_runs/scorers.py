@@ -1,9 +1,9 @@
 """Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
 
 Each scorer reads the result document that `moot.evals._runs.solver.debate` stores. A sample without an outcome is
-missing data, not a wrong answer: it is unscored, and Inspect counts the unscored samples. Scorers of answers mark an
-abstention, which is not right. If a debate failed because its own replies could not be used, its outcome is an
-abstention.
+missing data, not a wrong answer: it is unscored, and Inspect counts the unscored samples. Scorers of answers score an
+abstention as a wrong answer, and mark it. If a debate failed because its own replies could not be used, its outcome is
+an abstention.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         value = measure(outcome, state, list(target), document)
         try:
             value = await value if isinstance(value, Awaitable) else value
-        except MootError as error:  # the debate remains valid even if its judge fails
+        except MootError as error:  # the debate remains valid even if the judge of its answer fails
             return Score.unscored(reason="grader_failed", explanation=error.detail)
         if isinstance(value, Score):
             return value
@@ -94,13 +94,13 @@ def _label_metric(compute: metrics.LabelScore) -> Metric:
 
 @metric(name="macro_f1")
 def macro_f1() -> Metric:
-    """Macro-F1 over all samples (`moot.evals._stats.metrics.macro_f1`)."""
+    """Macro-F1 over the scored samples (`moot.evals._stats.metrics.macro_f1`)."""
     return _label_metric(metrics.macro_f1)
 
 
 @metric(name="balanced_accuracy")
 def balanced_accuracy() -> Metric:
-    """Balanced accuracy over all samples (`moot.evals._stats.metrics.balanced_accuracy`)."""
+    """Balanced accuracy over the scored samples (`moot.evals._stats.metrics.balanced_accuracy`)."""
     return _label_metric(metrics.balanced_accuracy)
 
 
@@ -168,7 +168,10 @@ def judged(model: str) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="citation_precision")
 def citation_precision() -> Scorer:
-    """The share of citations whose quotes are in the evidence that they name; unscored without citations."""
+    """The share of citations whose quotes are in the evidence that they name.
+
+    A sample is unscored if there are no citations, or if the debate failed.
+    """
     return measured(
         lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
     )
@@ -239,9 +242,10 @@ def fever_score() -> Scorer:
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="feverous_score")
 def feverous_score() -> Scorer:
-    """Whether the label is right and the verdict cites all sentences and cells of a gold set (FEVEROUS).
+    """Whether the label is right and the verdict cites all elements of a gold set (FEVEROUS).
 
-    Only the first five cited sentences and the first 25 cited cells count.
+    Of the cited sentences, titles and sections, only the first five count. Of the cited cells, list items and table
+    captions, only the first 25 count.
     """
     return official_scorer("feverous_score")
 

@@ -3,8 +3,8 @@
     Task(dataset=[Sample(input="Saffron grows underground.", target="REFUTES")],
          solver=debate("tool_mad", model="openai:gpt-4o-mini"), scorer=match())
 
-If the settings name no model, the debate uses Inspect's model (`moot.evals._runs.inspect_side`). Moot's nodes make
-their own calls, and report them to Inspect when the debate is over. So Inspect's time and error limits apply, but not
+If the settings name no model, the debate uses Inspect's model (`moot.evals._runs.inspect_side`). Moot's nodes make the
+calls, and the solver reports them to Inspect when the debate is over. So Inspect's time and error limits apply, but not
 its token limits. The graphs' settings `budget` and `max_cost` limit the tokens and the cost of a debate;
 `shared_ceilings` limits those of many debates together.
 """
@@ -146,7 +146,7 @@ def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[s
 
 
 def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> Settings:
-    """Adapt settings to one sample: set its last day of evidence, and derive its seed.
+    """Adapt settings to one sample: exclude evidence that is too new for the sample, and derive the sample's seed.
 
     If the sample has an input ``published_before``, evidence from this day or later is left out, unless the settings
     already set ``published_before``.
@@ -164,7 +164,10 @@ def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> 
 
 
 def _with_day(settings: Settings, sample: TaskState) -> Settings:
-    """Set ``published_before`` to the sample's day; unchanged if the settings already set it, or have no evidence."""
+    """Set ``published_before`` to the sample's day.
+
+    The settings stay unchanged if they have a day already, the sample has no day, or the system does not retrieve.
+    """
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings

@@ -66,7 +66,7 @@ def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]
     Args:
         benchmark: the benchmark.
         judge: the model that judges free-text answers, as provider:name; by default the model of Inspect's role
-            ``grader``. Without this model, answers are not judged.
+            ``grader``. If both are missing, answers are not judged.
 
     Raises:
         UserError: as `moot.evals._runs.inspect_side.choose_grader`.
@@ -108,11 +108,10 @@ def benchmark_task(
         limit: maximum number of items.
         seed: the seed that draws the items at random; by default the first items are taken.
         judge: the model that judges free-text answers, as provider:name; by default the model of Inspect's role
-            ``grader``. Without this model, answers are not judged.
+            ``grader``. If both are missing, answers are not judged.
 
     Raises:
-        UserError: the benchmark is unknown, there is no data, a record is invalid (the error names its place), or moot
-            cannot call the judge, or Inspect's role ``grader`` has another model than ``judge``.
+        UserError: as `moot.evals._benchmarks.catalogue.read_benchmark` or `make_scorers`.
     """
     benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)

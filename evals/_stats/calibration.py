@@ -36,7 +36,7 @@ class RiskPoint(NamedTuple):
 
     threshold: float
     coverage: float
-    """Answered items / all items."""
+    """Answered items / all items with a confidence and a judgement."""
     risk: float
     """Wrong answers / answered items."""
 
@@ -68,9 +68,9 @@ def reliability_bins(
         confidences: the confidence of each item's answer; None if it is missing.
         correct: whether each item's answer was right, in the same order; None if it is missing.
         bins: the number of bins.
-        mass: whether bins have about the same number of items. They are then bins between quantiles. Equal confidences
-            are in the same bin, so there may be fewer bins. By default, bins have equal width over [0, 1], and empty
-            bins are included.
+        mass: whether all bins have about the same number of items. If True, the edges of bins are quantiles of the
+            confidences. Equal confidences are in the same bin, so there may be fewer than ``bins`` bins. If False, bins
+            have equal width over [0, 1], and empty bins are included.
 
     Returns:
         The bins; [] if no item has both a confidence and a judgement.
@@ -255,7 +255,9 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence from which verdicts may be used, so that at most a share alpha is used and wrong.
+    """The lowest confidence from which verdicts may be used.
+
+    With this threshold, the expected share of debates whose verdict is used and wrong is at most alpha.
 
     The threshold is the least of the given confidences c with (W + 1) / (n + 1) <= alpha. W is the number of wrong
     verdicts with a confidence of at least c, and n is the number of all debates (arXiv:2208.02814, Eq. 4).
@@ -263,10 +265,10 @@ def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bo
     Args:
         confidences: the confidence of each labelled debate. If it is None, the verdict is never used.
         right: whether each debate's verdict is right, in the same order.
-        alpha: the allowed share, in (0, 1).
+        alpha: the allowed share of such debates, in (0, 1).
 
     Returns:
-        The threshold; None if no confidence fulfils this condition.
+        The threshold; None if no confidence c fulfils this condition.
 
     Raises:
         ValueError: the lists have different lengths, or are empty.

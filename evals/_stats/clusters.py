@@ -19,7 +19,7 @@ from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interva
 
 NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
 """Reasons why a figure or its interval cannot be computed. No spread: all items, or nearly all resamples, have the same
-value. Undefined: the figure's divisor is 0, at least in all resamples."""
+value. Undefined: the figure's divisor is 0 for the items themselves, or in every resample."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 ROUNDING = 1e-12
@@ -54,7 +54,7 @@ def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[lis
         values: the value of each item, in the same order; None if it is unknown.
 
     Raises:
-        ValueError: there are more groups than values, or more values than groups.
+        ValueError: ``groups`` and ``values`` have different lengths.
     """
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
@@ -67,7 +67,7 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
     """A mean with its cluster-robust standard error (Liang and Zeger 1986; for evaluations Miller 2024).
 
     se² = G / (G - 1) x the sum over G groups of (the sum over the group's items of (value - mean))² / n², for n items.
-    With one item in each group, se is s / sqrt(n).
+    With one item in each group, se is s / sqrt(n). Here s is the standard deviation of the values, with divisor n - 1.
 
     Args:
         groups: the values of each group's items.

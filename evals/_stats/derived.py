@@ -11,11 +11,11 @@ from moot.nodes._trial.panel import verdict_labels
 
 
 def first_round_majority(observation: Observation) -> str | None:
-    """The majority answer in the first round of a debate, before the speakers see each other's answers.
+    """The majority answer in the first round of a debate.
 
     Returns:
-        The answer; `ABSTAINED` if no speaker answered or the majority abstained; None if the item is missing, or the
-        debate has no answers by round.
+        The answer; `ABSTAINED` if no speaker answered or the majority answer is an abstention; None if the item is
+        missing, or the debate has no answer turns.
     """
     if observation.outcome is None or not observation.answers:
         return None
@@ -33,7 +33,7 @@ def first_round_majority_is_useful(observations: Sequence[Observation]) -> bool:
 def label_prior(gold: Sequence[str]) -> str:
     """The label that is right most often; in a tie, the alphabetically first.
 
-    If these are the gold labels of the measured items, no other constant answer is right more often.
+    On the same items, no other constant answer is right more often.
 
     Args:
         gold: the right label of each item.
@@ -48,7 +48,9 @@ def label_prior(gold: Sequence[str]) -> str:
 
 
 def policy_labels(task: str) -> tuple[str | None, str | None]:
-    """A task's two labels: for claims without enough evidence, and for true claims; None for a missing label.
+    """A task's label for claims without enough evidence, and its label for true claims.
+
+    None stands for a label that the task does not have.
 
     Args:
         task: a key of `moot.nodes._texts.task.TASKS`.

@@ -18,7 +18,7 @@ LABEL_MEASURES: dict[str, Callable[[Array, Array, Array], Array]] = {
     "macro_f1": mean_f1,
     "balanced_accuracy": mean_recall,
 }
-"""Measures that are undefined for a single item, each with the function that computes it from counts of labels."""
+"""Measures that are not means of the items' scores, each with the function that computes it from counts of labels."""
 ItemRuns = tuple[tuple[str, ...], tuple[Any, ...]]
 """An item's right answers, and its outcome (for `LABEL_MEASURES`) or score in each run; None for a missing value."""
 
@@ -42,8 +42,8 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
     """A measure of the first system minus that of the second, on the same items, with its paired bootstrap interval.
 
-    The bootstrap draws groups of items. An item without a value in any run of a system is left out, and
-    counted in ``missing``. Each of ``ids`` must be an item of both systems.
+    The bootstrap draws groups of items. An item counts if each system has a value for it in at least one run. The other
+    items are counted in ``missing``. Each of ``ids`` must be an item of both systems.
     """
     ours, theirs = (_values_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
@@ -68,7 +68,7 @@ def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float |
 
 
 def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
-    """Each item's values in all runs, by the item's id; None if the item is missing in all runs."""
+    """Each item's values in all runs, by the item's id; None if no run has a value."""
     by_item: dict[str, ItemRuns | None] = {}
     for id, gold in system.gold.items():
         observations = [run.get(id) for run in system.items]
@@ -81,7 +81,7 @@ def mean_over_runs(kinds: Sequence[ItemRuns], measure: str) -> Statistic:
     """Make a function that computes a measure's mean over runs from the counts of each kind of item.
 
     The function takes an array of shape (resamples, kinds), and returns an array of shape (resamples,). The measure of
-    a run is over the items with a value in this run. A run without such items does not count; without any such run, the
+    a run is over the items with a value in this run. A run without such items does not count. If no run counts, the
     result is NaN.
     """
     gold = [right[0] for right, _ in kinds]
@@ -129,5 +129,5 @@ def mean_over_items(observations: Sequence[Observation], values: Sequence[float 
 
 
 def run_means(system: System, measure: str) -> list[float | None]:
-    """An item-level measure in each run: the mean of the known values of its items; None if none is known."""
+    """Each run's mean score by an item-level measure, over the items with a score; None if no item has a score."""
     return [average([observation.scores.get(measure) for observation in run.values()]) for run in system.items]

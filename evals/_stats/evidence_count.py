@@ -13,8 +13,8 @@ class EvidenceCount(NamedTuple):
 
     Attributes:
         pieces: the number of pieces of evidence, including those given with the claim.
-        searches: the number of different queries with results, counted for each source.
-        failed: the number of sources that failed, counted for each agent that searched them.
+        searches: the number of different pairs of a source and a query that found evidence.
+        failed: the number of different pairs of an agent and a source that failed for this agent.
         stood_in: the number of warnings that a fallback source was used in place of another source.
     """
 

@@ -14,7 +14,8 @@ MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_b
 K = 10
 """Number of documents that each query requests from a source."""
 NO_GOLD, NO_MATCH = -2, -1
-"""Numbers in place of missing gold documents, and of found documents that score nothing. No gold document has them."""
+"""Numbers that no gold document has. `NO_GOLD` fills the arrays of queries that have fewer gold documents than others.
+`NO_MATCH` stands for a found document that scores nothing, or for a rank without a document."""
 
 
 def load_extra(name: str) -> Any:
@@ -39,7 +40,8 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 
     Args:
         gold: for each query the gold documents, with their grades (1 or more).
-        found: for each query the documents found, best first. A repeated document occupies a rank, but scores nothing.
+        found: for each query the documents found, best first. Only the first occurrence of a document scores, but each
+            occurrence occupies a rank.
 
     Raises:
         UserError: ranx is not installed.
@@ -75,7 +77,7 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
 
 
 def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
-    """For each query, one source's value minus its rival's. So a resample contains the same queries for both sources.
+    """For each query, one source's value minus its rival's. A bootstrap of these differences is a paired bootstrap.
 
     Raises:
         ValueError: the lists have different lengths.

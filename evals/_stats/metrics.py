@@ -131,7 +131,7 @@ def numeric_match(given: str | None, gold: str) -> float | None:
         gold: the right answer, which is read in the same way.
 
     Raises:
-        ValueError: `read_number` finds no number in the right answer.
+        ValueError: `read_number` returns None for the right answer.
     """
     value = read_number(gold)
     if value is None:
@@ -179,9 +179,10 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        labels: the labels to average over; by default the labels that are right for some item. An answer with a label
-            outside this list is a miss (FN) of the right label, and does not enter the mean otherwise. A label that is
-            neither right for any item nor given as an answer has no F1, and is left out of the mean.
+        labels: the labels to average over; by default the labels that are right for some item with an outcome. An
+            answer with a label outside this list is a miss (FN) of the right label, and does not enter the mean
+            otherwise. A label that is neither right for any item nor given as an answer has no F1, and is left out of
+            the mean.
 
     Returns:
         A value of None if every item is missing.
@@ -197,9 +198,9 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
 
 def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
-    """The mean of recall = TP / (TP + FN) over the labels that are right for some item, in [0, 1].
+    """The mean over labels of recall = TP / (TP + FN), in [0, 1].
 
-    Abstentions are misses (FN).
+    The labels are those that are right for some item with an outcome. Abstentions are misses (FN).
 
     Args:
         gold: the right label of each item.
@@ -320,9 +321,9 @@ def under_policies(
 
     Returns:
         The score for each policy. ``wrong``: an abstention is not right. ``left_out``: an abstention is not counted;
-        the score's ``coverage`` is the share of items with an outcome that are counted. ``open_label``: an abstention
-        counts as `open_label`. ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not
-        refuted (PROClaim, appendix C). Each of the last two scores is None if the task does not have the label.
+        the score's ``coverage`` is counted items / items with an outcome. ``open_label``: an abstention counts as
+        `open_label`. ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not refuted
+        (PROClaim, appendix C). Each of the last two scores is None if the task does not have the label.
 
     Raises:
         ValueError: as `accuracy`.

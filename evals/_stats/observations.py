@@ -39,7 +39,7 @@ LONGEST_DETAIL = 200
 
 
 class RoundAnswer(NamedTuple):
-    """The majority answer of a round; `ABSTAINED` if no speaker answered or the majority abstained.
+    """The majority answer of a round; `ABSTAINED` if no speaker answered or the majority answer is an abstention.
 
     ``speakers``: the number of speakers' turns in the round, with or without an answer.
     """
@@ -211,7 +211,7 @@ def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """The fields of a result document that reports read, without long texts, evidence, calls and settings."""
+    """The fields of a result document that reports read, without long texts, evidence, call records and settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
@@ -229,15 +229,17 @@ def measured_fields(document: Document) -> dict[str, Any]:
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """The answers of a debate that have scores with a threshold (`THRESHOLD_SCORES`), with these scores.
 
-    Two kinds of answers need not follow from evidence. In the first, the answer's writer never searched in the debate
-    and was shown no evidence for the answer. In the second, the task needs reasoning, and the answer uses no evidence.
-    If the faithfulness of such an answer is None, the score is undefined and left out. For all other answers, a score
-    of None is unknown. An answer without any score left is left out.
+    Two kinds of answers need not follow from evidence. In the first, the writer never searched in the debate, and was
+    shown no evidence for this answer. In the second, the task needs reasoning, and the answer uses no evidence. If the
+    faithfulness of such an answer is None, the score is undefined and left out. Any other score of None is unknown. An
+    answer without any score left is left out.
     """
-    answer_turns = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
-    searching = {turn["agent"] for turn in answer_turns if turn.get("query") is not None}
+    responses = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    searching = {turn["agent"] for turn in responses if turn.get("query") is not None}
     answers = []
-    for turn in answer_turns:
+    for turn in responses:
+        if not turn.get("answer"):
+            continue
         scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in THRESHOLD_SCORES}
         searched = turn["agent"] in searching or turn.get("evidence_ids")
         by_reason = is_reasoning_task(document["task"]) and (turn.get("scores") or {}).get("statements") == []

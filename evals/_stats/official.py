@@ -66,7 +66,10 @@ def joint_match(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
 
 
 def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
-    """The scores of a free-text answer, as HotpotQA's script computes them, against the right answer nearest to it."""
+    """The scores of a free-text answer, as HotpotQA's script computes them.
+
+    If there are several right answers, only the best match counts: by ``exact``, and in a tie by F1.
+    """
 
     def match_with(right: str) -> GoldMatch:
         shared, words, gold_words = shared_words(outcome, right, whole=YES_NO)
@@ -76,10 +79,11 @@ def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
 
 
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
-    """HoVer score of an item (Jiang et al. 2020): 1 for the right label and a right sentence of each page, else 0.
+    """HoVer score of an item (Jiang et al. 2020).
 
-    The pages are those with right sentences. If there are k such pages, only the first k + 1 pages found count, with
-    the first two sentences found on each page (hover-nlp.github.io).
+    The score is 1 if the label is right and a right sentence of each gold page is found, else 0. Gold pages are the
+    pages with right sentences. If there are k gold pages, only the first k + 1 pages found count, with the first two
+    sentences found on each page (hover-nlp.github.io).
 
     Args:
         gold: the right label.
@@ -100,7 +104,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page's title of a piece of evidence, and the element at the end of its address, as in ``#sentence_3``.
+    """The title of a piece of evidence, and the element at the end of its address, as in ``#sentence_3``.
 
     None if the address does not end with an element.
     """
@@ -174,9 +178,9 @@ def official_score(
         given: the texts that came with the claim.
 
     Returns:
-        First, the score in [0, 1]; None if the benchmark's file does not say which evidence is right. Second, for
-        `PAGE_MEASURES`, whether the address of any evidence ends with an element; for `FACT_MEASURES`, whether the
-        score is known and the verdict cites anything.
+        First, the score in [0, 1]; None if the score requires evidence for this item, but the benchmark's file does not
+        say which evidence is right. Second, for `PAGE_MEASURES`, whether the address of any evidence ends with an
+        element; for `FACT_MEASURES`, whether the score is known and the verdict cites anything.
     """
     known = gold_evidence or {}
     sets = known.get("sets") or []
@@ -224,7 +228,7 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """Replaces each official score that cannot be computed for a run by None.
+    """The observations of a run, with None in place of each official score that cannot be computed for the run.
 
     Args:
         observations: the observations of the run's items.

@@ -35,7 +35,7 @@ OWN_FAULTS = frozenset(get_args(Outcome))
 
 @dataclass(frozen=True)
 class Score:
-    """A figure and the numbers of items that it covers: n + missing + left_out is the number of all items.
+    """A figure, and how many items count, are missing or are left out. These numbers add up to the number of all items.
 
     Attributes:
         value: the figure; None if it is undefined, for example if no item counts.
@@ -61,7 +61,7 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
     """The mean of the values of items.
 
     Args:
-        values: the value of each item; None if the item is missing.
+        values: the value of each item that is not left out; None if the item is missing.
         left_out: the number of items that have an outcome, but no value.
 
     Returns:
@@ -81,8 +81,8 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
 
     Args:
         document: the result document; None if there is none.
-        mapped: whether to keep the label that a trial's settings give to the verdict INCONCLUSIVE. If False, this
-            verdict is an abstention, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
+        mapped: whether to keep the label that a trial gives to the verdict INCONCLUSIVE. If False, this verdict is an
+            abstention, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
 
     Returns:
         The answer; `ABSTAINED` if a finished debate has no answer. If the debate failed because replies could not be

@@ -73,7 +73,8 @@ def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> flo
     spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
-    critical: Any = binom.ppf(alpha / 2, counts, 0.5)  # so few items or fewer for one system are significant
+    # The test is significant if one of the systems is right on at most `critical` of the discordant items.
+    critical: Any = binom.ppf(alpha / 2, counts, 0.5)
     critical = np.where(2 * binom.cdf(critical, counts, 0.5) <= alpha, critical, critical - 1)
     significant = binom.cdf(critical, counts, share) + binom.sf(counts - critical - 1, counts, share)
     return float(min(1.0, (binom.pmf(counts, n, discordant) * significant).sum()))

@@ -76,8 +76,8 @@ def bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over items (Efron 1979).
 
-    For a share of few items, or a share near 0 or 1, use `wilson` instead of the bootstrap. The bootstrap's interval is
-    then too narrow, and has no width if all items have the same value.
+    For a share of few items, or a share near 0 or 1, the bootstrap's interval is too narrow: use `wilson` instead. If
+    all items have the same value, the bootstrap's interval has no width.
 
     Args:
         items: a number for each item; None if the item is missing.
@@ -119,8 +119,8 @@ def stratified_bootstrap(
         seed: as for `bootstrap`.
 
     Returns:
-        An interval without a value if there is no sample, a sample is empty, or the figure is undefined. It has a value
-        but no ends if the figure is undefined in every resample.
+        An interval without a value if there is no sample, a sample is empty, or a sample's figure is undefined. It has
+        a value but no ends if every resample has an undefined figure.
 
     Raises:
         ValueError: as `bootstrap`.
@@ -213,8 +213,8 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
         second: the same for the second system.
         exact: whether to use the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2. This
             test is valid for any number of discordant items, and `power` computes its power. If False, the test is the
-            chi-square test with Edwards' continuity correction, for comparison with papers. It is an approximation for
-            at least 25 discordant items.
+            chi-square test with Edwards' continuity correction, for comparison with papers. It is an approximation,
+            which needs at least 25 discordant items.
 
     Raises:
         UserError: statsmodels is not installed.

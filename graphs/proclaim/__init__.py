@@ -50,7 +50,7 @@ def deliberate(state: DebateState) -> Next:
 
 
 def decide(state: DebateState) -> Next:
-    """Routes to the decision by the judges' verdicts."""
+    """Routes to the node that decides from the judges' verdicts."""
     return "decide"
 
 

@@ -63,8 +63,8 @@ def after_argument(state: TrialState) -> Next:
 def to_evaluation(state: TrialState, settings: TrialSettings) -> Next:
     """Starts the evaluation of the round: the critic, the reflections and the court, in parallel.
 
-    Only sides that have argued reflect, and only with the setting ``self_reflection``. The court is left out if it may
-    not close the debate.
+    A side reflects only if it has given a usable argument in this debate, and only with the setting
+    ``self_reflection``. The court is left out if its decision could not end the debate (`may_close`).
     """
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]

@@ -28,7 +28,7 @@ from moot.nodes._trial.negotiation import (
 
 
 def begin(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the steps for premises, queries and a first search in parallel; without sources, only for premises."""
+    """Starts three steps in parallel: premises, queries and a first search; without sources, only the premises."""
     if not settings.sources:
         return "premises"
     return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
@@ -40,7 +40,7 @@ def to_review(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def search(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the searches for the premises, up to `max_premises`, and with each side's query.
+    """Starts a search for each premise, up to `max_premises`, and a search with each side's query.
 
     Without premises and queries, it routes to the review of the evidence.
     """

@@ -25,7 +25,7 @@ def plan_call(
     Args:
         speaker: the speaker that makes the call.
         prompt: the prompt's name.
-        values: the values of its placeholders.
+        values: the values of the prompt's placeholders.
         reply: the schema of the reply.
         quotes: maximum number of tokens of the quotes that the prompt will contain, but that are not in ``values`` yet.
     """
@@ -37,7 +37,7 @@ def plan_call(
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
     """Reserves the cost of a part's steps, and returns the part's ceilings.
 
-    If too little budget is left, it waits as long as other parts run, because they may release some.
+    If too little budget is left, the part waits while other parts run, because they may release budget.
 
     Args:
         run: the context of the part's first step.

@@ -24,8 +24,8 @@ LEAST_SENTENCE_WORDS = 4
 SHORT_WORD_LETTERS = 3
 """Words of at most this many letters, except names, are not checked: in any language most are function words.
 
-`months` leaves out such short names of months, except those of May. `_is_lengthened` accepts a word with this many
-letters as the shorter form, but no shorter word.
+`months` leaves out such short names of months, except those of May. In `_is_lengthened`, this is the minimum number of
+letters of the shorter word.
 """
 FEWEST_STEM_LETTERS = 4
 """Minimum number of letters at the beginning that two forms of one word must share.
@@ -104,9 +104,9 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """The places of the sentences of a text. Sentences with fewer than `LEAST_SENTENCE_WORDS` words are left out.
+    """The places of the sentences of a text.
 
-    Most headings have fewer words than that.
+    Sentences with fewer than `LEAST_SENTENCE_WORDS` words are left out. This also leaves out most headings.
 
     Args:
         text: the text.
@@ -151,10 +151,9 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
     """The words of a claim that its quote does not contain, and those of them that the text does not support.
 
-    The text supports a figure only if the figure is one of the known words. A name may differ from a known word in its
-    ending, and any other word may be inflected. Function words are ignored. A time near the text's date counts as
-    computed from the date, even if the text contains that time elsewhere: most texts contain the year of their date,
-    but a person should check a computed time.
+    `_is_known` decides which words the text supports. Function words are ignored. A time that may be computed from the
+    text's date (`_may_be_computed`) is supported, and counts as computed, so that a person checks it. This also holds
+    if the text contains the time, because most texts contain the year of their date.
 
     Args:
         claim: the claim.
@@ -219,10 +218,10 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The normalised names of months and their abbreviations.
+    """The normalised names of months and their abbreviations, in the `LANGUAGES`.
 
-    Those of at most `SHORT_WORD_LETTERS` letters are left out, except for May, because some of them, like "set", are
-    words of other languages.
+    Names of at most `SHORT_WORD_LETTERS` letters are left out, because some of them, like "set", are words of other
+    languages. The names of May are kept.
     """
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
@@ -262,7 +261,7 @@ def _is_lengthened(word: str, other: str) -> bool:
 def _match_but_for_ending(one: str, other: str) -> bool:
     """Whether two words are equal, or one is the other plus one or two letters, as in a genitive.
 
-    The shorter word needs `FEWEST_STEM_LETTERS` letters.
+    The shorter word needs at least `FEWEST_STEM_LETTERS` letters.
     """
     short, long = sorted((one, other), key=len)
     return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

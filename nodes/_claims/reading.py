@@ -22,8 +22,8 @@ def read_article(given: str) -> ClaimsInput:
     """The content of a file or a web page as the input of the graph `find_claims`. Blocking.
 
     Args:
-        given: the name of a file (PDF, HTML, .docx, .csv, .txt, .md, or a text without a suffix), or an address that
-            begins with http:// or https://.
+        given: the name of a file (PDF, HTML, .docx, .csv, .txt, .md, or a text file without a suffix), or an
+            address that begins with http:// or https://.
 
     Raises:
         UserError: the file or page cannot be read, its kind is not supported, or the address is not allowed.

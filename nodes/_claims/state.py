@@ -43,7 +43,7 @@ class ClaimSettings(Settings):
         default=1500,
         ge=50,
         le=20_000,
-        description="Maximum number of words of a part of the text; a longer sentence is a part.",
+        description="Maximum number of words of a part of the text; a longer sentence is a part of its own.",
     )
 
     def roles(self) -> set[str]:
@@ -93,7 +93,7 @@ class Place(Span):
 class Filled(Span):
     """Words of a claim that its quote does not contain; the span is a span of the claim.
 
-    ``computed`` says whether the words are a time computed from the text's date.
+    ``computed`` says whether the words count as a time computed from the text's date.
     """
 
     computed: bool

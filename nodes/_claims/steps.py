@@ -195,8 +195,8 @@ def to_parts(state: ClaimsState) -> list[Send]:
 def part_node(take_step: Any, role: str, prompt: str) -> Node:
     """A node that runs one step for a part of the text.
 
-    A part is listed in ``unread`` in two cases: a step got no usable reply, or the ceilings left too little for all
-    steps of the part. After the extraction, a step is skipped if no claim is left in ``found``.
+    A part is listed in ``unread`` in two cases: a step got no usable reply, or the ceilings left too little for the
+    part's steps. The rating and the rewriting are skipped if no quote is left in ``found``.
 
     Reads: asked, part, found.
 
@@ -304,7 +304,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         claim = " ".join(clean(rewritten.claim).split())
         filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
         if unknown or len(claim) > LONGEST_CLAIM or (number in written and not split):
-            other_reason = "The claim is too long, or its quote already has a claim."
+            other_reason = "The claim is too long." if len(claim) > LONGEST_CLAIM else "The quote has an earlier claim."
             why = f"Not in the text: {', '.join(unknown)}." if unknown else other_reason
             dropped.append(_dropped_entry("rewrite", quote["quote"], claim, why))
         else:
@@ -347,7 +347,8 @@ def rate_claims_node() -> Node:
 def rewrite_claims_node() -> Node:
     """Rewrites each claim so that it can be understood without the text.
 
-    Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text lacks.
+    Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
+    support. Without the setting ``split``, further claims for a quote also go there.
 
     Reads: asked, part, found.
     """
@@ -433,8 +434,8 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
     """Joins the claims of each group into the fullest claim of the group.
 
-    The fullest claim has the most figures. If several have equally many, the most different words decide, then the
-    score, then the order of the text. The places of the other claims are added to ``also`` of the fullest claim.
+    The fullest claim has the most figures. If several claims have the most, the number of different words decides, then
+    the score, then the order of the text. The places of the other claims are added to ``also`` of the fullest claim.
 
     Claims with a figure that the fullest claim does not contain are joined among themselves in the same way. A claim
     in several groups counts only in the first of them.
@@ -467,7 +468,7 @@ def _count_words(claim: Claim) -> int:
 def finish_node() -> Node:
     """Records the run's status and cost, an error if no part was read, and warnings.
 
-    The warnings name parts that the budget did not allow for, and a demo model.
+    The warnings say how many parts the budget did not allow for, and that a demo model was used.
 
     Reads: parts, unread, calls, and if present error.
     """

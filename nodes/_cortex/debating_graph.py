@@ -65,9 +65,9 @@ def pair(one: str, other: str) -> str:
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """The mean of the scores that the other agents gave each agent's answer (CortexDebate, appendix E).
+    """For each agent, the mean of the scores that its answer got from the other agents (CortexDebate, appendix E).
 
-    It is None for an agent that got no score.
+    The mean is None if the answer got no score.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -82,10 +82,10 @@ def extend_history(
     similarities: Mapping[str, float],
     thresholds: tuple[float, float, float] | None = THRESHOLDS,
 ) -> History:
-    """Adds the answers of round d - 1 to the history: the new one has H of round d - 1, R_d, Sim_d and the old P.
+    """The history after the answers of round d - 1: H of round d - 1, R_d and Sim_d. P does not change.
 
     An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE` if it never gave one. A pair without a
-    cosine keeps its last Sim, or `SILENT_SIMILARITY` if d is 1. The arguments are those of `next_round`.
+    cosine keeps its last Sim, or `SILENT_SIMILARITY` if d is 1. `next_round` describes the arguments.
 
     Raises:
         KeyError: d is above 1, and an agent or a pair has no history.
@@ -160,7 +160,7 @@ def next_round(
     seed: int = 0,
     n: int | None = None,
 ) -> Round:
-    """The weighted and the kept edges of round d, from round d - 1 (CortexDebate, section 4.2, steps 1 and 2).
+    """The weights and the kept edges of round d, after the answers of round d - 1 (CortexDebate, 4.2, steps 1 and 2).
 
     In the returned history, ``confidence`` is H of round d - 1, and ``kept`` includes the edges kept in round d.
 

@@ -11,7 +11,10 @@ Document = Mapping[str, Any]
 
 
 class Edge(NamedTuple):
-    """A kept edge of a round: the agent ``target`` read the last answer of the agent ``source``."""
+    """An edge kept for a round: the agent ``target`` reads the last answer of the agent ``source``.
+
+    The edge also counts if a ceiling prevented the call of ``target``.
+    """
 
     round: int
     source: str

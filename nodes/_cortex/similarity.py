@@ -42,7 +42,8 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
         encoder: the text encoder.
 
     Raises:
-        UserError, WorldError: the encoder failed, or returned a vector that is zero or not finite.
+        UserError, WorldError: the encoder's endpoint failed, or returned unusable vectors.
+        Exception: an encoder in this process failed, or returned a vector that is zero or not finite.
     """
     outputs = outputs_of(answers)
     vectors = await encoder.embed([*outputs.values()]) if outputs else []
@@ -86,7 +87,7 @@ async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossS
 async def rate_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
-    """Asks a model how similar two outputs are; its score is from 0 to 1 (CortexDebate, D.2).
+    """Asks a model how similar two outputs are; the score in the reply is from 0 to 1 (CortexDebate, D.2).
 
     Args:
         claim: the claim of the debate.
@@ -107,8 +108,8 @@ async def rate_similarity(
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
     """A model's rating of the outputs of every two agents, by `pair`; the calls for the pairs run in parallel.
 
-    A pair is left out, with a warning, if its call failed for a reason that the user cannot correct. Agents without a
-    valid answer are in no pair.
+    A pair is left out, with a warning, if its call failed for a reason that the user cannot correct, or if a ceiling
+    prevented the call. Agents without a valid answer are in no pair.
 
     Args:
         claim: the claim of the debate.

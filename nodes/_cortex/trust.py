@@ -169,7 +169,10 @@ def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
 
 
 def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources by descending weight; sources without a weight come last, and equal ones keep their order."""
+    """The sources by descending weight; sources without a weight come last.
+
+    Sources with equal weights keep their order.
+    """
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
@@ -223,7 +226,7 @@ def agents_heard(
         evaluation: the formula of the weights.
         pruning: the pruning rule, from `PRUNING_RULES`.
         d: the round of debate.
-        seed: the seed of the draw, which also depends on the round and the agent.
+        seed: the seed of the draw. The draw also depends on the round and the agent.
     """
     others = {j: [i for i in weights if i != j] for j in weights}
     if graph == "full":

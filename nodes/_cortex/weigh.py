@@ -48,8 +48,9 @@ class WeighingSettings(RoundsSettings):
     )
     similarity: Similarity = Field(
         default="embedder",
-        description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
-        "cross_encoder: `cross_encoder`; prompt: the model of the role similarity, in one call for each pair.",
+        description="How two outputs are compared, if evaluation is mdm. embedder: by the cosine of their vectors from "
+        "the encoder `embedder`; cross_encoder: by the encoder `cross_encoder`; prompt: by the model of the role "
+        "similarity, in one call for each pair.",
     )
     cross_encoder: str = Field(
         default="cross-encoder/stsb-roberta-base",
@@ -104,8 +105,9 @@ async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: Node
     `max_seconds` ends the work of an encoder.
 
     Raises:
-        UserError, WorldError: an encoder failed or cannot be loaded, or a call to the model failed for a reason that
-            the user can correct.
+        UserError, WorldError: an encoder failed or cannot be loaded. UserError also if a call to the model failed for a
+            reason that the user can correct.
+        Exception: a text encoder in this process failed.
     """
     settings: WeighingSettings = run.settings
     if settings.compared_by == "embedder":
@@ -120,7 +122,7 @@ async def _load_and_compare(answers: Sequence[Turn], cross_encoder: str) -> dict
 
 
 async def _compare_in_time(comparison: Awaitable[dict[str, float]], name: str) -> dict[str, float]:
-    """The similarities; {} if `max_seconds` ends the comparison. Then the debate warns, and starts no further round."""
+    """The similarities; {} if `max_seconds` ends the comparison. Then the debate warns, and calls no agent again."""
     try:
         return await in_time(comparison, name)
     except BudgetExhausted:
@@ -149,7 +151,7 @@ def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: N
 
 
 def weigh_node() -> Node:
-    """Adds the debating graph of the next round to the state: its weights, its kept edges, and their factors.
+    """Adds the debating graph of the next round to the state: the weights, their factors, and the kept edges.
 
     Reads: claim, task, turns, rounds, graphs. Outputs are compared only if the weights depend on their similarity.
     """

@@ -1,4 +1,4 @@
-"""Makes a call of a role to its model: fits it into the context and the ceilings, seeds it, repeats and records it."""
+"""Makes the calls of a role to its model: shortens prompts, reserves budget, sets seeds, retries and records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 """Sends messages to a chat model."""
 
 MOST_REFUSALS = 4
-"""Maximum number of times that a prompt is shortened because its endpoint refused it as too long."""
+"""Maximum number of times that a prompt is shortened because the endpoint refused it as too long."""
 
 NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
@@ -53,8 +53,8 @@ chain: ContextVar[int] = ContextVar("chain", default=0)
 NOT_REPEATED = "The call failed and was not repeated: the time of `max_seconds` was used up."
 NOTHING_LEFT = "{error} The lost reply may be charged for, and the ceilings do not allow another request. {why}"
 NOT_AWAITED = (
-    "The call was sent, but its reply was not awaited: the time of `max_seconds` was used up. The endpoint may charge "
-    "for it; ceilings count the {tokens:,.0f} tokens reserved for it."
+    "The call was sent, but its reply did not arrive before the time of `max_seconds` was used up. The endpoint may "
+    "charge for the call; ceilings count the {tokens:,.0f} tokens reserved for it."
 )
 
 
@@ -62,8 +62,7 @@ class Requests:
     """The requests of one call under a ceiling.
 
     An endpoint may charge for a request whose reply was lost, for example if the request timed out or the connection
-    broke. The whole reservation of such a request counts as spent. Before the call is repeated, budget is reserved for
-    the next request.
+    broke. The whole reservation of such a request counts as spent. So the next request needs a reservation of its own.
 
     Args:
         ceilings: the ceilings.
@@ -86,7 +85,7 @@ class Requests:
         self.reservation = reservation
         """The reservation for the current request."""
         self.counted = NOTHING
-        """The cost of lost replies that the ceilings have counted."""
+        """The cost of the lost replies, which the ceilings count as spent."""
         self.sent = 0
         """The number of requests that were sent."""
         self.unanswered = False
@@ -150,7 +149,7 @@ class Requests:
 class Caller:
     """A role with its model. Makes calls that fit the model's context and the ceilings, and retries and records them.
 
-    Its fields are those of `moot.nodes._models.speaker.Speaker`.
+    `moot.nodes._models.speaker.Speaker` describes the fields.
     """
 
     role: str
@@ -170,7 +169,7 @@ class Caller:
     datamarking: bool = False
     _seeds: CallSeeds | None = None
     _record_sent: Callable[[Spend], Awaitable[None]] | None = None
-    """Records the maximum cost of a call; called before the call is sent."""
+    """Records the maximum cost of a call in the ledger; see `Requests`."""
     _store_unusable: Callable[[AIMessage, Call], Awaitable[None]] | None = None
     """Stores an unusable reply in the ledger; called before the second request."""
     _unusable: tuple[AIMessage, Call] | None = None
@@ -184,7 +183,7 @@ class Caller:
         return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
     def _with_seeds(self, messages: Sequence[BaseMessage]) -> Self:
-        """A copy of the speaker with the seeds for a request with these messages; the speaker itself without a seed."""
+        """A copy of the speaker with the seeds for a request with these messages; the speaker if it has no seed."""
         if self.seed is None:
             return self
         ledger, (agent, sample) = self.ledger, self.sample
@@ -210,10 +209,12 @@ class Caller:
         prompt: str = "",
         more: Any = None,
     ) -> tuple[AIMessage, Call]:
-        """Shortens the messages to the model's context and makes a call; shortens them again if the endpoint refuses.
+        """Shortens the messages to the model's context and makes a call.
 
-        The prompt of a role that decides is also shortened to the debate's ceilings, less the size of the rest of the
-        request (``more``: a schema or tools).
+        If the endpoint refuses them as too long, they are shortened further, and the call is made again.
+
+        The prompt of a role that decides is also shortened to the debate's ceilings. ``more``, a schema or tools, takes
+        a part of the budget that the ceilings leave for the prompt.
 
         Raises:
             UserError, WorldError: the call failed for good; UserError also if the shortened prompt is still too long.
@@ -252,7 +253,7 @@ class Caller:
         return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The maximum bytes of a prompt that decides, less ``extra_bytes``; None if no ceiling limits the prompt."""
+        """The maximum bytes of a deciding call's prompt, less ``extra_bytes``; None if no ceiling limits the prompt."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes
@@ -386,7 +387,7 @@ def run_metadata() -> Mapping[str, Any]:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Makes calls in parallel, and returns their results in order. Sets `chain` to the largest value of a call.
+    """Makes calls in parallel, and returns their results in order. Sets `chain` to the largest value among the calls.
 
     Raises:
         Exception: the error of the first call that fails; the other calls run on.

@@ -174,7 +174,7 @@ class Ceilings:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def decides(self, role: str, prompt: str) -> bool:
-        """Whether budget is still reserved for this call, which decides the debate."""
+        """Whether this call decides the debate, and budget is still reserved for it."""
         return (role, prompt) in self._deciding_calls
 
     async def reserve(self, planned: PlannedCall) -> Reservation:
@@ -247,7 +247,7 @@ class Ceilings:
         """The reservation available to a deciding call.
 
         A call no larger than planned may use the debate's whole reservation. A larger call may use only its
-        planned amount. After lost calls, the reservation may not cover all deciding calls; then the last are refused.
+        planned amount. Lost calls can leave too little for all deciding calls; then the last ones are refused.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
@@ -280,7 +280,7 @@ class Ceilings:
         Args:
             planned: the first of the calls.
             calls: the calls from the ledger.
-            skipped: whether the earlier run then refused a call, or did not await its reply.
+            skipped: whether the earlier run then refused a call, or cut off the last of these calls.
         """
         if not self.bounded:
             return
@@ -302,7 +302,7 @@ class Ceilings:
         return spent_by([call], self.prices) if is_counted(call) else None
 
     def cost_of_failed(self, model: str, prompt_tokens: int, reply_tokens: int) -> Spend:
-        """The cost of a failed call, from the tokens reserved for lost replies; USD is 0 if the price is unknown."""
+        """The cost of a failed call, from the tokens reserved for lost requests; USD is 0 if the price is unknown."""
         price = price_of(model, self.prices) if self.prices else None
         return Spend(prompt_tokens + reply_tokens, sum(costs_of(prompt_tokens, reply_tokens, price)) if price else 0, 1)
 
@@ -412,13 +412,13 @@ class Ceilings:
         return min(level._deadline(False) for level in self._levels())
 
     def is_spent(self) -> bool:
-        """Whether only roles that decide can be called; false before the first call.
+        """Whether only roles that decide can be called; false without bounds, and before the first call.
 
-        It is true if the time for other roles is used up, if a call was refused or its reply not awaited, or if a call
-        as small as the smallest one so far would be refused.
+        It is true if the time for other roles is used up, if a call was refused or cut off, or if a call as small as
+        the smallest one so far would be refused.
         """
         if not self.bounded or not (self.spent.calls or self.skipped):
-            return False  # nothing is spent yet
+            return False
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
         return (
             time.monotonic() >= self.deadline()
@@ -427,7 +427,7 @@ class Ceilings:
         )
 
     def affordable_calls(self) -> int:
-        """The number of further calls, as large as the last, that leave enough to decide; 0 if only time is bounded."""
+        """How many calls like the last one still leave enough to decide; 0 if nothing or only time is bounded."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one

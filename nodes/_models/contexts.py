@@ -1,9 +1,9 @@
 """A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
 A model's context comes from the setting ``context_tokens``. If it is not set, it comes from ``context`` in the tables
-of prices (``prices.jsonl``) and of open models (``model_sizes.jsonl``). Otherwise it is unknown. If an endpoint refuses
-a prompt as too long, moot learns a context from the refusal (`learn_from_refusal`). For the rest of the process, the
-learnt context replaces a larger or unknown one.
+of prices (``prices.jsonl``) and of open models (``model_sizes.jsonl``), or from the server of the embedded model.
+Otherwise it is unknown. If an endpoint refuses a prompt as too long, moot learns a context from the refusal
+(`learn_from_refusal`). For the rest of the process, the learnt context replaces a larger or unknown one.
 
 Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `bytes_per_token`. The
 divisor is `BYTES_PER_TOKEN` until the endpoint has counted prompts for this model.
@@ -21,7 +21,7 @@ from moot.nodes._models.prices import DATED
 from moot.nodes._models.sizes import entry_of
 
 BYTES_PER_TOKEN = 3.0
-"""The estimate until a model's endpoint has counted a prompt. English text has more than 4 bytes per token, so most
+"""The estimate until a model's endpoint has counted a prompt. English text has about 4 bytes per token, so most
 prompts have fewer tokens than estimated."""
 MIN_BYTES_PER_TOKEN, MAX_BYTES_PER_TOKEN = 0.5, 8.0
 """Bounds of the estimated bytes per token, in case an endpoint returns absurd counts."""
@@ -30,7 +30,7 @@ FEWEST_COUNTED_BYTES = 500
 DIGIT_WEIGHT, OTHER_WEIGHT = 4, 2
 """Weights in `weight_of`: a digit counts as 4 bytes, and a byte outside ASCII as 2 bytes.
 
-In many models each digit is a token, and a token of a script other than Latin has only one or two bytes. A token of
+In many models each digit is a token, and a token of a script other than Latin has only about two bytes. A token of
 SmolLM2 has on average 1.0 byte in a table of numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English.
 """
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
@@ -117,7 +117,7 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
 
 @lru_cache(maxsize=256)
 def listed_context(model: str) -> int | None:
-    """A model's context in the tables, or that of the embedded model; None if the model is not listed.
+    """A model's context in the tables, or that of the embedded model; None if the context is not listed.
 
     A dated snapshot that is not listed has the context of the undated model.
     """
@@ -136,7 +136,9 @@ def listed_context(model: str) -> int | None:
 
 
 def reply_room(context: int, max_tokens: int | None = None) -> int:
-    """The tokens of a context that are reserved for a reply: ``max_tokens`` or, if it is not set, `REPLY_RESERVE`.
+    """The tokens of a context that are reserved for a reply.
+
+    This is ``max_tokens``. If it is not set, it is `REPLY_RESERVE`, but at most a quarter of the context.
 
     Args:
         context: the model's context.
@@ -186,8 +188,8 @@ def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
 def learn_from_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
     """Learns a model's context from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
-    If the refusal names no context, the next prompt is shorter by one and a half times the excess tokens. If it does
-    not name the excess tokens, or if they are half of the prompt or more, the next prompt is about half as long.
+    If the refusal names no context, the next prompt is shorter by one and a half times the excess tokens. It is
+    about half as long if the refusal does not name the excess tokens either, or if they are half of the prompt or more.
 
     The bytes per token are also corrected if the refusal names the prompt's tokens or contradicts their estimate.
 

@@ -113,7 +113,7 @@ class DebateLedger:
     fault: str = ""
     """Why the last failed write of an entry failed; empty if no write failed."""
     _found: Spend = NOTHING
-    """The cost that `cost_of_lost_calls` no longer counts; see `subtract_found_call`."""
+    """The cost that `cost_of_lost_calls` does not count if it gets no key; see `subtract_found_call`."""
     _pending: dict[str, PendingCall[Any]] = field(default_factory=dict)
     _ordinals: dict[Any, dict[Any, int]] = field(default_factory=dict)
     """The ordinal of each place, by call."""
@@ -147,7 +147,7 @@ class DebateLedger:
             description: the call in words, for the error.
 
         Raises:
-            UserError: a replay has no result for the key, or the ledger is damaged or cannot be used.
+            UserError: a replay finds no entry for the key, or the ledger is damaged or cannot be used.
             WorldError: the ledger's disk fails, or another process locks the ledger for too long.
         """
         if self.mode == "record":
@@ -162,7 +162,7 @@ class DebateLedger:
         return bool(self.ledger.stored_entries(self.id))
 
     def find_own(self, key: Key) -> StoredCall | None:
-        """The result that an earlier run of this debate stored for a key; None if no result or a failure was stored.
+        """The result that an earlier run of this debate stored for a key; None if it stored a failure or nothing.
 
         Raises:
             UserError: the result is damaged.
@@ -212,8 +212,8 @@ class DebateLedger:
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
         """The cost of earlier runs' calls whose replies were lost.
 
-        With ``key``, only calls with this key count. Otherwise all calls count, except for the cost that
-        `subtract_found_call` has found.
+        With ``key``, only calls with this key count. Otherwise all calls count, without the cost that
+        `subtract_found_call` has subtracted.
         """
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
@@ -221,16 +221,16 @@ class DebateLedger:
         return total if key else total.minus(self._found)
 
     def subtract_found_call(self, lost: Spend, cost: Spend) -> Spend:
-        """Subtracts the cost of a call from that of lost calls, because its unusable reply is in the ledger.
+        """Subtracts the cost of a call, whose unusable reply is in the ledger, from the cost of lost calls.
 
-        `cost_of_lost_calls` then no longer counts the subtracted cost.
+        Without a key, `cost_of_lost_calls` then no longer counts the subtracted cost.
 
         Args:
-            lost: the cost of the lost calls, including the call.
-            cost: the cost of the call.
+            lost: the cost of the lost calls, including this call.
+            cost: the cost of this call.
 
         Returns:
-            The rest of the cost; no amount is below zero.
+            The rest of ``lost``; no amount is below zero.
         """
         others = Spend(*(max(0, less) for less in lost.minus(cost)))
         self._found = self._found.plus(lost.minus(others))
@@ -296,9 +296,9 @@ class DebateLedger:
     async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """The same as `Embeddings.embed`.
+        """The vectors of texts, from the ledger or from ``make``; see `Embeddings.embed`.
 
-        Each text has its own entry in the ledger, because a request may have other texts in another run.
+        Each text has its own entry in the ledger, because another run may embed the texts in other batches.
 
         Raises:
             UserError, WorldError: the texts cannot be embedded; in a replay, an entry is missing or is a failure.

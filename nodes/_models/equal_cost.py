@@ -1,4 +1,4 @@
-"""The cost of a debate, and settings that give another system the same budget in tokens, USD or calls."""
+"""The cost of a debate, and settings that give a control system this cost as its budget, in tokens, USD or calls."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
     Args:
         calls: the debate's calls.
-        seconds: the debate's duration. If a reply is from the ledger, the result has None, because such a reply
-            shortens the debate.
+        seconds: the debate's duration; None if it is unknown. If a reply is from the ledger, ``seconds`` of the result
+            is None, because such a reply shortens the debate.
         prices: from `read_prices`.
     """
     calls = list(calls)
@@ -47,14 +47,14 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
 
 def ceiling_settings(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """Settings with which self-consistency costs at most as much as a debate.
+    """The settings of self-consistency that limit its cost to the cost of a debate.
 
         ceiling_settings(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
         ceiling_settings(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
 
     Args:
         debate: the debate's cost.
-        equal: the quantity in which the costs are equal.
+        equal: the quantity that is limited.
 
     Raises:
         UserError: the debate's value of this quantity is unknown or zero.
@@ -62,9 +62,9 @@ def ceiling_settings(debate: FullCost, equal: Equal) -> dict[str, Any]:
     amount = getattr(debate, equal)
     if not amount:
         why = {
-            "tokens": "the endpoint did not count the tokens of the debate",
-            "usd": "its cost is unknown or zero, because a model has no price (MOOT_PRICES names a file of prices), or "
-            "the endpoint did not count the tokens",
+            "tokens": "the endpoint did not count the tokens, or the debate made no call",
+            "usd": "the debate cost nothing, or its cost is unknown, because a model has no price (MOOT_PRICES names a "
+            "file of prices) or the endpoint did not count the tokens",
             "calls": "the debate made no call",
         }[equal]
         raise UserError(f"No control can be matched to the debate: {why}.", kind="invalid_setting")

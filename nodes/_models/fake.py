@@ -1,4 +1,4 @@
-"""A fake chat model, which fills the JSON schema of a call with random values; equal prompts get equal values.
+"""A fake chat model, which fills the JSON schema of a call with random values.
 
 Settings name the fake model like any other model (``fake:SEED``). So tests and trial runs use the same code as real
 runs.
@@ -26,8 +26,9 @@ REPLY_AFTER_TOOL = "Nothing more has to be searched for."
 class FakeChatModel(BaseChatModel):
     """A fake chat model, whose replies contain random values that fit the call's schema.
 
-    The two seeds and the prompt determine the values. Without a schema, the reply is an empty object. If the request
-    has tools, the first tool is called once, with random arguments. The reply after that is `REPLY_AFTER_TOOL`.
+    The two seeds, the prompt and the schema determine the values. Without a schema, the reply is an empty object. If
+    the request has tools, the first tool is called once, with random arguments. The reply after that is
+    `REPLY_AFTER_TOOL`.
     """
 
     seed: str = "0"

@@ -18,7 +18,7 @@ from moot.nodes._texts.shorten import drop_elements, shorten
 class FittedMessages(NamedTuple):
     """Messages after `fit_messages`, their bytes (`weight_of`), and a record of the data that was left out.
 
-    The record is None if the messages were short enough.
+    The record is None if nothing was left out, because the messages were short enough or their limit is unknown.
     """
 
     messages: Sequence[BaseMessage]

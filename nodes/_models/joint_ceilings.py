@@ -1,8 +1,8 @@
-"""Ceilings shared by processes of one machine, which keep their spending and reservations in a memory-mapped file.
+"""Ceilings that the processes of one machine share through a memory-mapped file.
 
-Each process has its own section of the file, and reads all sections. A call's budget is checked and taken under a lock
-on the file. If a process is killed, the operating system releases the lock. The file outlives the processes, so that
-ceilings can span several runs of a command (`lasting_ceilings`).
+Each process writes its spending and reservations to its own section of the file, and reads all sections. A call's
+budget is checked and taken under a lock on the file. If a process is killed, the operating system releases the lock.
+`lasting_ceilings` keeps the file, so that the ceilings span several runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HAS_PROCESS_LOCKS = fcntl is not None
 """Whether this operating system supports locks between processes."""
 FIELDS = struct.Struct("3d")
 PROCESS_BYTES = 3 * FIELDS.size
-"""Bytes of a process's section of the file. For each kind of amount, it has the tokens, the USD and the calls."""
+"""Bytes of a process's section of the file. The section has the tokens, USD and calls for each kind of amount."""
 RECHECK_SECONDS = 0.2
 """Seconds after which a waiting call checks whether another process has released budget."""
 
@@ -41,7 +41,7 @@ class JointFile:
         path: the path of the file.
         slots: the number of processes; 0 to open an existing file with its content.
         lasting: whether an existing file for the same number of processes keeps its content. Any other file is filled
-            with zeros.
+            with zeros. Ignored if ``slots`` is 0.
 
     Raises:
         OSError: the file cannot be created or opened.
@@ -104,7 +104,7 @@ class JointFile:
 
 
 class JointCeilings(Ceilings):
-    """The ceilings of all processes, in one of these processes.
+    """Ceilings that several processes share. Each process has its own instance.
 
     Args:
         file: the file that the processes share.
@@ -122,7 +122,7 @@ class JointCeilings(Ceilings):
 
     @property
     def spent(self) -> Spend:
-        """The amount spent in this process's section, including the amounts of earlier processes with this section."""
+        """The spending in this process's section, including that of earlier processes which had this section."""
         return self._file.read(self._slot, SPENT)
 
     @spent.setter
@@ -161,7 +161,7 @@ class JointCeilings(Ceilings):
 
 @contextmanager
 def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilings]:
-    """Context manager: debates started inside it share ceilings that also count earlier runs with the same file.
+    """Context manager: debates started inside it share ceilings, which span all runs with the same file.
 
     Calls in flight of a killed run count as spent. Only one process at a time may use the file; this is not checked.
 

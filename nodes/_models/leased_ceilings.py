@@ -19,7 +19,7 @@ lease.
 
 
 class LeasedCeilings(Ceilings):
-    """The ceilings of one of the processes. Its bounds are the budget that it has leased.
+    """The ceilings in one of several processes. The bounds are the budget that the process has leased.
 
     Other processes cannot use the budget that a process has leased but not spent, until the process returns it. So a
     batch may end a little before its ceiling is reached.

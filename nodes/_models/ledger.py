@@ -70,7 +70,7 @@ class Ledger:
 
 
 def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
-    """Inserts an item after the items of earlier branches and the present items of its own branch."""
+    """Inserts an item after all items of earlier branches and of its own branch."""
     place = branch.get()
     at = len(places)
     while at and places[at - 1] > place:
@@ -82,7 +82,7 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
     """Records the failure of an optional call, and returns the outcome of the call's turn.
 
-    A `ReplyError`, also `BudgetExhausted`, adds no warning here, because another function warns of it.
+    A `ReplyError`, including `BudgetExhausted`, adds no warning here, because another function warns of it.
     """
     if isinstance(error, ReplyError):
         return error.kind

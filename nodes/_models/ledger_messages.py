@@ -1,4 +1,4 @@
-"""Messages in the ledger: stored replies, the parts of messages in keys, and a chat model that returns a reply."""
+"""Messages in the ledger: stored replies, ledger keys for messages, and a chat model that returns a stored reply."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
 
 
 def message_of(value: Any) -> AIMessage:
-    """The message that `value_of` stored as this value.
+    """The message from a value that `value_of` returned.
 
     Raises:
         UserError: no message can be built from the value.
@@ -141,9 +141,9 @@ def _key_message(message: BaseMessage) -> Any:
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:
-    """The hashes of the parts of a ledger key for the model: its name, its endpoint and the parameters of its replies.
+    """The hashes of the parts of a ledger key for the model: its provider, name, endpoint and `PARAMETERS`.
 
-    A limit of the replies' length that only a ceiling sets (`ChatModel.is_capped`) is left out.
+    If only a ceiling limits the length of replies (`ChatModel.is_capped`), this limit is left out.
     """
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]

@@ -29,10 +29,11 @@ class LedgerSource:
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`, but a result in the ledger is used, as the debate's mode allows.
+        """The same as the source's `search`, but uses a result in the ledger if the debate's mode allows this.
 
         Raises:
-            UserError, WorldError: the source failed; in a replay, the search is not in the ledger, or it failed.
+            UserError, WorldError: the source failed, or the ledger cannot be read. In a replay also: the ledger has no
+                entry for the search, or the entry is a failure.
         """
         key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
 
@@ -74,7 +75,8 @@ class LedgerCorpus:
         """The same as the source's `search`, but a replay takes the results from the ledger.
 
         Raises:
-            UserError, WorldError: the source failed; in a replay, the search is not in the ledger, or it failed.
+            UserError, WorldError: the source failed. In a replay instead: the ledger cannot be read or has no entry for
+                the search, or the entry is a failure.
         """
         key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
         if self.source is None:
@@ -138,7 +140,7 @@ async def open_ledger_corpus(
 
 
 def search_in_words(name: str, query: str) -> str:
-    """The description of a source's search in error messages."""
+    """A search in words, for error messages."""
     return f"the search of {name} for {query[:200]!r}"
 
 
@@ -146,7 +148,7 @@ def stored_value(entry: StoredCall) -> Any:
     """A source's results or properties from an entry of the ledger.
 
     Raises:
-        UserError, WorldError: the entry is a failure; the error is that of the source.
+        UserError, WorldError: the entry is a failure; the source's error is raised again.
     """
     if entry.about.get(FAILED):
         raise error_from_record(entry.value)

@@ -40,7 +40,10 @@ class OpenAICompatible(Base):  # type: ignore[misc]
     _connection: Connection | None = PrivateAttr(None)  # None in a copy made by langchain-core
 
     async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
-        """The same as LangChain's method, but faster for texts if there are no callbacks, cache and rate limiter."""
+        """The same as LangChain's method, but faster for messages of text.
+
+        If there are callbacks, a cache or a rate limiter, LangChain's method is called.
+        """
         manager = AsyncCallbackManager.configure(callbacks_in(config), self.callbacks, self.verbose)
         given = isinstance(input, list) and all(isinstance(message, BaseMessage) for message in input)
         messages = input if given else self._convert_input(input).to_messages()
@@ -114,7 +117,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         return None if needs_sdk else self._connection
 
 
-# langchain-core reads the signature at each call. It is computed once, because this takes a tenth of a call's time.
+# langchain-core reads the signature at each call. Computing it takes a tenth of a call's time, so it is computed once.
 generate: Any = OpenAICompatible._agenerate
 generate.__signature__ = inspect.signature(generate)
 
@@ -153,7 +156,8 @@ def without_invalid_values(reply: Any) -> Any:
 def usage_of(usage: Any) -> dict[str, Any] | None:
     """The usage that an endpoint reports, with counts as integers.
 
-    It is None if the count of the prompt's or of the reply's tokens is missing or invalid. A missing total is computed.
+    It is None if the count of the prompt's or of the reply's tokens is missing or invalid. If the total
+    is missing or invalid, it is computed.
     """
     if not isinstance(usage, dict):
         return None
@@ -171,7 +175,7 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
 def count_of(value: Any) -> int | None:
     """A number of tokens from an integer, a float without a fraction, or a text of at most 15 digits.
 
-    None for any other value, and for numbers below zero or from `MOST_TOKENS` on.
+    None for any other value, for numbers below zero, and for `MOST_TOKENS` or more.
     """
     written = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16
     if written or (isinstance(value, float) and value.is_integer()):
@@ -182,7 +186,7 @@ def count_of(value: Any) -> int | None:
 def with_missing_fields(value: Any, kind: Any) -> Any:
     """Adds the fields of ``kind`` that the endpoint left out, with the value None, as the openai SDK does.
 
-    The value, which is JSON, is changed in place and returned.
+    ``value`` is JSON. It is changed in place and returned.
     """
     if isinstance(value, list):
         for one in value:

@@ -106,7 +106,7 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
     field = ".".join(map(str, first["loc"]))
     return UserError(
         f"{where}: {field + ': ' if field else ''}{first['msg']}. Each line is an object with model (provider:name), "
-        "input and output (USD for a million tokens) and, if you like, as_of, source, note.",
+        "input and output (USD for a million tokens) and, if you like, as_of, source, context, context_source, note.",
         kind="invalid_file",
     )
 
@@ -125,12 +125,11 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def calls_with_reserved_tokens(calls: Iterable[Call]) -> list[Call]:
-    """The calls except shared ones. Their tokens include those reserved for requests whose replies were lost."""
+    """The calls except shared ones. Each call's tokens include those in ``reserved``."""
     return [_with_reserved_tokens(call) if "reserved" in call else call for call in calls if not call.get("shared")]
 
 
 def _with_reserved_tokens(call: Call) -> Call:
-    """A call whose tokens include the tokens reserved for requests whose replies were lost."""
     tokens = {name: (call.get(name) or 0) + most for name, most in call["reserved"].items()}  # type: ignore[operator]
     return cast(Call, {**call, **tokens})
 
@@ -138,8 +137,9 @@ def _with_reserved_tokens(call: Call) -> Call:
 def is_counted(call: Call) -> bool:
     """Whether the tokens of a call are known.
 
-    A shared call counts as known, because it used no tokens of its own. So does a failed call without a count, unless
-    the endpoint may charge for it (``reserved``). For other calls, a missing count or a total of zero is unknown.
+    A shared call counts as known, because it used no tokens of its own. A failed call without a count also counts as
+    known, unless the endpoint may charge for it (``reserved``). The tokens of any other call are unknown if a count is
+    missing or the total is zero.
     """
     if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):
         return True
@@ -147,10 +147,11 @@ def is_counted(call: Call) -> bool:
 
 
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
-    """The cost of calls, in USD; None if the tokens (`is_counted`) or the price of one of them are unknown.
+    """The cost of calls, in USD; None if the tokens (`is_counted`) or the price of any call are unknown.
 
-    A shared call costs nothing. So does a failed call without token counts, unless the endpoint may charge for it
-    (``reserved``); then the cost is unknown. Charges for attempts that failed before a call succeeded are not included.
+    A shared call costs nothing. A failed call without token counts also costs nothing, unless the endpoint may charge
+    for it (``reserved``); then its cost is unknown. Charges for failed attempts before a successful one are not
+    included.
 
     Args:
         calls: from the result document.

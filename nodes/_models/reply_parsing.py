@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.redaction import Keys, hide_environment_keys, redact
+from moot.nodes._texts.datamarking import unmarked
 from moot.nodes._texts.replies import Reply
 from moot.retrievers._evidence import clean
 from pydantic import ValidationError
@@ -25,9 +26,9 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
 """Maximum depth of lists and objects to which the texts of a reply are cleaned; no valid reply is deeper."""
 MOST_PLACES = 10_000
-"""Maximum number of places in a reply that are searched for the beginning of an object."""
+"""Maximum number of matches of `OBJECT` in a reply that are examined."""
 MOST_OBJECTS = 100
-"""Maximum number of objects that are read from a reply."""
+"""Maximum number of objects that `find_objects` returns."""
 
 
 def text_of(message: AIMessage) -> str:
@@ -79,11 +80,16 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
     return ("", "") if text_of(message).strip() else ("empty", "it was empty")
 
 
-def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
+def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> tuple[R | None, str, str]:
     """Parses a message as a reply of the expected schema.
 
     Objects that do not have this schema are ignored if one object has it. Different replies in one message are a
     problem; equal ones are not.
+
+    Args:
+        message: the model's message.
+        reply: the expected schema.
+        marked: whether to replace the marks of `datamarked` by spaces.
 
     Returns:
         The reply, or None if there is a problem. The outcome: ``ok``, ``refused``, ``cut``, ``empty`` or ``unparsed``.
@@ -98,7 +104,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
         return None, "unparsed", "it holds no complete JSON object"
     found: list[R] = []
     problems: list[str] = []
-    for value in values:
+    for value in unmarked(values) if marked else values:
         try:
             read = reply.model_validate(clean_texts(value))
             read.model_dump_json()
@@ -139,7 +145,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
 
     Prose or a code fence may surround the objects. Invalid objects are not repaired: the text of such an object up to
     the error is ignored, and with it the objects inside. Thoughts before an answer (between ``<think>`` tags) are not
-    read. The time is bounded for any text: the search ends early at a text without an end quote, at objects that are
+    read. The time is bounded for any text: the search ends early at a string without an end quote, at objects that are
     nested too deeply, and at numbers that are too long. At most `MOST_OBJECTS` objects are returned.
     """
     found: list[dict[str, Any]] = []
@@ -151,7 +157,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # the text is valid up to here, so objects that start before it are inside this object
+            end = error.pos  # the text is valid up to here, so objects that start before here are inside this object
             if error.msg.startswith("Unterminated"):
                 break
             continue

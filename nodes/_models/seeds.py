@@ -38,13 +38,13 @@ def derived_seed(seed: int, *parts: Any) -> int:
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds for one request of a speaker. The second try and shortened messages of the request have other seeds.
+    """The seeds for one request of a speaker. The second try and tries with shortened messages have their own seeds.
 
     Args:
-        seed: the run's seed.
+        seed: the speaker's seed.
         question: the values that identify the request in the debate: role, round, sample and so on.
         messages: the messages of the first try, not shortened.
-        earlier: how often the same request was made before (`Session.count_earlier_places`).
+        earlier: the number of places at which the same request was made before (`Session.count_earlier_places`).
     """
 
     seed: int

@@ -70,7 +70,7 @@ class Session:
     """Telemetry's recorder of the run; None if telemetry is off."""
 
     _places: dict[int, dict[Any, int]] = field(default_factory=dict)
-    """The places of requests with their counts, by seed; see `count_earlier_places`."""
+    """For each seed, the results of `count_earlier_places` by place."""
     _graph: str = ""
     _started: float = field(default_factory=time.perf_counter)
 

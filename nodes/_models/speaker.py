@@ -26,7 +26,7 @@ from moot.nodes._models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call
 from moot.nodes._runtime.trace import named_runs
-from moot.nodes._texts.datamarking import datamarked, unmarked, unmarked_message
+from moot.nodes._texts.datamarking import datamarked, unmarked_message
 from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
 from moot.nodes._vendors.catalogue import Structure
 from moot.nodes._vendors.clients import reply_options
@@ -60,7 +60,7 @@ class Speaker(Caller):
         session: the debate's session.
         sample: the agent's name (may be empty) and the number of its sample; different samples never share a call.
         ceilings: the debate's ceilings; by default those of the session.
-        seed: the run's seed, from which each call's seed is derived (`moot.nodes._models.seeds`); None for no seeds.
+        seed: the seed from which each call's seed is derived (`moot.nodes._models.seeds`); None for no seeds.
         datamarking: whether evidence is marked in prompts (`moot.nodes._texts.datamarking`).
     """
 
@@ -98,7 +98,7 @@ class Speaker(Caller):
         Raises:
             UserError, WorldError: the call failed for good, a setting is invalid, or the ledger cannot be used.
             ReplyError: no reply was usable.
-            BudgetExhausted: a ceiling leaves too little for the call.
+            BudgetExhausted: a ceiling left too little for the call, or ended it.
         """
         instructions, data = self.filled(prompt, values)
         data = "\n\n".join(filter(None, (self.remarks, data)))
@@ -118,8 +118,7 @@ class Speaker(Caller):
         def read(message: AIMessage) -> tuple[R | None, str, str]:
             nonlocal last
             if last is None or last[0] is not message:
-                found, outcome, problem = read_reply(message, reply)
-                found = unmarked(found) if self.datamarking and found is not None else found
+                found, outcome, problem = read_reply(message, reply, marked=self.datamarking)
                 if found is not None and check is not None and (fault := check(found)):
                     found, outcome, problem = None, "unquoted", fault
                 last = message, (found, outcome, problem)
@@ -230,7 +229,7 @@ class Speaker(Caller):
 
         Args:
             send: sends the conversation to a chat model; each retry calls this function again.
-            messages: the conversation; ``send`` receives it after the chat model, shortened to the context. If it is
+            messages: the conversation. ``send`` receives it as its second argument, shortened to the context. If it is
                 empty, ``send`` receives only the chat model, and the ledger is not used.
             tools: the tools that the model may call, as JSON values.
 
@@ -239,7 +238,7 @@ class Speaker(Caller):
 
         Raises:
             UserError, WorldError: the call failed for good, or the ledger cannot be used.
-            BudgetExhausted: a ceiling leaves too little for the call.
+            BudgetExhausted: a ceiling left too little for the call, or ended it.
         """
         messages = self._with_marks(messages)
 
@@ -369,7 +368,7 @@ class Speaker(Caller):
         if debate_ledger.has_stored_entries and (entry := debate_ledger.find_own(unusable_key())) is not None:
             call = cast(Call, {**entry.value["call"], "from_ledger": True})
             unusable = message_of(entry.value["message"]), call
-            if any(lost):  # ``lost`` includes the cost of this call, and this run has already counted it as spent
+            if any(lost):  # ``lost`` includes this call's cost, and the run has already counted ``lost`` as spent
                 lost = debate_ledger.subtract_found_call(lost, spent_by([call], prices))
             else:
                 self._apply_stored_calls(messages, parts, [call], prompt, skipped=False)
@@ -433,7 +432,7 @@ class Speaker(Caller):
 
 @dataclass
 class RequestResult:
-    """The result of a request: a message or an error, calls, warnings (kind, detail), and the length of its chain."""
+    """The result of a request. ``warnings`` are pairs (kind, detail); ``depth`` is the length of the chain of calls."""
 
     message: AIMessage
     calls: list[Call]
@@ -468,7 +467,7 @@ def own_request_hashes(reply: type[Reply], structure: Structure) -> dict[str, st
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
-    """A speaker for a role, from any LangChain chat model. A speaker is returned itself and keeps its own role.
+    """A speaker for a role, from any LangChain chat model. A speaker is returned unchanged, with its own role.
 
     Raises:
         UserError: ``model`` is neither a speaker nor a `Runnable`.

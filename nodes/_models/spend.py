@@ -34,7 +34,7 @@ class Spend(NamedTuple):
 
 
 REPLY_TOKENS = 512
-"""Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
+"""Maximum number of tokens in a reply under a ceiling in tokens or USD, if `max_tokens` is not set."""
 
 NOTHING, UNBOUNDED = Spend(), Spend(math.inf, math.inf, math.inf)
 
@@ -57,8 +57,8 @@ def reservation(
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
     """The tokens and USD of calls, and how many calls there are. Shared calls are left out.
 
-    USD are 0 if there are no prices, or if the cost of any call is unknown. Tokens that were reserved for lost replies
-    and for replies that were not awaited are included.
+    USD are 0 if there are no prices, or if the cost of any call is unknown. Tokens that were reserved for replies
+    that were lost or came too late are included.
     """
     sent = calls_with_reserved_tokens(calls)
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))

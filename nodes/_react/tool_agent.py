@@ -77,9 +77,9 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A subgraph with an agent whose tools are the sources of the settings. Route to it with `to_tool_agent`.
 
-    Every tool call up to ``max_tool_calls``, also an invalid one, is a turn of the step ``act`` with ``thought``,
-    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called after this
-    number of tool calls, or if there are no sources, or if the budget is spent (stop reason ``budget_exhausted``).
+    Every tool call up to ``max_tool_calls``, including invalid calls, is a turn of the step ``act`` with ``thought``,
+    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called after
+    ``max_tool_calls`` tool calls, without sources, or if the budget is spent (stop reason ``budget_exhausted``).
 
     A reply without tool calls ends the loop with a turn of the step ``respond``. This turn has the reply's answer, or
     the reply's text as ``thought`` if there is no usable answer. An empty, refused or truncated reply and an error also

@@ -46,7 +46,7 @@ class LeftOut(TypedDict):
     are left under a ceiling, their number. ``evidence`` is the number of pieces of evidence left out, among
     ``of_evidence`` pieces. ``ids`` are the ids of these pieces, except ids that the prompt still cites. ``in_part`` is
     the number of pieces shown in part. ``rounds`` are the numbers of the rounds left out, among ``of_rounds`` rounds.
-    ``said`` is the number of reasons and arguments shown in part or left out.
+    ``said`` is the number of reasons and arguments shown in part, plus the number of other elements left out.
     """
 
     context: int
@@ -60,10 +60,10 @@ class LeftOut(TypedDict):
 
 
 class Reserved(TypedDict):
-    """Tokens that ceilings count for the requests of a call whose replies were lost or not awaited.
+    """Tokens that ceilings count for the requests of a call whose replies were lost or came too late.
 
-    The requests may have used more tokens if their replies had no maximum length. Replies have none if neither
-    `max_tokens` nor a ceiling in tokens or USD is set.
+    The requests may have used more tokens if their replies were limited by neither `max_tokens` nor a ceiling in tokens
+    or USD.
     """
 
     prompt_tokens: int
@@ -78,8 +78,9 @@ class Call(TypedDict):
 
     ``from_ledger`` is true if an earlier run made the call and paid for it. ``shared`` is true if an equal call was
     sent at the same time; the entry of that call has the tokens. ``reserved`` has further tokens that ceilings count,
-    because the endpoint may charge for replies that were lost or not awaited. A reply is lost if the request timed out
-    or its connection broke. It is not awaited if `max_seconds` is used up. Only calls under a ceiling have this field.
+    because the endpoint may charge for replies that were lost or came too late. A reply is lost if the request timed
+    out or its connection broke. It comes too late if `max_seconds` is used up before. Only calls under a ceiling have
+    this field.
     """
 
     node: str
@@ -163,8 +164,9 @@ class CourtDebate(TypedDict):
     """One debate of a trial, with lists of values by round.
 
     ``reflection`` contains each side's score of its own case (0 to 1). ``reflection_total`` contains the sums of both
-    scores, null if one is unknown. ``novelty`` is the mean novelty of both sides' search results, null if there are no
-    results. ``retrieval_ended`` has, for each side whose search ended before the debate, the reason.
+    scores, null if one is unknown. ``novelty`` is the mean novelty of both sides' search results, null if no result's
+    novelty is known. ``retrieval_ended`` has the reasons why searches ended, by side, without sides that could search
+    again.
     """
 
     phase: str
@@ -206,7 +208,7 @@ class RoundRecord(TypedDict):
     - ``unstable``: all answers are the same, but some scores do not reach the thresholds.
     - ``no_agreement``: the answers differ, in a debate with a judge who compares them.
     - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
-    - ``every_round``: nothing is checked, because there are always all rounds.
+    - ``every_round``: nothing is checked, because answers and scores do not end this debate early.
     - ``single_pass``: nothing is checked, because there is only one pass.
     - ``min_rounds``: it is too early to stop a trial.
     - ``unresolved``: there is no reason to stop a trial.

@@ -76,7 +76,7 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
 
 
 REPEATED_KINDS = ("stand_in", "evidence_cut")
-"""Kinds of warnings that may be repeated in every round."""
+"""Kinds of warnings that each round can bring again; equal ones are kept only once."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:

@@ -33,8 +33,10 @@ class Decision:
     Args:
         prompt: the prompt's name.
         reply: takes the task; returns the class of the reply.
-        values: takes a state (without answers or evidence) and the settings; returns values of further placeholders.
-        around: bytes reserved for headings, scores and notes, which a prompt may contain even without its history.
+        values: takes a state (without answers or evidence) and the settings; returns values of the placeholders that
+            the claim and the task do not fill.
+        around: bytes reserved for headings, scores and notes, which a prompt may contain even without answers and
+            evidence.
     """
 
     prompt: str
@@ -140,12 +142,15 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
 
 
 def is_spent(state: Mapping[str, Any]) -> bool:
-    """Whether the running debate's ceilings leave only the reservation for the decision."""
+    """Whether only the roles that decide can still be called in the running debate; false before its first call."""
     return current_ceilings().is_spent()
 
 
 def calls_left() -> int:
-    """How many calls like the last one the running debate can still pay for; 0 if nothing or only time is bounded."""
+    """How many further calls, as large as the last one, leave the running debate enough budget to decide.
+
+    The number is 0 if nothing or only time is bounded.
+    """
     return current_ceilings().affordable_calls()
 
 

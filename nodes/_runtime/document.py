@@ -112,7 +112,12 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
-    """Warnings that the demonstration model or a fake model took part. They call the models' output ``results``."""
+    """Warnings that the demonstration model or a fake model took part.
+
+    Args:
+        calls: the calls to models.
+        results: the word for the models' output in the warnings.
+    """
     models = {call["model"] for call in calls}
     lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
     lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []
@@ -156,7 +161,7 @@ def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any
 
 
 def count_rounds(turns: Sequence[Turn]) -> int:
-    """The number of finished rounds of a trial's primary debate; 0 for debates that are not trials."""
+    """The last round of a trial's primary debate in which the critic spoke; 0 for debates that are not trials."""
     return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
 
 
@@ -183,7 +188,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """For each role, the model of its first call in the settings, and the model names that endpoints reported."""
+    """For each role, the model of its first call, as the settings name it, and the names that endpoints reported."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -194,10 +199,10 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
     }
 
 
-def with_inner_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state, into which the writes of an inner graph's step are merged by the reducers of their keys.
+def with_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's state, into which the writes of a step are merged by the reducers of their keys.
 
-    Writes to keys without a reducer are left out.
+    Writes to keys that `TrialUpdate` does not have are left out.
     """
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
@@ -214,10 +219,11 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
 
     Args:
         state: the debate's state.
-        within: the writes of inner graphs that are not yet in the debate's state. Values of None are ignored.
+        within: the writes of steps, also of inner graphs, that are not yet in the debate's state. Values of None are
+            ignored.
     """
     for written in within:
-        state = with_inner_writes(state, {key: value for key, value in written.items() if value is not None})
+        state = with_writes(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
     return document_of({**closed_state(state, completed_fields(state)), **undecided})
 

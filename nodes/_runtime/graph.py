@@ -40,12 +40,12 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
     Returns:
         The wrapped router; None if only LangGraph can call the router, for example a coroutine function or a function
-        with the parameter ``config``.
+        that requires the parameter ``config``.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     needed = [one for one in takes.values() if one.default is one.empty and one.kind not in open_ended]
-    if iscoroutinefunction(path):
+    if iscoroutinefunction(path) or iscoroutinefunction(getattr(path, "__call__", None)):  # noqa: B004
         return None
     if "runtime" in takes:
         return lambda state, settings: path(state, runtime=_runtime().override(context=settings))
@@ -56,7 +56,7 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """The wrapped router from `as_router`, which must not be None.
+    """Wraps a router like `as_router`, but raises an error instead of returning None.
 
     Raises:
         ValueError: only LangGraph can call the router.
@@ -122,7 +122,7 @@ def has_callbacks(config: RunnableConfig | None) -> bool:
 
 
 class DirectNode(Runnable[Any, Any]):
-    """A node with its outgoing edges. `ainvoke` runs them faster than LangChain's sequence if there are no callbacks.
+    """A node with its outgoing edges. `ainvoke` runs them faster than LangGraph's sequence if there are no callbacks.
 
     Args:
         whole: LangGraph's sequence of the node and its edges. It runs in all other cases.
@@ -158,7 +158,13 @@ class DirectNode(Runnable[Any, Any]):
 
 
 class Successor(NamedTuple):
-    """A router that returns a node's successor, the nodes that it may return, and whether there is only one."""
+    """How the successor of a node is found.
+
+    Args:
+        router: returns the successor.
+        ends: the nodes that the router may return.
+        is_fixed: whether the router returns the same node for every state.
+    """
 
     router: RouterFunction
     ends: list[str]
@@ -168,10 +174,11 @@ class Successor(NamedTuple):
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
-    If a `StateGraph` is called without a context, its nodes get no settings. The nodes of this graph get the default
-    settings. The settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the
-    state has an error, a conditional edge that may lead to the end leads there, and its router is not called. Nodes
-    that would do nothing (`Node.idle`) are drawn, but edges lead past them if their successor is known.
+    If a `StateGraph` is called without a context, its nodes get no settings. The nodes of this graph then get the
+    default settings. The settings of the compiled graph have the prompts of all its nodes as fields; see
+    `with_prompts`. If the state has an error, a conditional edge that may lead to the end leads there, and its router
+    is not called. Nodes that would do nothing (`Node.idle`) are drawn, but edges lead past them if their successor is
+    known.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -215,11 +222,12 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
         Args:
             source: its start node.
-            path: a router: takes the state and, optionally, the settings; returns a node's name, or `Send` objects
-                for speakers. It runs in the event loop, so it must not block. A router that only LangGraph can call
-                (`as_router`) is also accepted, but its edge ignores errors in the state and is not checked.
-            path_map: the nodes that the edge may lead to. If the state has an error, the edge leads to ``close`` or
-                LangGraph's ``END``, if one of them is in ``path_map``.
+            path: a router: takes the state and, optionally, the settings or LangGraph's ``runtime``; returns a node's
+                name, or `Send` objects for speakers. It runs in the event loop, so it must not block. A router that
+                only LangGraph can call (`as_router`) is also accepted, but its edge ignores errors in the state and is
+                not checked.
+            path_map: the nodes that the edge may lead to. If the state has an error, the edge leads to ``close`` or, if
+                ``close`` is not among these nodes, to LangGraph's ``END``. If neither is, the router is called.
 
         Raises:
             ValueError: at run time, if the router returns a node that ``path_map`` does not name.
@@ -265,8 +273,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     def _reroute_past_idle_nodes(self) -> None:
         """Makes edges to a node lead to the node's successor at run time if the node would do nothing (`Node.idle`).
 
-        A router may choose the successor. Then only an edge that is the only one to the node is changed, and only if it
-        starts at a node that runs once. Otherwise several speakers or parallel nodes would each call the router.
+        If a router chooses the successor, an edge is changed only if it is the only edge to the node and starts at a
+        node that runs once. Otherwise several speakers or parallel nodes would each call the router.
         """
         plain_edges = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]

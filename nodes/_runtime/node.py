@@ -145,7 +145,7 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     """The settings for a run of a debate.
 
     They are the run's own settings or, if these are the defaults, the settings with which the debate started.
-    So a debate that is resumed without settings does not continue with the defaults, such as another model.
+    So a debate that is resumed without settings does not continue with the defaults, for example with another model.
 
     Args:
         settings: the run's settings.
@@ -372,7 +372,7 @@ def turn_location(state: Any) -> dict[str, Any]:
 
 
 def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """The state update with the calls, warnings and depth of a node's ledger; empty if it has no calls or warnings."""
+    """The state update with the calls, warnings and depth of a node's ledger; empty without calls and warnings."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

@@ -1,4 +1,4 @@
-"""Errors of nodes in graphs without settings, or whose state lacks a key or whose settings lack a field."""
+"""Errors of nodes that have no settings, or that read a missing key of the state or a missing field of the settings."""
 
 from __future__ import annotations
 

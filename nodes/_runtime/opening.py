@@ -243,8 +243,8 @@ def options_to_replace_web(settings: Settings) -> str:
 def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
 
-    If a ceiling prevented or ended a call, the stop reason becomes ``budget_exhausted``, with a warning. In a
-    conversation, the verdict with its reasons becomes the next message.
+    If a ceiling prevented or ended a call, there is a warning, and the stop reason becomes ``budget_exhausted`` unless
+    the debate failed. In a conversation, the verdict with its reasons becomes the next message.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def close_node() -> Node:
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += lost
         if timed := bounded.get("max_seconds"):
-            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without the time that a person took to reply
+            timed["spent"] = round(run.ceilings.elapsed(), 3)  # since the debate began or was last resumed
         warned = []
         if skipped:
             detail = refused_calls_warning(skipped, not_awaited)

@@ -103,10 +103,10 @@ Written = tuple[tuple[str, ...], dict[str, Any]]
 def without_ended_runs(
     written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]
 ) -> list[Written]:
-    """Removes the writes of an inner graph's steps after the graph has ended, because the graph wrote them again.
+    """If an inner graph has ended, removes the writes of its steps, because the graph's own write contains them.
 
-    The graph may run several times in parallel. If the graph's last write lacks a turn or a call of one of these runs,
-    this run has not ended, and the writes of its steps are kept.
+    The graph may run several times in parallel. If the graph's write lacks a turn or a call of one of these runs, this
+    run has not ended, and the writes of its steps are kept.
 
     Args:
         written: the writes of the debate's steps.

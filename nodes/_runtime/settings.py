@@ -381,7 +381,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
 
     Args:
         kind: the class of the graph's settings.
-        values: the values that differ from the defaults.
+        values: the settings by name; the others get their defaults.
         graph: the graph's name, if ``moot settings GRAPH`` lists its settings; errors then name this command.
 
     Raises:

@@ -186,7 +186,7 @@ class WithBudget(TypedDict):
 
 
 class HeardTexts(TypedDict):
-    """Turns other than answers whose texts a speaker sees, such as reviews."""
+    """Turns whose texts a speaker sees in addition to answers, such as reviews."""
 
     heard: NotRequired[list[Turn]]
 
@@ -329,7 +329,7 @@ class SummarySentence(TypedDict):
 
 
 class SummaryStance(CheckedQuote):
-    """A checked quote with the answer that it supports."""
+    """A checked quote, and whether it supports the claim or, if the debate has a question, the verdict's answer."""
 
     stance: Literal["for", "against", "neither"]
 

@@ -20,7 +20,7 @@ from moot.nodes._steps.robustness import robustness_node
 Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, a `Send` to one speaker, or a list of these."""
 Router = Callable[..., Next]
-"""Takes the state, or the state and the settings; returns the next step of a debate."""
+"""Takes the state and, optionally, the settings or LangGraph's ``runtime``; returns the next step of a debate."""
 REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 
 
@@ -83,8 +83,8 @@ class Debate(DebateGraph):
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
         """The smallest call of each role that decides, by role.
 
-        The roles are those of the nodes in `verdict_from`. If these nodes have none, the first agent decides. The dict
-        is empty if no node declares a deciding call.
+        The roles are those that decide in the nodes named by `verdict_from`. If there are none, the first agent
+        decides, with the call of a node that answers. The dict is empty if there is no such call or no agent.
 
         Args:
             settings: a debate's settings.
@@ -173,7 +173,7 @@ class Debate(DebateGraph):
             ValueError: ``path_map`` is missing, empty or a mapping, or only LangGraph can call the router.
         """
         if not path_map or isinstance(path_map, Mapping):
-            raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")
+            raise ValueError(f"name the nodes that the router after {source!r} may lead to, in a list")
         to = list(path_map)
         self._targets |= set(to)
         if self._first_in_round & set(to):
@@ -189,7 +189,8 @@ class Debate(DebateGraph):
         """Compiles the graph.
 
         Raises:
-            ValueError: the settings' ``ask_person`` has a moment for which there is no node.
+            ValueError: the settings' ``ask_person`` has a moment for which there is no node; or see
+                `DebateGraph.compile`.
         """
         field = type(self._defaults).model_fields.get("ask_person")
         moments = get_args(get_args(field.annotation)[0]) if field else ()

@@ -80,13 +80,13 @@ class Client(langsmith.Client):
         return hide_secrets(value, self._keys)
 
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
-        """The same as LangSmith's method."""
+        """Removes API keys from the run and adds the cost of a call, then calls LangSmith's method."""
         if more.get("parent_run_id") is None:
             self._keys = environment_keys()  # once per trace, because it is slow
         super().create_run(inputs=inputs, run_type=run_type, **self._prepared({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:
-        """The same as LangSmith's method."""
+        """Removes API keys from the run and adds the cost of a call, then calls LangSmith's method."""
         super().update_run(run_id, **self._prepared(more))
 
     def _prepared(self, run: dict[str, Any]) -> dict[str, Any]:
@@ -131,12 +131,12 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose traces contain no API keys (`guard_traces`); asynchronous runs also have a `Session`."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
-        """The same as LangGraph's method."""
+        """Calls `guard_traces`, then LangGraph's method."""
         guard_traces()
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's method, in a `Session`: a new one, or inside a debate the session of this debate.
+        """Calls LangGraph's method in a `Session`: inside a debate in the session of this debate, else in a new one.
 
         An inner debate has its own ceilings, within the ceilings of the outer debate.
         """
@@ -222,7 +222,7 @@ def values_in(chunk: Any) -> dict[str, Any] | None:
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
-    """The graph as a `TracedGraph` whose runs all have the tag; without a tag if it is empty."""
+    """The graph as a `TracedGraph` whose runs all have the tag ``tag``; if ``tag`` is empty, they have no tag."""
     parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
     return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
 
@@ -316,7 +316,7 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
                 comment=comment,
                 trace_id=run.trace_id,
                 session_id=project,
-                extend_trace_retention=False,  # to send it at once: the client's queue is not flushed at exit
+                extend_trace_retention=False,  # then the client sends it at once, and does not queue it
             )
     except (LangSmithError, ValueError) as error:
         log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, hide_secrets(str(error)))

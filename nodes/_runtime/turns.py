@@ -1,8 +1,8 @@
 """The fields of turns, by the turns' step.
 
-Fields form groups that several steps share. A `TurnKind` lists the groups of one kind of turn. Pydantic uses the kinds
-to check the turns of result documents and to make their JSON schema. The kinds of a trial are in
-`moot.nodes._trial.turns`.
+Fields form groups, which several steps may share. A `TurnKind` lists the groups of one kind of turn. Pydantic uses the
+kinds to check the turns of result documents and to make the JSON schema of turns. The kinds of turns that only trials
+have are in `moot.nodes._trial.turns`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing_extensions import TypedDict, get_type_hints
 
 
 class Citation(TypedDict):
-    """A reference of an answer to its evidence.
+    """A reference to a piece of evidence, with a quote.
 
     ``fabricated`` is true if no evidence with this id was shown, ``verified`` if the quote is in the evidence's stored
     text. ``start`` and ``end`` (exclusive) are the position of a verified quote in this text, in code points, else
@@ -37,7 +37,7 @@ class TurnKey(TypedDict):
     """The fields that identify a turn.
 
     If an agent takes a step several times in a round, ``number`` counts these turns from 1, for example its samples or
-    its tool calls. In a person's review of one debater, ``number`` is the position of the debater.
+    its tool calls. In a person's review of one debater, ``number`` is the debater's position in the settings, from 1.
     """
 
     round: int
@@ -182,7 +182,7 @@ class Proposal(TypedDict, total=False):
 
 
 class ReplacedQueries(TypedDict, total=False):
-    """The queries that a person wrote to replace proposed queries, by name."""
+    """The queries that a person wrote to replace proposed queries, by the name of the debater or the side."""
 
     queries: dict[str, str]
 
@@ -272,7 +272,7 @@ class TurnKind:
     sometimes: tuple[type, ...] = ()
 
     def typed(self) -> Any:
-        """The kind as a TypedDict with the fields of its groups; other fields are forbidden."""
+        """The kind as a TypedDict with the fields of `TurnKey` and of its groups; other fields are forbidden."""
         fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
         for group in self.sometimes:
             fields |= {name: NotRequired[kind] for name, kind in get_type_hints(group).items()}
@@ -366,14 +366,14 @@ KINDS = (
 class FieldsByStep:
     """Makes Pydantic check the fields of each turn by its step.
 
-    Turns of other steps, such as the steps of your own graphs, may have any fields; fields with known names must have
-    their usual types.
+    A step that has no kind, such as a step of your own graph, may have turns with any fields. But fields with known
+    names must have their usual types.
     """
 
     kinds: Sequence[TurnKind] = field(hash=False)
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The schema of the kinds, discriminated by their step."""
+        """The schema of a union, discriminated by step: the kinds, and turns of steps that have no kind."""
         steps = list(dict.fromkeys(kind.step for kind in self.kinds))
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
         known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}
@@ -410,7 +410,10 @@ class EvidenceQuote(TypedDict):
 
 
 class AnswerCount(TypedDict):
-    """An answer, and the number of agents whose last answer it is; null stands for no answer."""
+    """An answer, and the number of agents whose last answer it is; null stands for no answer.
+
+    Each sample of an agent counts as a separate agent.
+    """
 
     answer: str | None
     votes: int
@@ -430,11 +433,11 @@ class MinorityAnswer(TypedDict):
 
 
 class Change(AnsweringAgent):
-    """An answer that differs from the same speaker's previous one.
+    """An answer that differs from the same speaker's previous valid answer.
 
     ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the other agents whose last answer
-    in an earlier round was the new answer. ``evidence_ids`` are the pieces of evidence that the speaker quotes for the
-    first time; only verified quotes count.
+    before this round is the same as the new answer. ``evidence_ids`` are the ids of the evidence that the speaker
+    quotes for the first time; only verified quotes count.
     """
 
     round: int

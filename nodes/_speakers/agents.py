@@ -121,7 +121,9 @@ def all_others(name: str, names: Sequence[str]) -> list[str]:
 
 
 def neighbours(name: str, names: Sequence[str]) -> list[str]:
-    """The two neighbours of an agent in a ring; one of two agents has one neighbour, a single agent has none.
+    """The two neighbours of an agent in a ring.
+
+    In a ring of two agents, each agent has one neighbour. A single agent has none.
 
     Args:
         name: the agent's name.
@@ -256,7 +258,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
 
 
 def join_node() -> Node:
-    """Waits for all parallel speakers before the next node. Reads: nothing."""
+    """Joins parallel branches: the next node starts after all of them. Reads: nothing."""
 
     async def step(state: DebateState, run: Any) -> dict[str, Any]:
         return {}

@@ -83,8 +83,8 @@ class DebaterSettings(EvidenceSettings):
 
     keep_evidence: bool = Field(
         default=False,
-        description="On: besides the results of this round, a debater reads the evidence that its last answer cites. "
-        "Off, as in Tool-MAD's papers: only the results.",
+        description="On: in each round, a debater reads the evidence that its last answer cites, together with the "
+        "new results. Off, as in Tool-MAD's papers: only the new results. Texts given with the claim are always read.",
     )
     ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
 
@@ -114,8 +114,8 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
     """Whether an answer must follow from evidence: its debater searches sources, or was shown evidence.
 
-    There is an exception in tasks of reasoning (`is_reasoning_task`), because their prompts also ask for the debater's
-    knowledge. If scoring finds no statement from the evidence in an answer, the answer need not follow from it.
+    Prompts for tasks of reasoning (`is_reasoning_task`) also ask for the debater's knowledge. So on these tasks, an
+    answer in which scoring finds no statement taken from evidence need not follow from evidence.
 
     Args:
         answer: a turn of the step ``respond``.

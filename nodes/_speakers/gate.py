@@ -1,4 +1,4 @@
-"""The settings and resources of a gate: agents answer first, and a debate follows if they do not settle the claim."""
+"""The settings and resources of a gate: agents whose answers may make a debate unnecessary."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
 
 
 def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest answer, in the order of the names. Speakers without a turn to answer are left out."""
+    """Each speaker's latest turn of the step ``respond``, in the order of the names, if the speaker has such a turn."""
     last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
     return [last[name] for name in names if name in last]
 
@@ -100,7 +100,7 @@ def next_round_and_speakers(
 ) -> tuple[int, list[str]]:
     """The round in which the next speakers speak, and their names.
 
-    This is the last round if a speaker has not spoken in it, else a new round. There is only one next speaker if the
+    This is the last round if some speaker has not spoken in it, else a new round. There is only one next speaker if the
     speakers of the round speak one after the other. Otherwise there may be several, who speak in parallel.
 
     Args:

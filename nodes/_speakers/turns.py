@@ -39,7 +39,7 @@ class Agent(BaseModel):
     parameters: float | None = Field(
         default=None,
         ge=1e6,
-        description="Its model's parameters (N), e.g. 7e9, for CortexDebate; by default from a table.",
+        description="Number of parameters of its model (N), e.g. 7e9, for CortexDebate; by default from a table.",
     )
     tokens: float | None = Field(
         default=None,
@@ -93,7 +93,8 @@ def as_mappings(given: Any, other_form: str = "") -> list[Any]:
 def fixed_speakers(*names: str) -> Any:
     """A validator for speakers that must have these names, in this order.
 
-    It adds missing names. It changes no speaker after the last fixed name: the field must limit their number.
+    A speaker without a name gets the name for its position. The validator does not check the number of speakers; the
+    field must do this.
     """
 
     def add_names(given: Any) -> Any:
@@ -160,7 +161,7 @@ def new_turn(
         agent: the agent whose turn it is.
         step: the name of the step.
         number: the number of the turn, from 1, if an agent takes the step several times in a round; else None.
-        phase: the phase, if the debate has several, as a trial or a debate behind a gate; else ``primary``.
+        phase: the phase in a debate with several phases (a trial, or a debate behind a gate); else ``primary``.
         side: in a trial, the side for which the agent speaks; else None.
     """
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
@@ -189,8 +190,8 @@ def send_turn(
         turn: the speaker's new turn.
         opponents: the others' answers that the speaker sees.
         own: the speaker's own last answer.
-        evidence: the evidence that the speaker is shown; by default the texts given with the claim or by a person.
-        pool: the evidence from which the speaker may select, without pieces that are in ``evidence``.
+        evidence: the evidence that the speaker is shown; by default only the given evidence (see `given_evidence`).
+        pool: the evidence from which the speaker may select; pieces that are also in ``evidence`` are left out.
         more: further keys of the node's input; they also replace keys of the same name.
     """
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)

@@ -42,9 +42,10 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns with the last round's answers; a previous answer replaces an answer that a ceiling prevented.
+    """The turns with the last round's answers.
 
-    The turn stays if its agent has no previous answer. Each sample of an agent counts as a separate agent.
+    If a ceiling prevented the answer of a turn, the agent's last turn that no ceiling stopped replaces this turn. If
+    there is none, the turn stays. Each sample of an agent counts as a separate agent.
 
     Args:
         turns: the debate's turns.
@@ -117,12 +118,12 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Groups answers that mean the same: by their texts and, if answers are in words, also by a model.
+    """Groups answers that mean the same: by their texts and, for the tasks in `WORDED_KINDS`, also by a model.
 
     Answers are processed in order, and each is compared with the first answer of every group. An answer joins the first
-    group whose text is the same (`same_answer`). If there is none, the model makes these comparisons, in parallel
-    calls. No answer joins a group with a member that certainly differs from it: "212 km" and "212 miles" stay in two
-    groups, even if "212" is in one of them.
+    group for which `same_answer` holds. If there is no such group, the model compares the answer with the first answer
+    of every group, in parallel calls. No answer joins a group with a member that certainly differs from the answer:
+    "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
 
     Args:
         claim: the claim of the debate.
@@ -195,9 +196,10 @@ def compare_node(
 ) -> Node:
     """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
-    Reads: claim, task, turns. The votes have the groups of answers that mean the same. The role ``equivalence``
-    compares different free-text answers; its replies are recorded in a turn of the agent whose answer was compared. If
-    the settings have ``min_agents``, the debate fails after a round in which fewer agents could be reached.
+    Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
+    compares two free-text answers if their texts differ. Its reply is recorded in a turn of the agent that is later in
+    the order of agents. If the settings have ``min_agents``, the debate fails after a round in which fewer agents could
+    be reached.
 
     Args:
         by_text: whether only texts are compared, without a model.

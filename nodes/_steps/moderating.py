@@ -15,6 +15,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._speakers.turns import new_turn
 from moot.nodes._steps.compare import answers_of
+from moot.nodes._steps.responding import without_unshown_evidence
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.replies import ModeratorReply, moderator_reply
 from moot.nodes._texts.show import show_answers, show_claim, show_given
@@ -41,7 +42,7 @@ async def moderate(
         task: the form of an answer.
         answers: the round's answers, in the debaters' order.
         model: the moderator's model.
-        evidence: all evidence; the moderator is shown only the texts that were given with the claim.
+        evidence: all evidence; the moderator is shown only the given evidence (see `given_evidence`).
         prompt: the prompt's name.
 
     Returns:
@@ -59,15 +60,15 @@ async def moderate(
 def moderate_node(prompt: str = PROMPT) -> Node:
     """Adds the moderator's turn, and the answer if the moderator prefers one.
 
-    Reads: claim, task, turns, rounds, evidence. If the moderator's model cannot be reached or gives no
-    usable reply, or if a ceiling prevents the call, no answer is preferred, and the debate goes on.
+    Reads: claim, task, turns, rounds, evidence. If the moderator's model cannot be reached or gives no usable reply,
+    or if a ceiling prevents the call, no answer is preferred, and the debate goes on.
 
     Args:
         prompt: the prompt's name.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        evidence = state["evidence"]
+        evidence = given_evidence(state["evidence"])
         turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
         try:
@@ -76,7 +77,7 @@ def moderate_node(prompt: str = PROMPT) -> Node:
             return {
                 "turns": [{**turn, "preferred": None, "reason": None, "outcome": record_failed_call(error, run.ledger)}]
             }
-        preferred = reply.preferred
+        turn, preferred = without_unshown_evidence(turn, speaker.not_shown), reply.preferred
         given = [t["answer"] for t in answers if t.get("answer") is not None]
         if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
             run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, an answer that no debater gave.")

@@ -51,7 +51,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
 
     The interrupt's value is ``{"kind", "about", "proposed"}``: the moment, the question to the person, and the
     proposal. After an invalid reply the debate waits again, and the value also has ``problem``. The replies true, null
-    and ``{"accept": true}`` accept the proposal. Any other reply changes the proposal. Its form depends on the moment:
+    and ``{"accept": true}`` accept the proposal. The form of any other reply depends on the moment:
 
     - ``queries``: ``{"queries": {name: query}}``
     - ``premises``: ``{"premises": [...]}``
@@ -267,7 +267,7 @@ def remark_first(
         rounds: the nodes that begin a round, if the router may return a node's name instead of `Send`s.
 
     Raises:
-        ValueError: ``edge`` is not a plain function of the state, or of the state and the settings.
+        ValueError: only LangGraph can call ``edge``, for example because it is a coroutine function.
     """
     ask = plain_router(edge)
 

@@ -46,7 +46,7 @@ async def formulate_query(
         tool: the source, in a few words.
         opponents: the other debaters' last answers.
         why: the reason for another round, from `show_why`; empty in the first round.
-        previous_query: the last query of the same debater; None if there is none.
+        previous_query: the debater's last query; None if there is none.
         prompt: the prompt's name.
 
     Raises:
@@ -67,7 +67,7 @@ async def formulate_query(
 
 
 def query_node(prompt: str = PROMPT) -> Node:
-    """Writes the debater's query into its turn.
+    """Writes a query into the debater's turn.
 
     Reads: claim, task, debater, opponents, previous_query, turns, and if present why. If the model returns no usable
     query, or if a ceiling prevents the call, the query is the claim itself, with a warning.
@@ -95,7 +95,7 @@ def query_node(prompt: str = PROMPT) -> Node:
                 prompt=prompt,
             )
         except ReplyError as error:
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was the query.")
             query = state["claim"]
         return {"turns": [{**turn, "query": query}]}
 

@@ -28,7 +28,7 @@ SUMMARY = "reader/summary"
 MOST_QUOTES = 40
 """Maximum number of quotes in the prompt; the verdict's quotes come first."""
 MOST_ITEMS = 6
-"""Maximum number of entries used of each of a reply's lists, except for the stances."""
+"""Maximum number of entries that are used from each list of a reply, except from ``stances``."""
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 """A number in digits."""
 GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
@@ -43,7 +43,10 @@ class Sentence(Reply):
 
 
 class QuoteStance(Reply):
-    """The answer that a quote supports; quotes have numbers."""
+    """Whether a quote supports the claim or, if the debate has a question, the verdict's answer.
+
+    ``quote`` is the quote's number.
+    """
 
     quote: int
     stance: Literal["for", "against", "neither"]
@@ -149,13 +152,16 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
 def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
     """The answers that differ from the verdict: of all rounds if answers are labels, else of the last round.
 
+    If answers are not labels, and no vote equals the verdict, the list is empty.
+
     Args:
         document: a debate with a verdict.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer") is not None]
+    verdict = document["answer"] or document["raw_verdict"]  # an abstention is only in the raw verdict
     if document["task"]["kind"] == "labels":
-        return [turn for turn in given if turn["answer"] != document["answer"]]
-    same = {vote["group"] for vote in document["votes"] if vote["answer"] == document["answer"]}
+        return [turn for turn in given if turn["answer"] != verdict]
+    same = {vote["group"] for vote in document["votes"] if vote["answer"] == verdict}
     others = {vote["agent"] for vote in document["votes"] if same and vote["group"] not in same}
     return [turn for turn in answers_of(given) if turn["agent"] in others]
 
@@ -164,8 +170,10 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
     """A reply's summary without unsupported sentences, and without stances of quotes that were not shown.
 
     A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its figures
-    is in the quoted evidence, in the claim or in the claim's date. At most `MOST_ITEMS` entries of each list are used,
-    but all stances. ``dropped`` counts all sentences left out. If a quote has several stances, the first counts.
+    is in the quoted evidence, in the claim or in the claim's date. ``dropped`` counts all sentences that are left out.
+
+    At most `MOST_ITEMS` entries of each list are used, but all stances. If a quote has several stances, the first
+    counts.
 
     Args:
         document: the debate.

@@ -108,7 +108,7 @@ CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right,
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
     """A check of replies: returns the fault of a reply without a verified quote, else an empty text.
 
-    Evidence that the prompt left out cannot be quoted. If the prompt shows no evidence, no quote is needed.
+    Evidence that the prompt left out cannot be quoted. If the prompt shows no id of evidence, no quote is needed.
     """
 
     def check(reply: AnswerReply) -> str:
@@ -137,8 +137,8 @@ def respond_node(
         then: the prompt of agents that see an answer, their own or others'; by default ``prompt``.
         direct: whether the answer is written before its reasons.
         confidence: whether the reply has a confidence, from 0 to 1.
-        may_leave: whether the debate continues without a debater whose model cannot be reached. If so, ``outcome`` is
-            ``failed``, and a warning says why. Otherwise the debate fails.
+        may_leave: whether the debater leaves the debate if an external cause makes the call fail. If true, ``outcome``
+            is ``failed``, and a warning says why. If false, the debate fails.
         more: takes the state and the settings; returns values of further placeholders of the prompts.
     """
 
@@ -205,7 +205,7 @@ def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
     """The turn with the reply's answer, reasons and checked citations.
 
-    It adds a warning for each citation whose evidence was not shown, or does not contain the quote.
+    Each citation whose evidence was not shown, or does not contain the quote, causes a warning.
     """
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in citation_warnings(citations):

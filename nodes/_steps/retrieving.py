@@ -38,7 +38,7 @@ KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 MOST_SUMMARISED_TOKENS = 16_000
 """A model summarises the whole of a text with at most this many tokens; of a longer text, only the shown parts."""
 MOST_MERGED_WITHOUT_THREAD = 10_000
-"""Maximum number of characters of results that are merged without a thread, because starting one would take longer."""
+"""Results with at most this many characters are merged without a thread: starting one takes longer than merging."""
 
 
 async def retrieve(
@@ -110,7 +110,7 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 
 
 def retrieve_node(*, required: bool = False) -> Node:
-    """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
+    """Adds the evidence that the speaker's sources find for the turn's query; without a query, for the claim itself.
 
     Reads: claim, task, debater, turns, and if present found and evidence.
 
@@ -123,9 +123,10 @@ def retrieve_node(*, required: bool = False) -> Node:
     that is too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
     ``published_before`` is set, there is also a warning about pieces without a date.
 
-    A scholarly source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries``
-    says. A model reads the whole abstract if it has at most `MOST_SUMMARISED_TOKENS` tokens. If the model gives no
-    keywords, the query itself is searched. If there is no summary, the abstract is used. Both add a warning.
+    A scholarly source is searched by keywords that the speaker's model writes. Without keywords, the query itself is
+    searched, with a warning. The abstracts are summarised as the setting ``source_summaries`` says. A model reads the
+    whole abstract if the abstract has at most `MOST_SUMMARISED_TOKENS` tokens. Without a summary, the abstract is
+    used, with a warning.
 
     Args:
         required: whether the debate fails if a source failed and nothing was found.
@@ -250,7 +251,7 @@ SourceResult = list[Evidence] | MootError
 NO_DEMO = (
     " With your own model, no demo corpus replaces a failed source unless `fallback` names one, e.g. bm25:demo-news."
 )
-"""The end of the warning about a failed source if none of its fallbacks may be used."""
+"""The end of the warning about a failed source, if the debater has fallbacks, but none may be used."""
 
 
 async def ask_with_fallbacks(
@@ -261,7 +262,7 @@ async def ask_with_fallbacks(
     Returns the result for each source, which may be that of its fallback, and the log of all sources searched.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
+        UserError, WorldError: a source is misconfigured, or the call for keywords failed.
     """
     debater, query_forms = state["debater"], QueryForms(state, query, run)
     rules = rules_of(run.settings, debater)
@@ -293,7 +294,7 @@ async def ask_with_fallbacks(
 
 
 async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[SourceResult]:
-    """The same as `ask_all`, but if `max_seconds` ends first, this error is the result of every source."""
+    """The same as `ask_all`, but if `max_seconds` is used up first, the result of every source is `BudgetExhausted`."""
     try:
         return await in_time(ask_all(queries, rules), "search")
     except BudgetExhausted as error:
@@ -371,7 +372,7 @@ class QueryForms:
 async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
     """The keywords of a query, separated by spaces.
 
-    If the model gives no usable reply, or a ceiling prevents the call, this is the query itself, with a warning.
+    If the model gives no usable reply, or a ceiling prevents the call, the query itself is returned, with a warning.
 
     Raises:
         UserError, WorldError: the call failed.
@@ -380,7 +381,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
     try:
         return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
     except ReplyError as error:
-        run.ledger.warn("query_not_formulated", f"{error.detail} The query itself was searched.")
+        run.ledger.warn("query_not_formulated", f"{error.detail} The query was not changed.")
         return query
 
 
@@ -409,7 +410,7 @@ async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeCont
 
 
 def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
-    """The piece with a summary instead of its text, cut to ``max_evidence_tokens``.
+    """The piece with a summary instead of its text. The summary is cut to ``max_evidence_tokens``.
 
     Raises:
         WorldError: the summary contains no visible text.

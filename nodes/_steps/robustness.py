@@ -79,7 +79,7 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
     """The verified quotes from each origin, by the origin's name.
 
-    ``names`` has the origin of each piece by the piece's id; quotes from other pieces are left out.
+    ``names`` has the origin of each piece by the piece's id. Quotes from pieces that are not in ``names`` are left out.
     """
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}

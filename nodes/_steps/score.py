@@ -86,8 +86,7 @@ def answer_is_stable(
         scores: the answer's scores by their names; an unknown score is None or missing.
         faithfulness: the threshold of faithfulness.
         answer_relevance: the threshold of answer relevance.
-        has_evidence: whether the answer must follow from evidence. This is so if the debater searched for evidence or
-            evidence was given, unless the answer is based only on the debater's own knowledge.
+        has_evidence: whether the answer must follow from evidence (`needs_evidence`).
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -246,7 +245,7 @@ async def closeness(
     """Embeds a text and other texts, and applies a formula to the text's vector and the other vectors.
 
     Raises:
-        UserError, WorldError: the encoder failed, or the formula cannot compare its vectors.
+        UserError, WorldError: the encoder failed, or the formula cannot compare the vectors.
     """
     vectors = await encoder.embed([text, *others])
     try:
@@ -317,7 +316,7 @@ def answer_relevance_node() -> Node:
         if turn.get("answer") is None:
             return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
-        # On such tasks every claim is a question, even without a question mark, such as "Solve x + 1 = 2".
+        # If the task's subject is a question, every claim is one, even without a question mark: "Solve x + 1 = 2".
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()

@@ -61,7 +61,7 @@ async def select_evidence(
     most: int = 3,
     prompt: str = PROMPT,
 ) -> Selection:
-    """Asks a speaker which items of a pool help it: one call. The speaker may select none.
+    """Asks a speaker to select the most helpful items of a pool: one call. The speaker may select none.
 
     Args:
         claim: the claim of the debate.
@@ -103,8 +103,8 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     and no call is made.
 
     Numbers without an item, or of items that the prompt left out, are dropped, with a warning. There is also a warning
-    if the reply names more than ``most`` items. If no reply is usable, or a ceiling leaves too little for the call,
-    the speaker continues without a selection. Then ``selected`` is null, and there is a warning.
+    if the reply names more than ``most`` valid items. If no reply is usable, or a ceiling leaves too little for the
+    call, the speaker continues without a selection. Then ``selected`` is null, and there is a warning.
 
     Args:
         prompt: the prompt's name.

@@ -106,10 +106,10 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether the votes alone leave open if the answers agree.
+    """Whether the votes are not enough to tell if the answers agree.
 
-    They leave it open if all agents gave free-text answers, in different groups, and no two answers certainly differ.
-    An answer and an abstention, for example, certainly differ (`surely_differ`).
+    This is so if all agents gave free-text answers that are not all in one group, and no two answers certainly differ.
+    For example, an answer and an abstention certainly differ (`surely_differ`).
     """
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
@@ -172,7 +172,7 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
 async def sum_up_round(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
 ) -> str:
-    """A summary of answers for the next round of a debate: one call.
+    """A summary of a round's answers, for the next round: one call.
 
     Args:
         claim: the claim of the debate.

@@ -80,12 +80,13 @@ def vote_node(
     """Ends the debate with the answer that won the vote of the last round (`majority`).
 
     Reads: votes, turns, metrics. If no vote has an answer, the debate fails. If no answer wins, the verdict is null.
-    With a verdict by at least two votes, the node also writes its confidence (`confidence_by_votes`). If ``tie`` is
-    ``none``, ``abstained`` in the debate's ``metrics`` says whether no answer won.
+    If an answer wins, and at least two votes have an answer, the node also writes the confidence in the verdict
+    (`confidence_by_votes`). If ``tie`` is ``none``, ``abstained`` in the debate's ``metrics`` says whether no answer
+    won.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        weigh: takes a vote with an answer and the settings; returns the vote's weight, or None for a weight of 1.
+        weigh: takes a vote that has an answer, and the settings; returns the vote's weight, or None for a weight of 1.
         tie: as for `majority`.
         report: takes the state; returns entries for the debate's ``metrics``.
         contested: as for `majority`.
@@ -121,8 +122,8 @@ def conclude_node(
 ) -> Node:
     """Compares the last round's answers, and ends the debate with the answer that has the most votes.
 
-    Reads: claim, task, turns, metrics, and if present rounds. It replaces `compare_node` and `vote_node` in systems
-    that compare answers only once, at their end.
+    Reads: claim, task, turns, metrics, and if present rounds. This node replaces `compare_node` and `vote_node` in
+    systems that compare answers only once, at the end of the debate.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True) -> Telemetry | None:
-    """Turns on the metrics, spans and JSON logs that the environment requests for one of moot's programs. Blocking.
+    """Turns on metrics, spans and JSON logs for one of moot's programs, if the environment requests them. Blocking.
 
     Args:
-        page: whether this process also serves metrics at ``/metrics``.
+        page: whether this process also serves metrics at ``/metrics``, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
         port: whether this process may open a port for metrics.
         logs: whether to configure the logs; a server configures its logs itself.
 

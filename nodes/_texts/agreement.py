@@ -80,8 +80,10 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
     if any("weight" in vote for vote in counted):
         weighed, total = (sum(vote.get("weight", 1.0) for vote in some) for some in (winners, counted))
         found = f"{weighed:.3g} of {total:.3g} in weight, {found}"
-    if silent := len(votes) - len(counted):
+    if silent := sum(vote["answer"] is None for vote in votes):
         found += f"; {silent} without an answer"
+    if excluded := len(votes) - len(counted) - silent:
+        found += f"; {excluded} not counted"
     stated = [sure for vote in winners if (sure := vote.get("confidence")) is not None]
     parts = {"vote_share": round(share, CONFIDENCE_DECIMALS)}
     parts |= {"stated": round(sum(stated) / len(stated), CONFIDENCE_DECIMALS)} if stated else {}
@@ -92,8 +94,8 @@ def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The confidence of a finished debate, as keys of its document.
 
     Without a confidence, ``confidence`` is null, and ``confidence_from`` has the reason. A confidence that is already
-    in the state is kept; but if there is no verdict, a share of votes is dropped. If several rounds have votes,
-    ``confidence_parts`` includes the share of the answers of all rounds that equal the verdict.
+    in the state is kept; but if there is no verdict, a share of votes is dropped. If several rounds have votes, the
+    ``confidence_parts`` of a kept confidence also have the share of the answers of all rounds that equal the verdict.
 
     Args:
         state: a debate's state; its ``answer`` is None without a verdict, or if the verdict is an abstention.

@@ -1,8 +1,8 @@
 """Parses models' texts as answers of the task, and compares answers.
 
-Nothing is guessed. A label must be the whole text or its beginning, and a number must be the only one in the text. A
-short answer or an expression must be the whole text. A text has no answer if it denies a label or number, names
-several labels or numbers, or only quotes a label. Then the caller may ask the model again.
+Nothing is guessed. A label must be the whole text or its beginning. A number must be the only one in the text, or the
+result of a calculation. A short answer or an expression must be the whole text. A text has no answer if it denies a
+label or number, names several labels or numbers, or only quotes a label. Then the caller may ask the model again.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     """The task's answer in a text; None if the text has no clear answer, or is too long.
 
     A label is returned as the task spells it, and a number in the canonical spelling of its value, with its unit if
-    `UNITS` has the unit. A short answer or an expression is returned without a lead such as "The answer is:" and
-    without markup around it. A short answer may always be `ABSTENTION`; only upper case and marks around it are
-    ignored.
+    `UNITS` has the unit. A short answer or an expression is returned without a lead such as "The answer is:", and
+    without tags or a LaTeX box around it. A short answer in the words of `ABSTENTION` is always an abstention; letter
+    case and punctuation around the words are ignored.
 
     Args:
         task: the form of an answer.
         text: the text of a model.
-        may_abstain: whether the prompt offered `ABSTENTION`. Then an abstention is valid for every task, also in other
-            wordings.
+        may_abstain: whether the prompt offered `ABSTENTION`. If so, an abstention is valid for every task, also in
+            other words (`REFUSALS`, `OTHER_ABSTENTIONS`).
     """
     if len(text) > LONGEST_READ:
         return None
@@ -101,14 +101,14 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same: the same label, number with unit (see `same_unit`), or normalised text.
+    """Whether two answers are the same.
 
-    Two numbers that cannot be parsed are the same if their texts are equal.
+    Labels must be equal, numbers must have equal values and units (`same_unit`), and other answers equal normal forms.
 
     Args:
         task: the form of an answer.
         one: an answer from `read_answer`.
-        other: another answer.
+        other: a second answer from `read_answer`.
     """
     if task["kind"] == "short_answer":
         return normal_text(one) == normal_text(other)
@@ -134,7 +134,7 @@ def _reads_as_abstention(text: str) -> bool:
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
-    """Whether an answer from `read_answer` is `ABSTENTION`; False without a task, or if this is one of its labels."""
+    """Whether an answer is `ABSTENTION`; False without a task, or if `ABSTENTION` is one of the task's labels."""
     return task is not None and answer == ABSTENTION and ABSTENTION not in task["labels"]
 
 
@@ -144,19 +144,19 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 def fold_label(text: str) -> str:
     """A text normalised for comparing labels.
 
-    The result is in lower case and has no marks around it. Each run of spaces, dashes, ``_`` and ``/`` becomes a single
-    space.
+    The result is in lower case and has no `MARKS` at its ends. Each run of spaces, dashes, ``_`` and ``/`` becomes a
+    single space.
     """
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """The task's labels by their spellings, which `fold_label` has folded.
+    """The task's labels by their folded spellings (`fold_label`).
 
-    A label's other spellings are left out in two cases: two labels share a spelling, or the spelling has characters
-    whose folding would change its meaning, such as the option ``-0.5``. Only letters, spaces and ``_ . , ' / -`` after
-    a first letter are safe.
+    The labels themselves are always included. Another spelling is left out if two labels share it, or if folding could
+    change its meaning, as for the option ``-0.5``. A spelling is safe if it begins with a letter and has only letters,
+    spaces and ``_ . , ' / -``.
     """
     labels = {fold_label(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
@@ -169,7 +169,7 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Two tables from spellings to labels: the result of `spellings`, and one whose keys `normal_option` normalised."""
+    """The labels by spelling, twice: from `spellings`, and with all spellings normalised by `normal_option`."""
     task: Task = json.loads(task_json)
     options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {normal_option(label): label for label in task["labels"]}
@@ -337,7 +337,7 @@ def read_quantity(text: str) -> str | None:
     if found is None or value is None:
         return None
     unit = _unit_of(found)
-    per = f" per {unit[1].removesuffix('s')}" if len(unit) > 1 else ""
+    per = f" per {SINGULARS.get(unit[1], unit[1].removesuffix('s'))}" if len(unit) > 1 else ""
     return f"{show_number(value)} {unit[0]}{per}" if unit else show_number(value)
 
 
@@ -398,6 +398,7 @@ UNITS = {
 
 The dollar sign is left out, because LaTeX has it around all formulae.
 """
+SINGULARS = {"inches": "inch", "feet": "foot"}
 _UNIT = rf"(?:{'|'.join(sorted(map(re.escape, UNITS), key=len, reverse=True))})(?!\w)"
 UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:degrees?\s)?({_UNIT})", re.IGNORECASE)
 UNIT_BEFORE = re.compile(rf"(?<!\w)({_UNIT})\s?$", re.IGNORECASE)
@@ -416,7 +417,7 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers certainly differ: only one is an abstention, or one number has different units in them.
+    """Whether two answers certainly differ: only one is an abstention, or they are equal numbers with different units.
 
     False does not mean that the answers are the same.
     """
@@ -433,8 +434,8 @@ def normal_text(text: str) -> str:
     """A short answer normalised for comparisons.
 
     The result is in lower case, without accents (Latin, Greek, Cyrillic), a leading article, and punctuation without
-    meaning. Signs such as %, marks between digits, and hyphens and slashes inside words stay, because texts that become
-    equal count as the same answer without a further check. A text of punctuation only is kept.
+    meaning. Punctuation with a meaning, such as %, marks between digits, and hyphens inside words, is kept as character
+    codes: texts with equal results count as the same answer without a further check. A text of punctuation is kept.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
@@ -446,7 +447,7 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression normalised for comparisons, similar to the comparison in the MATH benchmark.
+    """A LaTeX expression normalised for comparisons, by rules like those of the MATH benchmark.
 
     The result has no layout, no leading variable such as "x =", and no signs for per cent, degrees and dollars. If it
     is a number, it has the canonical spelling.
@@ -471,7 +472,7 @@ def normal_expression(text: str) -> str:
 def unwrap_answer(text: str) -> str:
     """A text without tags around it; if the text ends with its only LaTeX box, only the content of the box.
 
-    The whole text is kept if the words before the box may deny its content (`UNBOXED`).
+    The box is kept if the words before it may deny its content (`UNBOXED`).
     """
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:

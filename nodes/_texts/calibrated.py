@@ -87,7 +87,7 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """A digest of each prompt of a system and of its inner debate, by the prompt's name.
+    """The digests of the prompts of a system and, if there is one, of its inner debate, by the prompt's name.
 
     For an edited prompt, the digest is that of the edited text. Each digest has eight hexadecimal digits.
     """
@@ -102,7 +102,7 @@ def prompt_digests(settings: Settings) -> dict[str, str]:
 def bound_to(
     graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
 ) -> Bound:
-    """The configuration of a debate, which must equal that of its calibration.
+    """The configuration of a debate, for comparison with the configuration of a calibration.
 
     Args:
         graph: the system.
@@ -158,7 +158,7 @@ def read_calibration(path: str) -> Calibration:
         path: the path of the file.
 
     Raises:
-        UserError: the file cannot be read, is not a calibration, or its ``bound`` was changed after it was written.
+        UserError: the file cannot be read or is not a calibration, or its ``bound`` does not fit its ``hash``.
     """
     try:
         found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
@@ -172,7 +172,7 @@ def read_calibration(path: str) -> Calibration:
 
 
 def check_bound(calibration: Calibration, here: Bound) -> None:
-    """Refuses a calibration that was fitted on debates with another configuration.
+    """Refuses a calibration that was fitted on debates with a configuration other than ``here``.
 
     Raises:
         UserError: the configurations differ; the error names up to five differences.
@@ -211,8 +211,8 @@ def label_shares(
 ) -> dict[str, float]:
     """A distribution over the labels, from a debate's confidence; the shares add up to 1.
 
-    The verdict's share is the confidence. The rest is divided among the other labels, in proportion to one plus the
-    number of each label's answers in all rounds. If the verdict is not a label, or there is no confidence, all labels
+    The verdict's share is the confidence. The rest is divided among the other labels, in proportion to 1 plus the
+    number of answers with the label in all rounds. If the verdict is not a label, or there is no confidence, all labels
     have the same share.
 
     Args:

@@ -72,6 +72,6 @@ def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
 
 
 def conversation_update(messages: Any, text: str) -> list[dict[str, Any]]:
-    """The update of a conversation by a model's message with ``text``; empty if there is no unanswered question."""
+    """A list with ``text`` as a model's message, to append to a conversation; empty without an unanswered question."""
     asked = unanswered_question(read_messages(messages)) is not None
     return as_plain_values([AIMessage(text, id=str(uuid4()))]) if asked else []

@@ -6,14 +6,14 @@ al., "Defending Against Indirect Prompt Injection Attacks With Spotlighting" (ar
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from moot.nodes._texts.replies import Reply
 
-R = TypeVar("R", bound=Reply)
+JSON = TypeVar("JSON")
 
 MARK = "ˆ"
 """The mark between the words of evidence. If evidence already contains it, these marks are removed first."""
@@ -50,10 +50,10 @@ def join_words(text: str) -> str:
     return "\n".join(MARK.join(line.split()) for line in text.replace(MARK, "").split("\n"))
 
 
-def unmarked(reply: R) -> R:
-    """A reply with spaces instead of marks."""
-    text = reply.model_dump_json()
-    return type(reply).model_validate_json(text.replace(MARK, " ")) if MARK in text else reply
+def unmarked(value: JSON) -> JSON:
+    """A JSON value with spaces instead of marks in all its texts."""
+    text = json.dumps(value, ensure_ascii=False)
+    return cast(JSON, json.loads(text.replace(MARK, " "))) if MARK in text else value
 
 
 def unmarked_message(message: AIMessage) -> AIMessage:

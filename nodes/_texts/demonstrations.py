@@ -15,7 +15,7 @@ from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
 SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""For each outcome of an example about a claim: the spellings under which a task may have its label."""
+"""For each outcome of an example about a claim, the spellings that a task's label for this outcome may have."""
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
 EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))

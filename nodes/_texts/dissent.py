@@ -19,7 +19,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     """The dissent in a debate: votes, agents whose answer is not the verdict, and changed answers.
 
     The agents are the judges if a panel decided. If no panel decided, they are the debaters, or the gate's agents if no
-    debate followed the gate. An agent's last answer is its vote. Judges have no changes.
+    debate followed the gate. The last answer of an agent, or of each of its samples, is a vote. Judges have no changes.
 
     Args:
         document: a result document, or the state from which it is made.
@@ -59,8 +59,7 @@ def _turns_by_group(
 ) -> dict[Any, list[Any]]:
     """The last turns of all speakers, by the group of the speaker's vote.
 
-    If a speaker's vote has no group, its turn is grouped by its answer. The first group with the verdict has the key
-    `VERDICT`.
+    Without such a group, turns are grouped by their answers. The first group with the verdict has the key `VERDICT`.
     """
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
@@ -87,7 +86,7 @@ def _verified_quotes(turn: Mapping[str, Any]) -> list[EvidenceQuote]:
 
 
 def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -> MinorityAnswer:
-    """The answer of turns with the same answer, and the argument with the most verified quotes."""
+    """The answer of a group of turns, with the argument that has the most verified quotes."""
     best = max(turns, key=lambda turn: len(_verified_quotes(turn)))
     argument = best.get("rationale") or best.get("reason")
     return {

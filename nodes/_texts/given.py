@@ -19,11 +19,8 @@ MOST_GIVEN = 200
 LONGEST_GIVEN = 400_000
 """Maximum number of characters of all texts given with a claim together."""
 
-GATE = "gate"
-"""The agent's name in the retrieval entry that marks inherited evidence.
-
-Entries of a speaker with this name cannot be distinguished from such marks.
-"""
+INHERITED: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": "gate"}
+"""The retrieval entry that marks inherited evidence. Its query is empty, unlike the query of a search."""
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
 Short = Annotated[str, StringConstraints(max_length=4000)]
 
@@ -58,9 +55,8 @@ def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
     Args:
         evidence: the evidence of the outer debate.
     """
-    mark: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": GATE}
     pieces: list[Evidence] = [
-        {**piece, "retrievals": [*piece["retrievals"], mark]} for piece in active_evidence(evidence)
+        {**piece, "retrievals": [*piece["retrievals"], INHERITED]} for piece in active_evidence(evidence)
     ]
     token = _inherited.set(tuple(pieces))
     try:
@@ -75,10 +71,9 @@ def inherited_evidence() -> list[Evidence]:
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence of an inner debate, without the retrieval entries that mark its inheritance, for the outer debate."""
+    """The evidence of an inner debate for the outer debate, without the entry `INHERITED`."""
     return [
-        {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
-        for piece in evidence
+        {**piece, "retrievals": [found for found in piece["retrievals"] if found != INHERITED]} for piece in evidence
     ]
 
 

@@ -59,7 +59,8 @@ Each of these is one word: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5
 class FoldedText:
     """A text normalised for comparison, with the offsets of each character in the original text.
 
-    In ``text`` every dash is ``—`` and every hyphen ``-``, because a dash between letters does not join two words.
+    In ``text`` a single hyphen is ``-``, and a dash or a run of hyphens is ``—``. A hyphen between letters joins two
+    words, but a dash does not.
     """
 
     text: str
@@ -85,7 +86,7 @@ class FoldedText:
     def find(self, words: str) -> tuple[int, int] | None:
         """The start and the exclusive end, in the original text, of the first occurrence of normalised words.
 
-        None if they do not occur between two `edges`.
+        None if no occurrence begins and ends where `edges` allows it.
         """
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)

@@ -52,7 +52,7 @@ Text = Annotated[str, AfterValidator(_not_empty)]
 
 
 class Quote(Reply):
-    """A quote from the evidence for an answer."""
+    """A citation of an answer: a quote from a piece of evidence."""
 
     evidence_id: str
     quote: str
@@ -105,7 +105,10 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer would fit, and whether it evades them; null if the model does not say."""
+    """Questions that an answer would fit.
+
+    ``noncommittal`` says whether the answer is evasive; it is null if the model does not say.
+    """
 
     questions: list[Text]
     noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
@@ -128,8 +131,8 @@ def answer_reply(
 
     Args:
         task: the form of an answer.
-        direct: whether the answer comes before its reasons. Such a class has the fields of `AnswerReply`, but is not a
-            subclass of it.
+        direct: whether the answer comes before its reasons. If so, the class has the fields of `AnswerReply`, but is
+            not a subclass of it.
         confidence: whether the reply has a ``confidence`` from 0 to 1.
         may_abstain: as for `read_answer`.
     """
@@ -144,7 +147,8 @@ def _reply_key(task: Task) -> str:
 @lru_cache(maxsize=256)
 def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: bool = False) -> type[AnswerReply]:
     task: Task = json.loads(task_json)
-    wanted = f"one of {task['labels']}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
+    a_kind = "an expression" if task["kind"] == "expression" else f"a {task['kind'].replace('_', ' ')}"
+    wanted = f"one of {task['labels']}" if task["labels"] else a_kind
 
     def read(text: str) -> str:
         found = read_answer(task, text, may_abstain=may_abstain)
@@ -255,10 +259,10 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses numbers in square brackets, or a phrase which says that no item helps.
+        """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps.
 
-        Two kinds of texts are ambiguous and give an empty list: numbers in brackets with a negation, and such a phrase
-        with a digit. Any other text also gives an empty list.
+        All other texts are rejected: the list is empty. Texts with numbers in brackets are also rejected if they have a
+        negation, and texts with such a phrase if they have a digit.
         """
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
@@ -281,7 +285,7 @@ def select_reply(size: int, most: int) -> type[SelectReply]:
 
 
 class ReviewReply(Reply):
-    """A reviewer's comment on an answer, and its confidence in the comment."""
+    """A reviewer's comment on an answer, and the reviewer's confidence in this comment."""
 
     comment: Text
     confidence: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
@@ -389,7 +393,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
         reply: the class of replies.
         evidence_ids: the ids that may be cited.
         longest: maximum number of characters of a text. The fields ``quote``, ``reason``, ``query`` and ``answer`` have
-            lower limits, which are fixed.
+            fixed limits instead.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})

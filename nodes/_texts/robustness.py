@@ -1,11 +1,11 @@
 """Lists the checks of a verdict's robustness, and sums up their results.
 
-A check repeats the deciding step with other evidence.
+A check repeats a step that decides (`STEPS`), usually with less or reordered evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
@@ -32,12 +32,10 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 
 
 class Check(TypedDict):
-    """A repetition of the deciding step with other evidence.
+    """A check of a verdict: a step of `STEPS`, repeated with the evidence that ``kind`` names.
 
-    ``kind`` says which evidence is used:
-
-    - ``all``: all evidence. This check is made only if neither a judge nor the answer of ``rag`` decided, to see if the
-      repeated step gives the verdict.
+    - ``all``: all evidence. This check is made only if neither a single judge nor the answer of ``rag`` decided, to see
+      if the repeated step gives the verdict.
     - ``origin``: all evidence except one origin.
     - ``pair``: all evidence except two origins that quote the same fact.
     - ``reversed``: all evidence in reversed order.
@@ -59,7 +57,7 @@ class Check(TypedDict):
 
 
 class Robustness(TypedDict):
-    """The result of the checks. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
+    """The result of the checks. ``step`` is the repeated step of `STEPS`.
 
     ``not_asked`` counts the checks that were not made because of ``robustness_calls``. ``holds`` says whether the
     verdict stays the same whichever single origin is removed; it is null if this is unknown. ``falls_without`` names
@@ -75,7 +73,7 @@ class Robustness(TypedDict):
 
 
 def checks_of(
-    evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Iterable[str]], cited: Iterable[str]
+    evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Sequence[str]], cited: Sequence[str]
 ) -> list[Check]:
     """The checks of a verdict, each with its evidence; empty if there is no evidence.
 
@@ -85,7 +83,7 @@ def checks_of(
         evidence: the evidence of the deciding step.
         names: the origin of each piece, by the piece's id.
         quoted: the verified quotes from each origin, by the origin's name.
-        cited: the origins that the verdict cites; the checks that remove one of these origins come first.
+        cited: the origins that the verdict cites; the checks that remove a single one of them come first.
     """
     ids = [piece["id"] for piece in evidence]
     every = list(dict.fromkeys(names[id] for id in ids))
@@ -115,7 +113,7 @@ def checks_of(
     return [*first, *in_reverse, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
 
 
-def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
+def state_same_fact(quotes: Sequence[str], others: Sequence[str]) -> bool:
     """Whether a quote from one origin states the same fact as a quote from another, judged by common words.
 
     Args:
@@ -133,10 +131,8 @@ def content_words(quote: str) -> set[str]:
 def overlap(one: set[str], other: set[str]) -> float:
     """The share of the smaller set's words that are in both sets, from 0 to 1.
 
-    It is 0 if fewer than `FEWEST_WORDS` words are in both sets.
-
-    If both sets have figures (words with a digit) but none in common, the share is 0: "5.2 per cent in March" and "6.1
-    per cent in June" are different facts.
+    The share is 0 if fewer than `FEWEST_WORDS` words are in both sets. It is also 0 if both sets have figures (words
+    with a digit) but none in common: "5.2 per cent in March" and "6.1 per cent in June" are different facts.
     """
     figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
     if all(figures) and not figures[0] & figures[1]:

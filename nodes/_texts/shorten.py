@@ -13,7 +13,8 @@ stays. The order of removal, until the prompt fits:
 3. The ends of the longest reasons and arguments.
 4. More of the evidence, now also from the reserved quarter.
 
-A note in the prompt marks each gap in a list of evidence or rounds; `GAP` marks the end of each text that was cut.
+A note in each list of evidence or rounds says what was left out of the list. `GAP` marks the end of each text that was
+cut.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class ShortenedTexts:
         of_evidence: number of all pieces of evidence; 0 if the texts were not too long.
         rounds_left_out: the numbers of the rounds left out.
         of_rounds: number of all rounds; 0 if the texts were not too long.
-        reasons_cut: number of reasons and arguments that were shown in part, or left out by `drop_elements`.
+        reasons_cut: number of reasons and arguments shown in part, plus the number of elements other than evidence that
+            `drop_elements` left out.
         ids: ids of the pieces of evidence left out, without ids that the remaining text cites.
         size: number of bytes of the texts; above the limit if they could not be shortened enough.
     """
@@ -159,8 +161,8 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
     """Leaves out whole elements of texts that are still too long after `shorten`.
 
-    Pieces of evidence are left out first, the last piece in the texts before the others. The other elements follow in
-    their order in the texts. In the worst case, only text outside of these elements remains, such as the claim. This is
+    Pieces of evidence are left out first, from the last piece to the first. The other elements follow in their order in
+    the texts. In the worst case, only text outside of these elements remains, such as the claim. This is
     used only if a ceiling leaves too little for the prompt.
 
     Args:
@@ -345,7 +347,7 @@ def _cut_element(text: str, most: int) -> str:
 
 
 def _beginning(text: str, most: int) -> str:
-    """A text of about ``most`` bytes at most; a longer text is cut at the end of a sentence or word, with `GAP`."""
+    """A text, cut to about ``most`` bytes if it is longer, at the end of a sentence or word and with `GAP`."""
     if bytes_of(text) <= most:
         return text
     room = max(0, most - len(GAP) - 1)

@@ -77,7 +77,7 @@ def show_given(evidence: Iterable[Evidence]) -> str:
 
 
 def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """All pieces, with empty titles for those that a web search found first.
+    """All pieces, with empty titles for those whose first retrieval was a web search.
 
     A source that replaced a web search counts as a web search. But pieces from Wikipedia keep their titles, because
     these are not headlines.
@@ -137,7 +137,7 @@ def show_opponents(turns: Iterable[Turn]) -> str:
 
 
 def show_remarks(turns: Iterable[Turn]) -> str:
-    """A person's remarks, and a person's questions, each with the draft of the verdict; empty if there are none."""
+    """A person's remarks and questions; before each question, the draft of the verdict. Empty if there are none."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
@@ -148,8 +148,8 @@ def show_remarks(turns: Iterable[Turn]) -> str:
 
 
 FROM_A_PERSON = (
-    "A person who reads this debate said what follows, about the debate or about a draft of its verdict. Answer it "
-    "where you give your reasons, and change your mind if it is right:"
+    "A person who reads this debate wrote the text below, about the debate or about a draft of its verdict. Answer the "
+    "person where you give your reasons, and change your mind if the person is right:"
 )
 
 
@@ -305,7 +305,7 @@ def show_why(
     )
     why = "Why there is another round: the last answers agree, but some of their scores are too low."
     statements = [as_data("statement", text, by=agent) for agent, text in unsupported]
-    heading = "Scores from 0 to 1, each below what is needed:"
+    heading = "Scores from 0 to 1, each too low or unknown:"
     lines = [f"{why} {BEAR_OUT}", answers, heading, *scores, *([UNSUPPORTED, *statements] if statements else [])]
     return "\n".join(lines)
 

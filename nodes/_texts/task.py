@@ -34,7 +34,7 @@ UNSETTLED = (
     *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
 )
 MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
-"""Other spellings of labels, by the meaning of the label."""
+"""Other spellings of labels. Each tuple has the spellings for one meaning."""
 
 TRUE = "the evidence shows that the claim is true"
 FALSE = "the evidence shows that the claim is false"
@@ -44,7 +44,10 @@ OPEN = "the evidence settles the claim neither way"
 
 @dataclass(frozen=True)
 class KnownTask:
-    """A predefined task. ``about`` describes it in lists; ``labels`` are triples: label, meaning, other spellings."""
+    """A predefined task.
+
+    ``about`` is the task's description in lists of tasks. ``labels`` are triples: label, meaning, other spellings.
+    """
 
     kind: Literal["labels", "choice", "short_answer", "number", "expression"]
     about: str
@@ -73,7 +76,7 @@ TASKS: dict[str, KnownTask] = {
     "labels": KnownTask("labels", "one of your own labels"),
     "choice": KnownTask("choice", "one of the given options, by its letter"),
     "short_answer": KnownTask("short_answer", "a name, phrase or span"),
-    "number": KnownTask("number", "a number, compared by its value"),
+    "number": KnownTask("number", "a number, compared by value and unit"),
     "expression": KnownTask("expression", "a mathematical expression in LaTeX"),
     "fever": _claim_task("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "feverous": _claim_task("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
@@ -214,7 +217,7 @@ def _visible_texts(texts: Any) -> Any:
     Values that are not texts are kept; `_check_texts` refuses them.
 
     Raises:
-        UserError: two keys of a mapping differ only in such characters.
+        UserError: two keys of a mapping become the same.
     """
     if isinstance(texts, Mapping):
         shown = {_visible_text(key): _visible_text(value) for key, value in texts.items()}
@@ -229,10 +232,10 @@ def _visible_text(text: Any) -> Any:
 
 
 def _check_texts(task: Task, texts: Sequence[str]) -> Task:
-    """Returns a task of labels or options if its texts and labels are valid.
+    """Returns the task if its labels and ``texts`` are valid.
 
     Raises:
-        UserError: a text or label is not valid, or the task has too few or too many answers.
+        UserError: a text or label is invalid, two labels are the same, or the task has too few or too many answers.
     """
     longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
     if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
@@ -402,17 +405,15 @@ that answer from their knowledge adopt an answer because its reasons are better.
 
 
 def is_reasoning_task(task: Task) -> bool:
-    """Whether answers result from reasoning, with evidence only as a help.
+    """Whether answers result from reasoning, with evidence only as a help: multiple choice, numbers and expressions.
 
-    These are tasks of multiple choice, numbers and expressions.
-
-    The faithfulness of their answers is measured only on statements taken from the evidence.
+    On these tasks, faithfulness is measured only on statements taken from the evidence.
     """
     return _has_letters(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The values of the placeholders of prompts that depend on the task.
+    """The values of all prompt placeholders whose values depend on the task.
 
     Args:
         task: the task.
@@ -470,5 +471,5 @@ def unsettled_label(task: Task) -> str | None:
 
 
 def full_answer(task: Task, answer: str) -> str:
-    """An answer that is clear without its question: an option's letter gets the option's text; others do not change."""
+    """An answer that is clear without its question: a letter gets its option's text; other answers do not change."""
     return f"{answer} ({task['meanings'][answer]})" if _has_letters(task) and answer in task["meanings"] else answer

@@ -24,7 +24,7 @@ CAVEATS: Mapping[str, str] = {
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
 }
-"""The kinds of warnings that are shown with a verdict, in their order, each with its short form for `verdict_line`."""
+"""The kinds of warnings that are shown with a verdict, in this order, each with its short form for `verdict_line`."""
 MOST_CAVEATS = 3
 """Maximum number of warnings of one kind that are shown with a verdict."""
 
@@ -59,7 +59,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 
     Args:
         document: a result document.
-        fabricated: whether to include citations of evidence that the writer was not shown.
+        fabricated: whether to include citations of evidence that the citing speaker was not shown.
     """
     won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
     argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
@@ -96,14 +96,14 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     """Warnings about the basis of a verdict: no evidence, only fabricated citations, or a single origin.
 
-    Without an answer there are no warnings, unless the verdict is an abstention.
+    Without an answer there are no warnings, unless the verdict is an abstention (`abstains`).
 
-    ``no_evidence``: the debate searched for evidence or was given texts, but the deciding speakers (`verdict_turns`)
+    ``no_evidence``: the debate was meant to search or was given texts, but the deciding speakers (`verdict_turns`)
     were shown no evidence. This includes debates that found nothing. Closed-book debates without given texts have no
     such warning. A debate is closed-book if it has no sources, if ``retrieval`` is none, or if ``max_tool_calls`` is 0.
     A trial always counts as a debate that searches.
 
-    ``fabricated_citations``: the verdict has citations, and each names a piece that its writer was not shown.
+    ``fabricated_citations``: the verdict has citations, and each names evidence that the citing speaker was not shown.
 
     ``single_origin``: all verified citations of the verdict have the same origin (`origins`), such as a website or a
     document. A single verified citation is enough for this warning. Near-duplicates have the same origin.

@@ -17,7 +17,7 @@ QUALITIES = ("evidence_strength", "argument_validity", "scientific_reliability")
 class PanelVerdict:
     """A panel's verdict, for which ``winning`` of ``votes`` judges voted.
 
-    ``votes`` counts only judges with a verdict. ``tied`` is true if another verdict had as many votes.
+    ``votes`` counts only judges with a verdict. ``tied`` is true if another verdict also has ``winning`` votes.
     """
 
     verdict: Verdict
@@ -40,7 +40,7 @@ def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
         return None
     counts = Counter(given)  # its keys are in the judges' order
     most = max(counts.values())
-    leading = [verdict for verdict in counts if counts[verdict] == most]  # in the judges' order
+    leading = [verdict for verdict in counts if counts[verdict] == most]
     return PanelVerdict(leading[0], most, len(given), len(leading) > 1)
 
 

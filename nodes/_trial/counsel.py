@@ -34,7 +34,7 @@ NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of words from the beginning of an exhibit that stand for a missing title."""
 LONGEST_FIELD = 120
-"""Number of characters after which an expert's field is cut in prompts."""
+"""Number of characters after which an expert's field is cut in the expert's prompt and above the testimony."""
 LONGEST_TITLE = 60
 """Number of characters after which an exhibit's title is cut in a list of exhibits."""
 LONGEST_PASSAGE = 400
@@ -185,9 +185,9 @@ def is_unadmitted(piece: Evidence) -> bool:
 def visible_exhibits(
     exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
 ) -> list[Evidence]:
-    """The exhibits that a speaker may cite, because `show_record` shows their texts or quotes.
+    """The exhibits that a speaker may cite.
 
-    With ``whole``, they are all active exhibits. Without, they are the exhibits that ``history`` cites.
+    With ``whole``, they are all exhibits in `active_evidence`. Otherwise, they are those that ``history`` cites.
     """
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
@@ -234,8 +234,8 @@ def show_record(
         exhibits: the exhibits on record.
         history: the arguments and testimonies with quotes from the exhibits.
         whole: whether to show all exhibits with their texts. If not, only cited exhibits are shown, with their titles
-            and verified quotes, and the number of the other exhibits.
-        titles: whether to list the titles of the other exhibits instead of their number; without effect if ``whole``.
+            and verified quotes. The other exhibits are only counted.
+        titles: whether to list the titles of the other exhibits instead of counting them; without effect if ``whole``.
     """
     pieces = active_evidence(exhibits)
     if whole or not pieces:
@@ -312,7 +312,7 @@ def show_statement(turn: Turn) -> str:
 
 
 def _cited_text(citation: Mapping[str, Any]) -> str:
-    """The id of a cited exhibit, with the fault of the citation if it has one."""
+    """The id of a cited exhibit, with a fault in the quote; for a fabricated citation, a text without the id."""
     if citation["fabricated"]:
         return "an exhibit that does not exist"
     return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote is not in that evidence)")

@@ -97,11 +97,11 @@ class TrialSettings(SourcesSettings):
         default=0.1,
         ge=0,
         le=1,
-        description="Evidence with a weight above this that is not admitted is disputed: only the panel reads it.",
+        description="Evidence that is not admitted but has a weight above this is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
     max_rounds: int = Field(default=10, ge=1, le=20, description="Maximum number of rounds of the primary debate.")
-    min_rounds: int = Field(default=2, ge=1, le=20, description="No debate stops early before the end of this round.")
+    min_rounds: int = Field(default=2, ge=1, le=20, description="The first round after which a debate may stop early.")
     switched_rounds: int = Field(default=2, ge=1, le=20, description="Maximum number of rounds with switched sides.")
     role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
@@ -120,7 +120,7 @@ class TrialSettings(SourcesSettings):
         default=0.70,
         ge=0,
         le=1,
-        description="If a larger share of a side's retrieval is redundant, the side's search ends.",
+        description="If more than this share of a side's retrieval is redundant, the side's search ends.",
     )
     min_request_similarity: float = Field(
         default=0.20,
@@ -135,8 +135,8 @@ class TrialSettings(SourcesSettings):
         default=None,
         ge=-2,
         le=2,
-        description="Minimum gain in relevance of a side's retrieval over its previous one, e.g. 0.05; a smaller gain "
-        "ends the side's search. Null: gains do not count.",
+        description="Minimum gain in relevance of a side's retrieval over the side's previous retrieval, e.g. 0.05; a "
+        "smaller gain ends the side's search. Null: gains do not count.",
     )
     plateau: float = Field(
         default=0.05,
@@ -153,15 +153,16 @@ class TrialSettings(SourcesSettings):
     )
     exhibits: Literal["cited", "whole"] = Field(
         default="cited",
-        description="Form of exhibits for gaps, testimony, reflections and the critic: cited shows the title and the "
-        "quoted passages, whole the whole text. Arguments and judges always have the whole text.",
+        description="Form of exhibits for gaps, testimony, reflections and the critic. cited: the titles and quoted "
+        "passages of cited exhibits, and for gaps also the other titles; whole: the whole texts of all exhibits. "
+        "Arguments and judges always have the whole texts.",
     )
     panel_tokens: int = Field(
         default=48_000,
         ge=500,
         le=2_000_000,
-        description="Maximum number of tokens (about) of the record that a judge reads. To keep this limit, exhibits "
-        "are left out, uncited exhibits before cited ones. Statements are always shown.",
+        description="Maximum length of the record that a judge reads, in tokens (estimated). To keep this limit, "
+        "exhibits are left out, uncited exhibits before cited ones. Statements are always shown.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
         default=None,
@@ -173,16 +174,18 @@ class TrialSettings(SourcesSettings):
         default=CONSENSUS_WEIGHT,
         ge=0,
         le=1,
-        description="Weight in `confidence` of the share of judges who voted for the verdict.",
+        description="In `confidence`, the weight of the share of judges who voted for the verdict.",
     )
     quality_weight: float = Field(
         default=QUALITY_WEIGHT,
         ge=0,
         le=1,
-        description="Weight in `confidence` of the judges' mean scores (from 0 to 1).",
+        description="In `confidence`, the weight of the judges' mean scores, which are one number from 0 to 1.",
     )
     verdict_labels: dict[Verdict, str] = Field(
-        default={}, description="Your own labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE."
+        default={},
+        description="The task's labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE. For a verdict that is left out, "
+        "the label is found by its meaning or spelling.",
     )
 
     @model_validator(mode="before")
@@ -325,8 +328,8 @@ def close_round_node() -> Node:
     """Counts and records the round, and decides whether the debate stops. If it stops, adds its entry to ``debates``.
 
     Reads: phase, rounds, turns. If a side gave no usable argument in the whole primary debate, the trial fails, because
-    there is nothing to judge. There is only a warning if this happens in the switched debate, or if a ceiling prevented
-    an argument.
+    the panel must hear both sides. There is only a warning if this happens in the switched debate, or if a ceiling
+    prevented an argument.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -369,8 +372,8 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
     cut = any(stopped_by_ceiling(turn) for turn in state["turns"] if turn["step"] == "argue")
     if silent and state["phase"] == "primary" and not cut:
         raise ReplyError(
-            f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "
-            "another value of `structured_output`.",
+            f"The {silent} gave no usable argument in any round, and the panel must hear both sides. Try another "
+            "model, or another value of `structured_output`.",
             "unparsed",
         )
     if silent:

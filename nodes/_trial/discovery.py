@@ -65,7 +65,9 @@ QUERY = Step("proclaim/query", QueryReply, "retrieval")
 REFINE = Step("proclaim/refine", QueryReply, "court")
 
 
-@with_parameters()
+@with_parameters(
+    whole="whether all exhibits are shown whole; if not, the titles of all exhibits and the quotes of cited exhibits."
+)
 async def state_gap(
     claim: str,
     task: Task,
@@ -158,7 +160,7 @@ def discovery_query_node() -> Node:
         except MootError as error:
             if not affects_only_call(error):
                 raise
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was the query.")
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": reply.query, "query": reply.query}]}
 
@@ -180,7 +182,7 @@ def refine_node() -> Node:
         except MootError as error:
             if not affects_only_call(error):
                 raise
-            run.ledger.warn("query_not_refined", f"{error.detail} The query was searched unchanged.")
+            run.ledger.warn("query_not_refined", f"{error.detail} The query was not changed.")
             return {}
         return {"turns": [{**turn, "query": reply.query}]}
 
@@ -190,11 +192,12 @@ def refine_node() -> Node:
 def admit_node() -> Node:
     """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
-    Reads: rounds, turns, evidence. The plaintiff's results are compared with the record first. Evidence that was not
-    admitted before the debate does not join, and its novelty is 0. The same holds for evidence that an earlier search
-    discarded and that still does not fit the request. Evidence that would exceed `max_origin_share` does not join
-    either. If a side's search ends with this round, the reason is written into the side's turn. If the comparison with
-    the record takes longer than `max_seconds` allows, nothing joins, with a warning.
+    Reads: rounds, turns, evidence. The plaintiff's results are compared with the record first. Evidence that was known
+    before the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds for evidence that
+    was discarded after an earlier search, and does not fit the request of this search. Evidence that would exceed
+    `max_origin_share` does not join either. If a side's search ends with this round, the reason is written into the
+    side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing joins, with a
+    warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -247,7 +250,7 @@ def admit_node() -> Node:
 def request_of(state: TrialState, turn: Turn) -> str:
     """A side's request: the gap that it stated, and the evidence that its last reflection found missing.
 
-    Without both, the side's query is the request.
+    If there is neither, the side's query is the request.
     """
     return "\n".join(filter(None, (turn.get("gap"), missing_evidence(state, turn["side"])))) or str(turn["query"])
 
@@ -261,10 +264,10 @@ def _side_index(turn: Turn) -> int:
 
 
 def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
-    """A piece of evidence with its status, and with its findings in its ``retrievals`` entry of this search.
+    """A piece of evidence with only the entry of this search in ``retrievals``.
 
-    The findings are the novelty and the similarity to the request. If the piece was found before, its status changes
-    only if it joins the record.
+    The entry has the novelty and the similarity to the request. A piece that has a status already keeps it, unless the
+    piece joins the record.
     """
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
@@ -332,7 +335,7 @@ def still_searching(state: TrialState) -> list[Side]:
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s that start this round's search of each side whose search has not ended.
+    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`.
 
     Args:
         to: the node.

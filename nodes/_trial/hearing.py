@@ -124,7 +124,7 @@ async def rule_on_expert(
 
 
 @with_parameters(
-    expertise="the expert's field; the instructions name it in one line of at most 120 characters.",
+    expertise="the expert's field; the prompt shows it on one line, and cuts it after 120 characters.",
     reason="the side's reason for the request: the question that the expert should answer.",
 )
 async def give_testimony(

@@ -121,8 +121,8 @@ def stance_queries_node() -> Node:
 def disclose_node() -> Node:
     """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
 
-    Reads: turns, evidence. Evidence that exceeds `max_origin_share` is left out, with a warning. There is also a
-    warning if there are more premises than `max_premises`.
+    Reads: turns, evidence. Evidence that exceeds `max_origin_share` is left out, with a warning. In a trial
+    with sources, there is also a warning if there are more premises than `max_premises`.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def disclose_node() -> Node:
         kept = {piece["id"] for piece in await limit_to_share(active_evidence(pieces), run)}
         pieces = [piece if piece["id"] in kept else mark_left_out(piece) for piece in pieces]
         premises = premises_of(state["turns"])
-        if (over := len(premises) - run.settings.max_premises) > 0:
+        if run.settings.sources and (over := len(premises) - run.settings.max_premises) > 0:
             run.ledger.warn(
                 "premises_not_searched", f"No search for {over} of {len(premises)} premises: `max_premises` is reached."
             )
@@ -222,13 +222,13 @@ def _ratings(turn: Turn) -> Any:
 
 
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """Builds the `Send` that starts the first search, with the claim itself as the query and `seed_k` results."""
+    """Builds the `Send` that starts the first search, for the claim itself, with `seed_k` results from each source."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of the searches for the first premises, up to `max_premises`, and with the sides' queries.
+    """Builds the `Send`s of two kinds of searches: for the first `max_premises` premises, and with each side's query.
 
     A side without a query does not search.
     """
@@ -252,7 +252,10 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge the other side's evidence and the given texts, if any."""
+    """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
+
+    A side without such evidence gets no `Send`.
+    """
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}

@@ -23,8 +23,8 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
         pool: the vectors of the evidence in the pool.
 
     Raises:
-        ValueError: the pool is not empty, and a vector is zero or not finite, or the vectors differ in their number of
-            dimensions.
+        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions. With an empty
+            pool, there is no such check.
     """
     np = imported("numpy")
     if not len(pool):
@@ -98,7 +98,7 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """The reason why a side's search ends after its last retrieval; None if the search continues (PROClaim, Table 1).
+    """The reason why a side's search ends after its latest retrieval; None if the search continues (PROClaim, Table 1).
 
     Args:
         share: the share of redundant results in the last retrieval; None without results, or if it is unknown.

@@ -143,7 +143,7 @@ PANEL = Decision(
 """The smallest call of a judge: the claim with an empty record. Ceilings reserve the budget for this call."""
 
 
-@with_parameters(turns="the turns of both debates.")
+@with_parameters(turns="the turns of the whole trial; the premises and both debates are shown.")
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
@@ -186,9 +186,7 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns if the record is too long, and if the critic or a judge has no model of its own.
-
-    `speakers_sharing_a_model` finds the roles without their own model.
+    """Warns of a record that is too long, and of speakers without their own model (`speakers_sharing_a_model`).
 
     Reads: claim, task, turns, evidence.
     """

@@ -36,8 +36,8 @@ def fitting_exhibits(
 ) -> tuple[list[Evidence], list[Evidence]]:
     """The exhibits that fit into ``room`` tokens, and the exhibits that are left out, both in their given order.
 
-    Exhibits are left out one by one until the others fit: first uncited exhibits, then cited exhibits. Both groups are
-    left out from the end of ``pieces``.
+    Exhibits are left out one by one until the others fit: first uncited exhibits, then cited exhibits. In each
+    group, the last exhibit is left out first.
 
     Args:
         pieces: the exhibits, in the order of `panel_exhibits`.
@@ -66,8 +66,8 @@ def fit_record(
         task: the form of an answer.
         turns: the turns of the whole trial.
         evidence: all evidence, with its rulings.
-        most_tokens: the maximum length of the record in tokens (estimated). Only exhibits are left out, so the other
-            parts alone may be longer.
+        most_tokens: the maximum length of the record in tokens (estimated). Only exhibits are left out. So the record
+            is longer than this if its other parts alone are longer.
     """
     values = common_values(claim, task, premises_of(turns))
     parts = {
@@ -113,9 +113,10 @@ def show_debate(turns: Iterable[Turn], phase: str) -> str:
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
-    """The searches of both sides, with one line for each search; empty if there were none.
+    """The sides' searches during the debates, with one line for each search; empty if there were none.
 
-    A line has the query, the numbers of results, and their mean novelty, or says that the search failed.
+    A line has the query, the number of results, their mean novelty, and how many of them joined the record. If the
+    search failed, the line says so instead.
     """
     lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)

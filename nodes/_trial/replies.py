@@ -1,4 +1,4 @@
-"""The replies of a trial's roles (PROClaim). Stored runs and scripted endpoints depend on the names of their fields."""
+"""The replies of a trial's roles (PROClaim). Stored runs and scripted endpoints depend on the field names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Challenge(Reply):
 
 
 class ChallengesReply(Reply):
-    """One side's challenges to the other's evidence."""
+    """One side's challenges to pieces of evidence."""
 
     challenges: Annotated[list[Challenge], Field(json_schema_extra={"minItems": 0})]
 

@@ -1,4 +1,4 @@
-"""The steps of a trial. A `Step` has the prompt, the reply and the role that its function and its node share."""
+"""What all steps of a trial share. A `Step` has the prompt, the reply class and the role of one step."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
     """A decorator that adds the sections on parameters and errors to the docstring of a step's function.
 
     Args:
-        parameters: further meanings; they replace meanings of the same name in `PARAMETERS`. A parameter without a
-            meaning is a KeyError.
+        parameters: the meanings of further parameters; they replace meanings of the same name in `PARAMETERS`.
+
+    Raises:
+        KeyError: the decorated function has a parameter without a meaning.
     """
 
     def add_to_docstring(function: F) -> F:
@@ -101,15 +103,14 @@ class Step(Generic[R]):
     ) -> Node:
         """A node that makes the call and writes the reply into a turn.
 
-        Without a usable reply, ``citations`` are empty, the other fields of the reply are null, and ``outcome`` has the
-        reason. If the call itself fails, for example because the model cannot be reached, there is also a warning. An
-        error that affects all calls, such as a wrong key, ends the debate.
+        If the call fails or its reply is unusable, ``citations`` are empty, the other fields of the reply are null, and
+        ``outcome`` has the reason. An error that affects all calls, such as a wrong key, ends the debate.
 
         Args:
             ask: makes the call.
-            begin: returns the turn to write into; by default the turn passed to the step.
-            shown: returns the exhibits that the speaker is shown and may cite. Their ids are written into the turn,
-                without those of exhibits that a shortened prompt left out.
+            begin: returns the turn to write into; by default the turn passed to the node.
+            shown: returns the exhibits that the speaker is shown and may cite. Their ids are written into the turn. If
+                a shortened prompt left out some exhibits, the turn of a usable reply does not have their ids.
             scores: takes the reply; returns the turn's scores, computed from the reply.
             vital: whether the debate also ends if only this call fails. An unusable reply never ends it.
         """

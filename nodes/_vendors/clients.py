@@ -35,7 +35,8 @@ async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: fl
         wanted: temperature, max_tokens and seed; None for values that are not set.
 
     Raises:
-        UserError: the client cannot be created, or it cannot limit its replies although ``max_tokens`` is given.
+        UserError: the client cannot be created, or it cannot limit the length of replies although
+            ``max_tokens`` is given.
     """
     vendor = VENDORS[provider]
     given: dict[str, Any] = {**wanted, "timeout": timeout, "max_retries": 0}
@@ -55,8 +56,8 @@ def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, An
         options = options_of(kind, given)
         if given.get("max_tokens") and not {"max_tokens", "max_output_tokens"} & options.keys():
             raise UserError(
-                f"The client for {vendor.title} cannot limit its replies: leave out `max_tokens` and ceilings, or "
-                "choose another model.",
+                f"The client for {vendor.title} cannot limit the length of replies: leave out `max_tokens` and "
+                "ceilings, or choose another model.",
                 kind="invalid_setting",
             )
         if provider == "azure_openai":
@@ -67,7 +68,8 @@ def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, An
     except (ImportError, ValueError, TypeError, AttributeError) as error:
         raise UserError(
             f"The client for {vendor.title} cannot be created ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:200]}). Check the requirements of {vendor.package}, and its release.",
+            f"{' '.join(str(error).split())[:200]}). Check which environment variables {vendor.package} requires, "
+            "and which version of it is installed.",
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
@@ -95,7 +97,7 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a client accepts, by the client's names. Options whose value is None are left out.
+    """The given options that a client accepts, under the names that the client uses. Values of None are left out.
 
     Args:
         kind: the client's class.

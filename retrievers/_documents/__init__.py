@@ -1,1 +1,1 @@
-"""Readers for PDF, HTML, Word and CSV files."""
+"""Fetches web pages, and reads PDF, HTML, Word and CSV files."""

@@ -152,10 +152,7 @@ def unreadable(name: str, why: UnreadableDocument) -> UserError:
 
 
 def limit_process() -> None:
-    """Limits the memory of this process, and prevents it from writing files or a core dump.
-
-    It has no effect on Windows.
-    """
+    """Limits the memory of this process, and prevents it from writing files or a core dump. Does nothing on Windows."""
     with suppress(ImportError):
         import resource
 
@@ -169,7 +166,8 @@ def main() -> None:
 
     Both have one line for each document. The process ends without a result if a document needs too much memory.
     """
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    with suppress(AttributeError):  # Windows has no SIGPIPE
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries must not print into the results
     limit_process()
@@ -184,7 +182,7 @@ def main() -> None:
         except RecursionError:
             answer = "it is nested too deeply"
         except Exception:  # noqa: BLE001 - a parser may fail in any way on a malicious document
-            answer = f"it is damaged, or is not a {kind} file although its name says so"
+            answer = f"it is damaged, or it is not a {kind} file"
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

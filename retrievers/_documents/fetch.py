@@ -25,7 +25,7 @@ from urllib.request import getproxies
 
 from moot.core.endpoint import client_error, tls
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.files import write_atomically
+from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home
 from moot.core.lazy import imported
 from moot.retrievers._documents.parse import bom_encoding
@@ -102,10 +102,12 @@ def fetch(url: str) -> FetchedDocument:
     """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
 
     Raises:
-        UserError: the address is invalid, has a user name or password, or is in a private network; the answer's media
-            type is not supported; or the certificates in the environment cannot be used.
-        WorldError: the address cannot be reached, redirects too often or to an invalid address, or answers with another
-            status than 200; the answer is too large or takes too long; or it cannot be stored.
+        UserError: the address, or one to which it redirects, is invalid, has a user name or password, or is in a
+            private network; the answer's media type is not supported; the certificates in the environment cannot be
+            used; or ``MOOT_HOME/fetched`` cannot be written.
+        WorldError: the address cannot be reached, redirects too often or to an address that cannot be parsed, or
+            answers with another status than 200; the answer is too large or takes too long; or the disk is full or
+            fails.
     """
     return asyncio.run(fetch_page(url))
 
@@ -173,7 +175,7 @@ async def _session() -> AsyncIterator[Any]:
     aiohttp = imported("aiohttp")
 
     class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
-        """A resolver that returns only addresses that `check_public` accepts."""
+        """A resolver that raises an error if `check_public` refuses one of the host's addresses."""
 
         async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
             addresses = await super().resolve(host, port, family)
@@ -216,17 +218,20 @@ def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> Fetch
         raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
     digest = hashlib.sha256(content).hexdigest()
     folder = moot_home() / "fetched"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     recoded = in_utf8(content, answer.charset) if suffix in TEXTS and answer.charset else None
     file = folder / f"{digest}{suffix}"
     text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
     found = FetchedDocument(url, from_url, moment, kind, digest, file, text)
-    write_atomically(file, content, private=True)
-    if recoded is not None:
-        write_atomically(text, recoded, private=True)
     about = {**asdict(found), "file": file.name, "text": text.name}
-    write_atomically(file.with_suffix(".json"), json.dumps(about), private=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(file, content, private=True)
+        if recoded is not None:
+            write_atomically(text, recoded, private=True)
+        write_atomically(file.with_suffix(".json"), json.dumps(about), private=True)
+    except OSError as error:
+        raise storage_error("Web pages", folder, error) from error
     return found
 
 

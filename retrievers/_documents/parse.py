@@ -34,7 +34,7 @@ LIKELY = 0.2
 LONGEST_CELL = 1_000_000
 """The maximum length of a CSV cell, in characters."""
 FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it as .docx, .csv or PDF",
+    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls) or has a password. Save it as .docx, .csv or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
     b"\x89PNG": PICTURE,
     b"\xff\xd8\xff": PICTURE,
@@ -62,7 +62,7 @@ AS_ROWS = (
 )
 """The note on a CSV file with a column ``text``."""
 CORE = "docProps/core.xml"
-"""The file in a Word document that has its title."""
+"""The file with the title, inside a Word document."""
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -70,8 +70,8 @@ HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 class Part(TypedDict):
     """A page, a row, or a block (such as a paragraph, a list or a table) of a document.
 
-    ``heading`` is the last heading or bookmark before the part, or empty. ``page`` is the number of the page, from 1,
-    or 0 if the document has no pages.
+    ``heading`` is the last heading before the part; for a page, the last bookmark on or before it. It may be empty.
+    ``page`` is the number of the page, from 1, or 0 if the document has no pages.
     """
 
     text: str
@@ -237,7 +237,7 @@ def _document(parts: list[Part], title: str = "", published: str = "", url: str 
 
 
 def _parse_pdf(file: Path) -> ParsedDocument:
-    """Parses a PDF. Each readable page becomes a part; the last bookmark is its heading."""
+    """Parses a PDF. Each readable page becomes a part; the last bookmark on or before the page is its heading."""
     pdfium = imported("pypdfium2")
     try:
         document = pdfium.PdfDocument(file)
@@ -269,7 +269,7 @@ def _parse_pdf(file: Path) -> ParsedDocument:
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """For each page with bookmarks, the title of the last bookmark, by the page's index from 0.
+    """The title of the last bookmark on each page with bookmarks, by the page's index from 0.
 
     The dict is empty if the bookmarks cannot be read.
     """

@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def model_of_agent(number: int) -> str:
-    """The name of an agent's model. Every agent has another model, so that rules can tell agents apart."""
+    """The name of an agent's model. Each agent has a different model, so that rules can tell the agents apart."""
     return f"openai:stub-agent-{number}"
 
 
@@ -47,11 +47,11 @@ RULES: list[dict[str, Any]] = [
 
 
 async def debate(name: str, number: int, embedder: str = "openai:stub-embedding") -> dict[str, Any]:
-    """Run a debate of a graph on the claim with this number; return its document."""
+    """Run a graph's debate on the claim with this number; return the document."""
     system, chosen = load_graph(name), dict(SETTINGS[name])
     if "agents" in chosen:
         chosen["agents"] = [{"model": model_of_agent(i)} for i in range(1, 6)]
-    # peer_review makes 20 calls at once.
+    # peer_review makes 20 calls at once, more than the default max_concurrency allows.
     defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}
     settings = system.settings.model_validate({**defaults, **chosen})
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
@@ -63,8 +63,10 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
 async def time_client(at_once: int, latency: float) -> None:
     """Print the time of simultaneous calls by the chat model's client alone, relative to the latency.
 
+    The time is the mean of five repetitions.
+
     Args:
-        at_once: the number of simultaneous calls. The time is the mean of five repetitions.
+        at_once: the number of simultaneous calls.
         latency: the duration of a call in seconds.
     """
     chat = (await open_chat_model("openai:stub-alone")).chat

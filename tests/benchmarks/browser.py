@@ -38,7 +38,7 @@ MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", 
 
 
 async def time_paint(browser: Browser, url: str) -> None:
-    """Print the milliseconds to the first contentful paint of each page, without a cache."""
+    """Print the milliseconds to the first contentful paint of each page. Each load starts with an empty cache."""
     for path in PAGES:
         taken = []
         for _ in range(LOADS):

@@ -59,7 +59,7 @@ def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]]
 
 
 async def run_debate(name: str, given: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
-    """Run a debate on the scripted endpoint; return its document."""
+    """Run a debate on the scripted endpoint; return the document."""
     forget_contexts()
     system = load_graph(name)
     chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", **reading_demo(system.settings), **settings}

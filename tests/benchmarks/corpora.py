@@ -5,9 +5,10 @@
 Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, passages are
 drawn from them again, with every eighth word replaced by a word of another passage. Vectors are hashed bags of words
 with the encoder's 384 dimensions: encoding takes almost no time, and similar texts are near each other. `retrieval.py`
-measures the encoder. Each row is measured in new processes. They first index or search a corpus of ten passages, so
-that imports do not count. Queries are beginnings of passages. The program prints the rows as a Markdown table.
-``--json`` writes the same rows to a file. Their columns:
+measures the encoder. Queries are beginnings of passages. Chroma and hybrid search share one corpus. The corpus is built
+in a new process, and each source is searched in a new process. Each process first indexes or searches a corpus of ten
+passages, so that imports do not count. The program prints the rows as a Markdown table. ``--json`` writes the same rows
+to a file. Their columns:
 
     passages, source      the number of passages; chroma, bm25 or hybrid
     build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no separate build)
@@ -151,7 +152,7 @@ def run_child(*words: str) -> dict[str, Any]:
 
 
 def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each number of passages and each source."""
+    """Yield a row for each pair of a number of passages and a source."""
     for count in counts:
         with tempfile.TemporaryDirectory() as home:
             os.environ["MOOT_HOME"] = home

@@ -1,9 +1,12 @@
-"""Measures the speed of `moot index` relative to the encoder: the time to encode texts, divided by the time to index.
+"""Measures the speed of `moot index` relative to that of the encoder alone.
+
+The program makes PDF files with pages of random words. The relative speed is the time to encode the passages of these
+files, divided by the time to index the files.
 
     python -m tests.benchmarks.documents [--documents 200] [--pages 10] [--turns 3]
 
-The texts are pages of random words in PDF files. Encoding and indexing alternate. Both are measured in wall time and in
-processor time, including that of finished child processes.
+Encoding and indexing alternate. Both are measured in wall time and in processor time. The processor time includes that
+of finished child processes.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ never end early; they take five rounds if the graph has rounds. The trial has tw
 grants every expert.
 
 Each group of cases runs in a new process. Each case is measured twice: with Python's default garbage collection, and
-within `collected_seldom`, as in moot's commands, workers and servers. The limits of ``--check`` apply to the first.
+within `collected_seldom`, as in moot's commands, workers and servers. The limits of ``--check`` apply to the first
+measurement.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
@@ -57,9 +58,9 @@ CORTEX = "cortex_debate"
 
 @dataclass(frozen=True)
 class Case:
-    """A graph, its encoder, the maximum of wall time / (depth x latency), and a function that runs a debate by number.
+    """A graph, its encoder, the limit of wall time / (depth x latency), and a function that runs a debate.
 
-    The maximum is None if there is no limit.
+    A limit of None means no limit. The function takes the number of the debate, and returns the document.
     """
 
     graph: str
@@ -69,7 +70,7 @@ class Case:
 
 
 async def tool_mad(embedder: str, number: int) -> dict[str, Any]:
-    """Run a Tool-MAD debate on the claim with this number; return its document."""
+    """Run a Tool-MAD debate on the claim with this number; return the document."""
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
     settings = ToolMadSettings.model_validate({**SETTINGS, "embedder": embedder})

@@ -117,7 +117,7 @@ def machine_sentence() -> str:
 
 
 def with_parts(text: str, parts: dict[str, str]) -> str:
-    """Replace measured parts of a page.
+    """Replace measured parts of a page; return the new page.
 
     Args:
         text: the page in Markdown.

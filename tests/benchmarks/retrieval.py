@@ -1,4 +1,7 @@
-"""Compares the time of encoding with plain PyTorch, of indexing with encoding, and of a query with its two parts.
+"""Measures the speed of encoding, indexing and searching.
+
+Encoding is compared with plain PyTorch. Indexing is compared with encoding alone. A query is compared with its two
+steps: encoding, and Chroma's search.
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
@@ -22,6 +25,7 @@ from moot.cli.evaluate import processor
 from moot.retrievers import Passage, index_passages, open_encoder, open_retriever, read_passages
 from moot.retrievers._corpus import DEMO_CORPORA, demo_passages, open_corpus
 from moot.retrievers._encoders import SentenceEncoder, encode
+from moot.retrievers._evidence import encoded_text
 
 QUERIES = 100
 
@@ -35,11 +39,6 @@ def passages_of(files: list[Path], count: int) -> list[Passage]:
     return [Passage(id=str(i), title=p.title, text=p.text, source="benchmark") for i, p in enumerate(found[:count])]
 
 
-def text_of(passage: Passage) -> str:
-    """The text that is encoded for a passage: its title and its own text."""
-    return f"{passage.title}. {passage.text}" if passage.title else passage.text
-
-
 def seconds_since(start: float) -> float:
     """Seconds since ``start``, a value of `time.perf_counter`."""
     return time.perf_counter() - start
@@ -48,7 +47,8 @@ def seconds_since(start: float) -> float:
 async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
     """Print the encoder's speed relative to plain PyTorch in three pairs of runs, and its recall.
 
-    The recall is the share of a text's ten nearest texts that is the same as with vectors of full precision.
+    The recall is the share of a text's ten nearest texts that are also among the ten nearest with vectors of full
+    precision. It is the mean over the first `QUERIES` texts.
     """
     ratios = []
     for _ in range(3):
@@ -77,7 +77,7 @@ async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> No
     shares = []
     for i in range(3):
         start = time.perf_counter()
-        await encoder.embed([text_of(p) for p in passages])
+        await encoder.embed([encoded_text(p.title, p.text) for p in passages])
         alone = seconds_since(start)
         start = time.perf_counter()
         await index_passages(f"bench-{i}", iter(passages))
@@ -116,7 +116,7 @@ async def main() -> None:
         passages = passages_of(asked.files, asked.texts)
         encoder = await open_encoder()
         assert isinstance(encoder, SentenceEncoder)
-        await time_encoding(encoder, [text_of(p) for p in passages])
+        await time_encoding(encoder, [encoded_text(p.title, p.text) for p in passages])
         await time_indexing(encoder, passages)
         await time_queries(encoder, [p.text[:100] for p in passages[:QUERIES]])
 

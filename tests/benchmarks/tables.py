@@ -34,7 +34,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def finish(options: argparse.Namespace, figures: Any, exceeded: Sequence[str]) -> None:
-    """Write the figures to the file of ``--json``, if there is one, and print the exceeded limits.
+    """Write the figures to the file of ``--json``, if that option is given, and print the exceeded limits.
 
     Raises:
         SystemExit: a limit is exceeded, and ``--check`` is given.

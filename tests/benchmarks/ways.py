@@ -27,7 +27,7 @@ from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
 RunOne = Callable[[int], Awaitable[int]]
-"""A function that takes a number, and runs the debate or makes the call with it. It returns how many calls it made."""
+"""A function that runs the debate, or makes the single call, with a given number. It returns the number of calls."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
@@ -191,5 +191,5 @@ if __name__ == "__main__":
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--work", type=int, default=120)
     parser.add_argument("--at-once", type=int, default=64)
-    parser.add_argument("--set", action="append", default=[], help="a setting of the graph, as JSON")
+    parser.add_argument("--set", action="append", default=[], help="a setting of the graph, as NAME=JSON")
     print(json.dumps(asyncio.run(time_work(parser.parse_args()))))

@@ -23,7 +23,7 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "line.txt"
 
 
-def test_corpus_is_ignored_in_the_environment_but_refused_as_an_option(
+def test_moot_corpus_is_ignored_but_the_setting_corpus_is_refused(
     article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`corpus` has no effect on finding claims. The model comes from MOOT_MODEL."""
@@ -50,8 +50,19 @@ def test_sentences_are_listed_without_a_model(article: Path) -> None:
     assert (listed.returncode, "4 claims" in listed.stderr) == (0, True)
     rows = list(csv.DictReader(io.StringIO(listed.stdout.removeprefix("\ufeff"))))
     assert rows[0]["claim"] == "Norwick opened its tram line in May 2024."
-    assert all(row["claim"] in f"{TEXT}" for row in rows)
+    assert all(row["claim"] in TEXT for row in rows)
     assert {row["date"] for row in rows} == {"2025-05-14"}
+
+
+def test_a_failed_run_does_not_say_that_claims_are_unchanged_sentences(
+    article: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    done = moot("claims", article, "--model", "openai:gpt-4o")
+    assert (done.returncode, "OPENAI_API_KEY is not set" in done.stderr) == (2, True)
+    assert "0 claims. 0 calls to models." in done.stderr
+    assert "unchanged sentence" not in done.stderr
 
 
 def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: StartStub, tmp_path: Path) -> None:

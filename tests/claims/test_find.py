@@ -258,7 +258,7 @@ async def test_a_second_run_takes_all_replies_from_the_ledger(start_stub: StartS
 
 
 async def test_the_table_of_claims_can_be_read_as_a_claims_file(start_stub: StartStub, tmp_path: Path) -> None:
-    """In the table, a formula is escaped, and a claim without an id gets one."""
+    """A claim that looks like a formula is read back unchanged. A claim without an id gets one."""
     start_stub(rules())
     claims = (await find())["claims"]
     claims[0] |= {"claim": "=1+1"}
@@ -279,7 +279,7 @@ async def test_the_table_of_claims_can_be_read_as_a_claims_file(start_stub: Star
 def test_moot_claims_writes_a_table_of_the_claims_of_a_file(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It suggests ``moot batch``, and reads the standard input for ``-``. The runs are not in the history."""
+    """The command suggests ``moot batch``, and ``-`` is the standard input. Finished runs are not in the history."""
     start_stub(rules())
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     text, table = tmp_path / "line.html", tmp_path / "claims.csv"
@@ -287,7 +287,7 @@ def test_moot_claims_writes_a_table_of_the_claims_of_a_file(
     done = moot("claims", str(text), "--model", "openai:stub", "--date", "2025-05-14", "--out", str(table))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert "3 claims; 1 repeated; 1 less worth checking" in done.stderr
+    assert "3 claims; 1 repeated; 1 left out: less worth checking" in done.stderr
     assert "moot batch" in done.stderr
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8-sig"))))
     assert [row["claim"] for row in rows] == [one["claim"] for one in WRITTEN[:3]]

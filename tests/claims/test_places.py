@@ -73,7 +73,7 @@ def test_a_small_number_counts_as_computed_only_as_a_day_of_a_month(days: str, c
     assert unknown == ([] if computed else ["10"])
 
 
-def test_a_word_may_have_a_longer_ending_than_a_name() -> None:
+def test_a_short_word_supports_its_inflected_forms_but_no_name() -> None:
     """The word "let" supports "letting", but neither the name "Letting" nor "lettering"."""
     known = vocabulary(["She let the flat."])
     assert words_filled_in("She was letting the flat.", "the flat", known, None)[1] == []

@@ -34,14 +34,18 @@ def test_unsupported_files_and_addresses_are_refused(client: TestClient, asked: 
     assert answer.json()["detail"]
 
 
-def test_a_section_starts_at_a_new_page_and_heading() -> None:
-    parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 2)]
+def test_a_section_starts_at_a_new_page_or_heading() -> None:
+    parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 1), ("Four.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
     parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "note": "", "parts": []}
     parsed["parts"] = read
     found = article_from(parsed, "a.pdf")
-    assert found["text"] == "One.\n\nTwo.\n\nThree."
-    assert found["sections"] == [{"start": 0, "page": 1, "heading": ""}, {"start": 12, "page": 2, "heading": "Cost"}]
+    assert found["text"] == "One.\n\nTwo.\n\nThree.\n\nFour."
+    assert found["sections"] == [
+        {"start": 0, "page": 1, "heading": ""},
+        {"start": 12, "page": 1, "heading": "Cost"},
+        {"start": 20, "page": 2, "heading": "Cost"},
+    ]
     assert found["date"] == "2024"
 
 

@@ -1,4 +1,4 @@
-"""Two sources that block for ten minutes: a thread, or the event loop. Before that, they print `ASKED` to stderr."""
+"""Two sources that print `ASKED` to stderr, then block for ten minutes: one a thread, the other the event loop."""
 
 from __future__ import annotations
 

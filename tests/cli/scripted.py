@@ -76,7 +76,7 @@ def argument(role: str, side: str, text: str, *citations: tuple[str, str]) -> di
 
 
 def reflection(role: str, side: str, *flaws: str, **scores: float) -> dict[str, Any]:
-    """A rule: the flaws that a counsel finds in its own argument, and three scores of it."""
+    """A rule: the flaws that a counsel finds in its own argument, and the argument's scores."""
     return counsel(role, side, "flaws", None, flaws=list(flaws), **scores, discovery_need="", refined_stance="")
 
 

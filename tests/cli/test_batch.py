@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import json
+import math
 import os
 import signal
 import subprocess
@@ -19,10 +20,16 @@ from typing import Any
 import pytest
 from moot.cli.batch.jobs import Job, file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
+from moot.cli.batch.process import Worker
+from moot.cli.batch.runner import Rows
 from moot.cli.batch.store import Store, TableRow
 from moot.cli.batch.table import Summary
 from moot.cli.batch.work import RowProcessor
+from moot.cli.batch.worker import WorkerConfig
+from moot.cli.batch.workers import ProcessRunner
 from moot.core.files import escape_formula
+from moot.graphs import load_graph
+from moot.nodes._runtime.settings import checked_settings
 from moot.retrievers._evidence import make_evidence
 
 from tests.commands import COMMAND, moot
@@ -135,7 +142,7 @@ def test_options_and_errors_of_a_row_concern_only_that_row(start_stub: StartStub
     # The id "../../a" leads to no file outside `out`.
     assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "results", "stub0"}
     assert [path.name for path in out.parent.iterdir()] == ["out"]
-    assert "4 of 11 rows are done; 1 failed, 6 bad rows" in done.stdout
+    assert "4 of 11 rows are done; 1 debate failed, 6 bad rows" in done.stdout
 
 
 def test_a_batch_with_two_graphs_has_columns_for_each_graph(start_stub: StartStub, tmp_path: Path) -> None:
@@ -143,7 +150,7 @@ def test_a_batch_with_two_graphs_has_columns_for_each_graph(start_stub: StartStu
     path, out = write_claims(tmp_path, CLAIMS[:2]), tmp_path / "out"
     model = ("--model", "openai:stub", "--set", "samples=3", "--set", "temperature=0.7")
     done = moot("batch", path, "--out", out, "--graphs", "self_consistency, standard_prompting", *model)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, "the reports (ID.SYSTEM.html)" in done.stdout) == (0, True), done.stderr
     rows = read_table(out)
     assert [row["agree"] for row in rows] == ["yes", "yes"]
     assert {row["self_consistency: calls"] for row in rows} == {"3"}
@@ -204,7 +211,7 @@ def test_a_ceiling_for_all_rows_still_holds_after_a_kill(start_stub: StartStub, 
     words += ["--graph", "standard_prompting", "--max-calls", ceiling]
     kill_after_debates(words, 4)
     assert moot(*words).returncode == 3
-    # A call that was due at the kill counts even if it was not sent.
+    # The ceiling also counts calls that the kill prevented: at most one for each debate that ran.
     assert ceiling - at_once <= len(stub.prompts()) <= ceiling
 
 
@@ -247,7 +254,7 @@ def test_the_output_counts_debates_that_a_ceiling_ended_early(start_stub: StartS
     assert "2 verdicts are from debates that a ceiling ended early" in " ".join(done.stdout.split())
 
 
-def test_debates_of_one_row_that_ended_early_are_counted_separately() -> None:
+def test_two_debates_of_one_row_that_both_ended_early_count_as_two() -> None:
     cut = {"status": "done", "answer": "SUPPORTS", "stop_reason": "budget_exhausted"}
     summary = Summary(("x", "y"), several=True)
     summary.note(TableRow(1, "a", "a", "A claim.", None, None, {"x": cut, "y": cut}))
@@ -265,6 +272,33 @@ def test_a_row_that_kills_two_worker_processes_fails(start_stub: StartStub, tmp_
     assert [row["status"] for row in rows] == ["done"] * 6 + ["failed"] + ["done"] * 6
     assert "2 processes ended" in rows[6]["error"]
     assert "signal 9" in rows[6]["error"]
+
+
+async def test_a_worker_that_is_killed_between_two_rows_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Worker] = []
+    ended: list[str] = []
+    start_worker = Worker.start
+
+    async def start_and_keep(config: str) -> Worker:
+        started.append(await start_worker(config))
+        return started[-1]
+
+    async def kill_after_the_first_row(job: Job, outcome: Outcome) -> None:
+        ended.append(outcome["status"])
+        if len(ended) == 1:
+            started[0]._process.kill()
+            await started[0]._reading
+
+    monkeypatch.setattr(Worker, "start", start_and_keep)
+    settings = checked_settings(load_graph("standard_prompting").settings, {"model": "fake:0"}, "").model_dump(
+        mode="json"
+    )
+    jobs = [Job(n, f"r{n}", "standard_prompting", f"{n:032}", {"claim": CLAIMS[n]}, settings) for n in range(3)]
+    config = WorkerConfig(str(tmp_path), "off", "", 0, (math.inf, math.inf, math.inf), math.inf)
+    await ProcessRunner(1, 1, config, None).run_rows(Rows(iter(jobs)), kill_after_the_first_row)
+    assert (ended, len(started)) == (["done"] * 3, 2)
 
 
 def test_a_missing_api_key_ends_the_batch_after_the_first_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +366,7 @@ def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monke
 
 
 def test_many_threads_can_store_outcomes_at_the_same_time(tmp_path: Path) -> None:
-    """Only Python 3.12 and later can fail this test. In older versions, sqlite3 lets threads share a statement."""
+    """If `Store` had no lock, this test would fail only in Python 3.12 and later."""
     store = Store(tmp_path)
     store.add_row(1, "a", "An otter sleeps.", None, None)
     store.add_debate("a", "rag", "key")
@@ -413,7 +447,7 @@ def test_only_calls_in_flight_are_repeated_after_a_worker_is_killed(start_stub: 
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
-    # The command is not forked, so that its workers are its children.
+    # `start` is not used, because the workers of a forked command are not its children.
     with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
@@ -436,7 +470,7 @@ def test_calls_in_flight_at_a_kill_count_in_every_later_run(start_stub: StartStu
     assert (done.returncode, len(stub.prompts())) == (3, rows + 1), done.stderr
 
 
-def test_a_changed_batch_reports_which_earlier_results_it_does_not_use(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_changed_batch_reports_earlier_results_that_it_does_not_use(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     out = tmp_path / "out"
     words = ["--out", out, *MODEL]
@@ -446,7 +480,7 @@ def test_a_changed_batch_reports_which_earlier_results_it_does_not_use(start_stu
     assert f"1 row of earlier runs in {out} is not in claims.csv." in again.stderr
     assert "other settings" not in again.stderr
     changed = moot("batch", write_claims(tmp_path, CLAIMS[:2]), *words, "--set", "temperature=0.5")
-    assert f"2 results in {out} had another system, other settings or other texts." in changed.stderr
+    assert f"2 results in {out} had another system, other settings or other texts than this run." in changed.stderr
     assert "2 of 2 rows are done" in changed.stdout
 
 

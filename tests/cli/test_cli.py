@@ -182,7 +182,7 @@ def test_the_document_of_an_interrupted_debate_has_its_turns(start_stub: StartSt
 
 
 def test_index_builds_a_corpus_that_a_debate_reads(start_stub: StartStub, tmp_path: Path) -> None:
-    """Unchanged passages are not encoded again. Another encoder is refused."""
+    """Unchanged passages are not encoded again. An encoder other than that of the corpus is refused."""
     start_stub([{"model": "stub-scorer", "fields": {"statements": []}}])
     file = tmp_path / "notes.jsonl"
     file.write_text('{"id": "a", "title": "Bridge", "text": "The bridge opened in 1932.", "source": "Notes"}\n')
@@ -283,6 +283,6 @@ def test_eval_power_tells_whether_a_test_can_separate_two_accuracies() -> None:
     assert "paired, as given" in table
     assert "so these items may tell the two systems apart" in " ".join(table.split())
     equal = moot("eval", "power", "0.8", "0.8").stdout
-    assert "None: no number of items, or no gain, gives that power." in " ".join(equal.split())
+    assert "None in a cell: that power cannot be reached." in " ".join(equal.split())
     refused = moot("eval", "power", "1.5", "0.7")
     assert (refused.returncode, refused.stderr) == (2, "moot: Accuracies must be between 0 and 1.\n")

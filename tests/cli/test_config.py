@@ -68,7 +68,7 @@ def test_a_preset_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert "OPENAI_API_KEY is not set" in moot("verify", CLAIM, "--preset", "paper").stderr
 
 
-def test_debates_use_the_values_of_a_private_configuration_file(temporary_home: Path) -> None:
+def test_debates_use_the_configuration_file_and_only_the_user_can_read_it(temporary_home: Path) -> None:
     assert moot("config", "set", "budget", "9000").returncode == 0
     assert moot("config", "set", "max_seconds", "90.5").returncode == 0
     assert moot("config", "set", "graph", "standard_prompting").returncode == 0
@@ -105,10 +105,11 @@ def test_invalid_changes_of_the_configuration_write_no_file(
     assert not (temporary_home / "config.toml").exists()
 
 
-def test_a_configuration_file_that_cannot_be_written_is_an_error(temporary_home: Path) -> None:
+def test_a_configuration_file_that_cannot_be_read_is_an_error(temporary_home: Path) -> None:
     (temporary_home / "config.toml").mkdir()
     done = moot("config", "set", "model", "fake:1")
-    assert (done.returncode, "config.toml" in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "config.toml cannot be read" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_the_error_for_an_invalid_configuration_file_shows_its_path(
     ), done.stderr
 
 
-def test_env_files_are_read_only_if_they_are_named(
+def test_only_a_named_env_file_is_loaded(
     temporary_home: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Variables of the environment override the file. A missing file is an error."""
@@ -143,7 +144,7 @@ def test_env_files_are_read_only_if_they_are_named(
     monkeypatch.setenv(key, "")
     monkeypatch.delenv(key)
     moot(*CONTROL, "--model", "fake:1")
-    assert key not in os.environ  # only named files are read
+    assert key not in os.environ
     moot("--env-file", str(file), *CONTROL, "--model", "fake:1")
     assert os.environ.pop(key) == "one"
     moot("config", "set", "env_file", str(file))

@@ -10,14 +10,14 @@ from moot.core.errors import UserError
 from moot.graphs import load_graph
 
 
-def test_a_dotted_key_changes_one_value_of_the_graphs_default() -> None:
+def test_a_dotted_key_changes_one_value_of_a_default() -> None:
     debaters = load_graph("tool_mad").settings().model_dump(mode="json")["debaters"]
     found = settings_of(["debaters.1.retriever=bm25:mine", "rounds=2"], "mine", ["tool_mad", "rag"])
     assert found["debaters"] == [debaters[0], debaters[1] | {"retriever": "bm25:mine"}]
     assert (found["corpus"], found["rounds"]) == ("mine", 2)
 
 
-def test_the_option_set_overrides_the_option_corpus() -> None:
+def test_a_key_value_pair_overrides_the_option_corpus() -> None:
     assert settings_of(["corpus=other"], "mine", []) == {"corpus": "other"}
 
 

@@ -1,4 +1,4 @@
-"""A guessed command works, or its error tells what to type. Also tests listings as JSON, help and completion."""
+"""Tests of guessed commands, listings as JSON, ``moot config get``, help and completion."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_error_for_a_wrong_command_tells_what_to_type(guess: str) -> None:
 
 
 @pytest.mark.parametrize("guess", ALIASES)
-def test_an_alias_of_a_command_gives_the_same_output(guess: str) -> None:
+def test_an_alias_gives_the_same_output_as_the_command(guess: str) -> None:
     done, known = moot(*guess.split()), moot(*ALIASES[guess].split())
     assert (done.returncode, done.stdout, done.stderr) == (known.returncode, known.stdout, known.stderr)
 
@@ -87,13 +87,13 @@ def test_config_get_prints_only_the_value(monkeypatch: pytest.MonkeyPatch) -> No
     assert moot("config", "get", "model").stdout == "fake:1\n"
 
 
-def test_help_has_a_heading_for_every_command() -> None:
+def test_help_lists_every_command_under_a_heading() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     assert {name for panel in PANELS.values() for name in panel} == set(commands)
     assert {panel for panel in PANELS if panel not in moot("--help").stdout} == set()
 
 
-def test_completion_offers_the_settings_of_the_typed_graph() -> None:
+def test_completion_offers_only_the_settings_of_the_given_graph() -> None:
     assert "find_claims" in names("all graphs")
     assert "min_score=" in names("settings find_claims")
     assert "corpus=" not in names("settings find_claims")

@@ -39,7 +39,7 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     out = tmp_path / "bats.html"
     assert moot("report", id[:10], "--out", str(out)).returncode == 0
     assert "Bats &lt;b&gt;fly&lt;/b&gt;." in out.read_text("utf-8")
-    assert "several" in moot("show", "2").stderr.lower()  # many ids begin with the 2 of the year
+    assert "several" in moot("show", "2").stderr.lower()  # the ids of both documents begin with the year
     assert moot("delete", id, typed="n\n").returncode != 0
     assert moot("delete", id, "--yes").stdout == f"Deleted: {id}\n"
     assert [entry["claim"] for entry in json.loads(moot("list", "--json").stdout)] == ["Eggs are laid."]
@@ -47,7 +47,7 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert id not in moot("ledger", "--json").stdout
     [other] = json.loads(moot("list", "--json").stdout)
     assert moot("delete", other["id"][:-20], "--yes").returncode == 0
-    assert "Eggs are laid." not in moot("ledger", "--json").stdout  # the calls, even if the document's id was given
+    assert "Eggs are laid." not in moot("ledger", "--json").stdout  # although the document's id was given
 
 
 def test_list_and_ledger_refuse_an_unknown_status() -> None:
@@ -58,7 +58,7 @@ def test_list_and_ledger_refuse_an_unknown_status() -> None:
         assert moot(command, "--status", "done").returncode == 0
 
 
-def test_several_reports_are_not_written_to_a_folder_named_like_a_file(tmp_path: Path) -> None:
+def test_an_output_file_for_several_reports_is_refused(tmp_path: Path) -> None:
     for name in ("x.json", "y.json"):
         assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / name)).returncode == 0
     out = tmp_path / "one.html"
@@ -68,7 +68,9 @@ def test_several_reports_are_not_written_to_a_folder_named_like_a_file(tmp_path:
     assert not out.exists()
 
 
-def test_an_invalid_value_of_moot_history_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value_of_the_variable_moot_history_is_refused_before_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("MOOT_HISTORY", "maybe")
     done = moot(*CONTROL, "Eggs.")
     assert done.returncode == 2
@@ -104,7 +106,7 @@ def test_a_claimreview_report_needs_a_publisher(tmp_path: Path) -> None:
     assert "--publisher" in done.stderr
 
 
-def test_own_corpora_are_listed_shown_and_deleted(home: Path) -> None:
+def test_a_corpus_of_the_user_is_listed_shown_and_deleted(home: Path) -> None:
     FolderStore(home / "corpora").write(Manifest("mine", "encoder", 3, 7, complete=False))
     found = {corpus["name"]: corpus for corpus in json.loads(moot("corpora", "--json").stdout)}
     assert found["mine"]["passages"] == 7

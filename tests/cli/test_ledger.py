@@ -111,7 +111,7 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([b"\x80\x04K\x01.\n"], "not JSON"),
         ([b"{\n"], "its first line is not JSON"),
         ([HEAD | {"moot_ledger": 2}], "'moot_ledger'"),
-        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but the debate has 2"),
+        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but the debate has 2 entries"),
         ([HEAD | {"id": "../../etc/passwd"}], "'id'"),
         ([HEAD | {"document": "/etc/passwd"}], "'document'"),
         ([HEAD | {"status": "owned"}], "'status'"),
@@ -140,13 +140,16 @@ def test_nothing_of_an_invalid_file_is_imported(home: Path, tmp_path: Path, line
 
 
 def test_a_file_that_exceeds_a_bound_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are bounds for a line, the number of entries and the file. All lines of this file have < 1000 bytes."""
+    """The length of a line, the number of entries and the size of the file are bounded.
+
+    Each line of this file has fewer than 1000 bytes.
+    """
     file = tmp_path / "long.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
     for bound, value, message in (
         ("LONGEST_LINE", 1000, ""),
-        ("MOST_ENTRIES", 2, "entries"),
-        ("LARGEST_FILE", 100, "MiB"),
+        ("MOST_ENTRIES", 2, "cannot be imported: it has more than 2 entries."),
+        ("LARGEST_FILE", 100, "cannot be imported: it has more than 0 MiB."),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"moot.core.ledger.transfer.{bound}", value)
@@ -181,3 +184,13 @@ def test_prune_all_removes_all_calls_and_the_debates_without_a_document(home: Pa
     file = LedgerFile(home / "ledger.sqlite")
     assert file.find(CHAT.hash, None) is None
     file.close()
+
+
+def test_a_damaged_ledger_ends_commands_with_a_message(home: Path) -> None:
+    file = home / "ledger.sqlite"
+    content = file.read_bytes()
+    file.write_bytes(content[:8192] + b"A" * (len(content) - 8192))
+    for command in (("ledger",), ("ledger", "show", "11"), ("list",)):
+        done = moot(*command)
+        assert done.returncode == 2
+        assert "is damaged" in done.stderr

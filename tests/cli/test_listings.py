@@ -42,7 +42,7 @@ print(json.dumps(ended))
 
 
 def test_listings_help_and_errors_load_no_heavy_module() -> None:
-    """All commands run in one process. A module that one command loads is therefore reported for later commands."""
+    """All commands run in one process, so a module that one command loads is also reported for all later commands."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False)
     assert json.loads(done.stdout.splitlines()[-1]) == {name: [] for name in COMMANDS}, done.stdout + done.stderr
     assert "Traceback" not in done.stderr

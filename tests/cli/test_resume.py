@@ -109,8 +109,8 @@ def test_a_kill_while_the_document_is_written_loses_no_calls(start_stub: StartSt
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)  # without it, the command's check of the file would end `select`
-    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document, so its writer blocks
+    writer = os.open(pipe, os.O_WRONLY)  # keeps `select` waiting while the command only checks the file
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # smaller than the document, so the command blocks while it writes
     first = start([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
     first.kill()
@@ -141,7 +141,8 @@ def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
     code, done, stderr = run_debate("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
     code, another, _ = run_debate(*ONCE, "--set", "max_calls=3")
-    assert (code, another["id"] != failed["id"]) == (0, True)  # the failed debate is finished, so a new one starts
+    # The failed debate is done now, so the same command starts a new one.
+    assert (code, another["id"] != failed["id"]) == (0, True)
 
 
 ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
@@ -157,11 +158,11 @@ def test_a_debate_killed_at_its_last_call_needs_a_higher_ceiling(
     too_low: int,
     higher: str | None,
 ) -> None:
-    stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])
-    """The call that was lost in the kill counts, so the same ceiling leaves no call for the judge.
+    """The call that was in flight at the kill counts towards the ceiling, so the judge cannot be called again.
 
-    Without a ceiling, the debate resumes.
+    With a higher ceiling or none, only the judge is called.
     """
+    stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])
     bounded = ["--set", f"{ceiling}={too_low}"]
     with start([*COMMAND, *JUDGED, *bounded], stdout=subprocess.DEVNULL) as first:
         while not stub.prompts("judge"):

@@ -1,4 +1,7 @@
-"""The screen prints lines for the updates of a graph's nodes. `proclaim` has its own tests in ``test_trial.py``."""
+"""The screen prints lines for the updates of a graph's nodes.
+
+``test_trial.py`` and ``test_trial_lines.py`` test the lines of `proclaim`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ SCORE_WORDS = ("the scores decide", "stable", "below the threshold", "faithfulne
 def run_on_screen(
     name: str, capsys: pytest.CaptureFixture[str], **more: Any
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Run a debate on the screen; return its lines, and the speakers' lines as pairs of speaker and action."""
+    """Run a debate and print it; return the lines, and a pair of speaker and action for each speaker's line."""
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
@@ -74,7 +77,7 @@ def test_debates_of_each_graph_show_rounds_answers_and_one_verdict(
         assert set(answers.values()) == {1}  # each agent answers once, also in a subgraph
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
     assert any(what.strip() in ("answers", "answer 1") for _, what in labelled)
-    if name not in ("tool_mad", "gated"):  # only these graphs report such scores
+    if name not in ("tool_mad", "gated"):  # these two graphs compute scores
         assert not any(words in line for words in SCORE_WORDS for line in lines)
 
 
@@ -145,7 +148,7 @@ def test_selected_pool_items_are_shown() -> None:
         {"turns": [turn("debater-2", "respond", selected=[], dropped=[], reason="None helps.")]},
         {"turns": [turn("debater-3", "respond", selected=None, dropped=[], reason=None)]},
         {"turns": [answered]},
-        {"turns": [answered], "evidence": nameless},  # the subgraph's own update
+        {"turns": [answered], "evidence": nameless},  # the update of the subgraph repeats the update of its node
         {"turns": [turn("debater-2", "respond", answer=None, rationale=None, outcome="refused")]},
     )
     assert lines == [

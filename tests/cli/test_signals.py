@@ -29,7 +29,7 @@ sys.meta_path.insert(0, AtImport())
 from moot.cli.main import run
 run()
 """
-"""A program that runs a command, and sends itself a signal when it first imports a module."""
+"""A program that runs a command, and sends itself the signal ``signal`` when it first imports ``module``."""
 IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """Makes a process ignore SIGINT, as a shell script does for the commands that it starts in the background."""
 

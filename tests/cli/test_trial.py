@@ -61,7 +61,7 @@ class Trial:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
-    """A trial with every kind of event, on the screen."""
+    """The scripted trial, run once for all tests of this module."""
     folder, out, errors = tmp_path_factory.mktemp("trial"), io.StringIO(), io.StringIO()
     with running_stub(folder / "stub", SCRIPT) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_BASE_URL", stub.url)

@@ -267,9 +267,9 @@ def ending_lines(
     """The lines that the screen prints at the end of a trial.
 
     Args:
-        verdicts: the verdicts of the judges, at least one. None for a judge without a verdict.
+        verdicts: the verdict of each judge; None for a judge without a verdict. At least one is not None.
         confidence: the confidence of the trial.
-        quotes: quotes of the side that plays the plaintiff.
+        quotes: the quotes in an argument for the plaintiff.
         parts: the parts of the confidence that differ from the defaults.
     """
     given = [verdict for verdict in verdicts if verdict]

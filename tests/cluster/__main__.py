@@ -1,9 +1,11 @@
 """The experiments of ``make cluster``: faults, limits and costs of a queue, and faults of the service.
 
-Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one experiment. ``--service`` runs only the
-experiments of the service. They need Postgres, Redis and a Python with the extra `service`, and are skipped without
-them. ``MOOT_SERVICE_PYTHON`` names this Python; by default it is the one in ``.venv-service``, if that exists. The exit
-code is 1 if an experiment fails.
+Run nothing else meanwhile, because times are measured. ``--only NAME`` runs only this experiment, and can be repeated.
+``--service`` runs only the experiments of the service. The exit code is 1 if an experiment fails.
+
+The experiments of the queue need Postgres. Those of the service need Postgres, Redis and a Python with the extra
+`service`, and are skipped if one of the three is missing. ``MOOT_SERVICE_PYTHON`` names this Python. Its default is
+the Python in ``.venv-service`` if there is one, else the Python that runs the experiments.
 """
 
 from __future__ import annotations
@@ -153,7 +155,7 @@ def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Check that a row that never ends fails, and that all other rows are done. The error names the time limit."""
+    """Check that a row that never ends fails with an error on the time limit, and that all other rows are done."""
     with new_experiment(folder, server, stub) as experiment:
         experiment.start_worker("--row-seconds", 10)
         batch = experiment.submit(20, poison=ENDLESS)
@@ -231,7 +233,7 @@ def run_service_experiments(only: list[str], *, page: bool) -> bool:
     if reason := missing_requirements():
         print(
             f"service: SKIPPED, none of its {len(faults)} experiments was run: {reason}. "
-            "`make service` installs the extra.",
+            "`make service` installs the extra `service`.",
             file=sys.stderr,
             flush=True,
         )
@@ -247,7 +249,9 @@ def run_service_experiments(only: list[str], *, page: bool) -> bool:
 def main(
     only: Annotated[list[str] | None, typer.Option(help="Run this experiment only. Repeatable.")] = None,
     service_only: Annotated[bool, typer.Option("--service", help="Run the service's experiments only.")] = False,
-    page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Write the service's results into docs/howto/service.md.")
+    ] = False,
 ) -> None:
     """Run experiments. The exit code is 1 if an experiment fails."""
     known = {*(run_experiment.__name__ for run_experiment in EXPERIMENTS), *(fault.name for fault in service.FAULTS)}

@@ -49,7 +49,7 @@ class QueueExperiment:
         silence: seconds without a heartbeat after which a worker loses its rows. On a busy machine, heartbeats may be
             late by seconds.
         workers: the started workers, except those that were killed or terminated.
-        faults: the number of workers that were killed, terminated or frozen.
+        faults: how many times a worker was killed, terminated or frozen.
     """
 
     folder: Path
@@ -79,7 +79,7 @@ class QueueExperiment:
         return self.postgres.do(job)
 
     def command(self, *words: object) -> subprocess.Popen[bytes]:
-        """Start a command of moot in a new process group, which also has its child processes."""
+        """Start a command of moot in a new process group. Its child processes are in the same group."""
         log = self._stack.enter_context((self.folder / "log.txt").open("ab"))
         words = (*COMMAND, *words)
         return start([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
@@ -218,7 +218,10 @@ def run_with_faults(
 
 
 def deviations(experiment: QueueExperiment, rows: int) -> list[str]:
-    """A description of each deviation from the expected result: only the row that kills its process fails."""
+    """A description of each unexpected status or document, and of too many repeated calls.
+
+    Only the row that kills its process is expected to fail.
+    """
     table, found = experiment.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):

@@ -31,7 +31,7 @@ class Server:
         folder: an empty folder for its data. If root runs the tests, the user ``postgres`` becomes the folder's owner.
 
     Raises:
-        RuntimeError: a program of Postgres failed. All methods except `is_running` raise this error.
+        RuntimeError: a program of Postgres failed. `start` and `stop` raise this error too.
     """
 
     def __init__(self, folder: Path) -> None:

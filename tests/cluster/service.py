@@ -47,7 +47,7 @@ class ServiceExperiment:
         service: the service that runs them.
         name: the beginning of the debates' claims. Other experiments have other names.
         draw: the random generator that selects moments, workers and pauses.
-        runs: the thread and the run of each debate; also those of resumed debates.
+        runs: the ids of the thread and the run of each debate. A debate that was resumed on request has a further pair.
         in_flight: the number of calls in flight when events were caused, summed over the events.
     """
 
@@ -107,7 +107,7 @@ class ServiceExperiment:
             return postgres.do(lambda cursor: cursor.execute(query).fetchall())
 
     def resume(self) -> int:
-        """Resume all debates that a user can resume on the web page; return their number."""
+        """Resume those listed debates that a user can resume on the web page; return their number."""
         asked = [one["debate"] for one in self.listed() if one.get("can") == "resume"]
         for id in asked:
             reply = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
@@ -201,7 +201,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Result:
-    """The results of the debates of an experiment.
+    """The counts at the end of an experiment.
 
     Args:
         ended_alone: debates with a verdict that were not resumed on request.
@@ -229,7 +229,7 @@ class Result:
         found += [f"{self.resumed} debates did not end by themselves"] * bool(
             self.resumed and not fault.may_need_resuming
         )
-        return found + [f"{self.repeated_calls} calls were made again, and {most} may be"] * (
+        return found + [f"{self.repeated_calls} calls were made again, instead of at most {most}"] * (
             self.repeated_calls > most
         )
 
@@ -250,7 +250,7 @@ class Result:
 
 
 FAULTS = (
-    Fault("kills", "`kill -9` of either worker", (ServiceExperiment.kill,) * 4, may_repeat_calls=True),
+    Fault("kills", "`kill -9` of one of the workers", (ServiceExperiment.kill,) * 4, may_repeat_calls=True),
     Fault("both", "`kill -9` of both workers at once", (ServiceExperiment.kill_both,), may_repeat_calls=True),
     Fault(
         "frozen",
@@ -279,7 +279,7 @@ def run_fault(service: Service, fault: Fault, seed: int) -> Result:
         experiment.begin()
         moments = sorted(experiment.draw.sample(range(1, DEBATES * 3 * ROUNDS * 8 // 10), len(fault.events)))
         for after, event in zip(moments, fault.events, strict=True):
-            service.wait_for(lambda after=after: experiment.calls_made() >= after, "no calls")  # type: ignore[misc]
+            service.wait_for(lambda after=after: experiment.calls_made() >= after, f"fewer than {after} calls")  # type: ignore[misc]
             experiment.cause(event)
             print(
                 f"  {event.__name__} after {after} calls, in flight so far {experiment.in_flight}",
@@ -333,7 +333,7 @@ def run_faults(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Resu
 
 
 def table(results: dict[Fault, Result | None]) -> str:
-    """The table of the docs, in Markdown."""
+    """A table of results for the docs, in Markdown."""
     lines = [
         result.row(fault) if result else f"| {fault.description} | {len(fault.events)} " + "| ? " * 6 + "| **no** |"
         for fault, result in results.items()

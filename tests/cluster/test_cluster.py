@@ -1,4 +1,4 @@
-"""A sample of `make cluster`: two workers run rows while one of them is killed, and Postgres is restarted."""
+"""A short form of `make cluster`: two workers run rows. One worker is killed, and Postgres is restarted."""
 
 from __future__ import annotations
 

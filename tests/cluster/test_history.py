@@ -1,4 +1,4 @@
-"""`moot list`, `show`, `delete` and `ledger` use the database of a service if its address is given."""
+"""`moot list`, `show`, `delete` and `ledger` use a service's database if the address of the database is given."""
 
 from __future__ import annotations
 

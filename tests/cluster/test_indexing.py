@@ -73,6 +73,7 @@ def test_indexing_fails_if_its_only_worker_cannot_store_passages(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the missing variable. The same command succeeds after another worker has started."""
+    monkeypatch.delenv("MOOT_CHROMA_URL", raising=False)
     (tmp_path / "chroma").mkdir()
     with (
         running_chroma(tmp_path / "chroma") as (url, _),

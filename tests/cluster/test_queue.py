@@ -90,7 +90,7 @@ def test_a_row_has_one_worker_and_one_outcome(postgres: Postgres) -> None:
 
 
 def test_a_row_fails_after_the_maximum_number_of_lost_workers(postgres: Postgres) -> None:
-    """After each earlier loss, the row is queued again. After the second loss, it runs alone."""
+    """Before that, each loss queues the row again. A row with two or more losses runs alone."""
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(1))
@@ -218,7 +218,7 @@ async def test_processes_together_spend_exactly_the_budget_of_a_batch(postgres: 
         return await asyncio.to_thread(rows.lease, BATCH.id, short, need)
 
     async def spend(ceilings: Ceilings, calls: int) -> int:
-        """Make calls until a ceiling refuses a call; return the number of calls made."""
+        """Make at most ``calls`` calls, but stop if a ceiling refuses a call; return the number of calls made."""
         for made in range(calls):
             try:
                 reservation = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
@@ -238,9 +238,9 @@ async def test_processes_together_spend_exactly_the_budget_of_a_batch(postgres: 
 
 
 def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres) -> None:
-    """The next debate of the row counts this spending for itself, but not for its process.
+    """The next debate of the row adds this spending to its own spending, but not to that of its process.
 
-    The batch counts it when the batch is opened again: it then replaces the lease of the lost worker.
+    When the batch is opened again, this spending replaces the lost worker's lease in the batch's sum.
     """
     rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))

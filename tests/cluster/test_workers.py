@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from moot.cli.batch.process import Worker
 from moot.cli.queue import worker
 from moot.cli.queue.runner import WorkerWatch
+from moot.core.errors import WorldError
 
 from tests.cluster.experiment import QueueExperiment, new_experiment
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -43,7 +45,7 @@ def changed_environment(experiment: QueueExperiment, **variables: str) -> Iterat
 
 
 def log_of(experiment: QueueExperiment) -> str:
-    """The log of an experiment's commands, with spaces for line breaks."""
+    """The log of an experiment's commands, with spaces instead of line breaks."""
     return " ".join((experiment.folder / "log.txt").read_text().split())
 
 
@@ -52,8 +54,8 @@ def wait_for_workers(experiment: QueueExperiment, count: int) -> None:
     experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
-async def test_close_kills_a_process_after_a_cancelled_call_of_end() -> None:
-    """A worker's heartbeat task may call `end` at the moment at which the worker cancels this task and shuts down."""
+async def test_close_succeeds_after_a_call_of_end_was_cancelled() -> None:
+    """This happens if a worker shuts down while its heartbeat task ends a process."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
@@ -62,6 +64,18 @@ async def test_close_kills_a_process_after_a_cancelled_call_of_end() -> None:
     ending.cancel()
     await process.close()
     assert started.returncode == -signal.SIGKILL
+
+
+async def test_a_failed_replacement_of_a_dead_process_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = worker.QueueWorker("postgresql://localhost/test", 1, 1, 60)
+    dead, fresh = Mock(is_dead=True), Mock(is_dead=False)
+    machine._processes, machine._load = [dead], {dead: 0}
+    start = AsyncMock(side_effect=[WorldError("no memory", kind="worker_killed"), fresh])
+    monkeypatch.setattr(Worker, "start", start)
+    with pytest.raises(WorldError):
+        await machine._least_busy_process()
+    assert await machine._least_busy_process() is fresh
+    assert machine._processes == [fresh]
 
 
 def test_a_worker_without_an_api_key_leaves_its_rows_to_others(

@@ -1,4 +1,4 @@
-"""An HTTP server whose tests choose every byte of its responses."""
+"""An HTTP server for tests that choose every byte of the responses."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def can_mount() -> bool:
 
 
 def limit_file_size() -> None:
-    """Limit this process to files of 100 bytes. Writing more fails, similar to a full disk."""
+    """Limit this process to files of at most 100 bytes. Writing more fails, as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 

@@ -38,7 +38,7 @@ def test_the_last_context_to_exit_restores_the_thresholds() -> None:
 
 
 @pytest.mark.parametrize("thresholds", [(0, 10, 10), (2 * ALLOCATIONS, 5, 5)])
-def test_thresholds_of_zero_and_larger_thresholds_are_not_changed(thresholds: tuple[int, int, int]) -> None:
+def test_thresholds_of_zero_or_above_the_raised_threshold_stay(thresholds: tuple[int, int, int]) -> None:
     gc.set_threshold(*thresholds)
     with collected_seldom():
         assert gc.get_threshold() == thresholds

@@ -116,7 +116,7 @@ async def test_stored_results_are_found_after_their_debate_is_resumed(ledger: Ca
 
 
 async def test_a_debate_with_another_graph_input_or_setting_is_not_resumed(ledger: CallLedger) -> None:
-    """An equal debate is not resumed either if ``adopt`` is false."""
+    """If ``adopt`` is false, not even an equal debate is resumed."""
     start = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
     await ledger.end(start.id, "interrupted")
     for graph, claim, rounds in (("b", "x", 1), ("a", "y", 1), ("a", "x", 2)):
@@ -135,7 +135,7 @@ async def test_a_running_debate_cannot_be_begun_again_by_its_id(ledger: CallLedg
 
 
 async def test_equal_requests_with_the_same_idempotency_key_share_a_debate(ledger: CallLedger) -> None:
-    """A later request resumes the debate if it failed. A request with this key and another input is refused."""
+    """If the debate failed, a later request resumes it. A request with this key and another input is refused."""
     both = await asyncio.gather(*(ledger.begin("a", {"claim": "x"}, {}, idempotency_key="k") for _ in range(2)))
     assert both[0].id == both[1].id
     assert sorted(start.owned for start in both) == [False, True]
@@ -282,7 +282,7 @@ async def test_the_error_for_an_unwritable_folder_says_what_to_do(
 
 
 async def test_pruning_removes_old_debates_and_then_entries_of_other_debates(ledger: CallLedger) -> None:
-    """An old debate with a document loses only its entries. Interrupted and running debates keep everything.
+    """An old debate with a document loses only its entries. Running and young interrupted debates keep everything.
 
     Entries of done debates are removed before entries of failed debates. The file becomes smaller.
     """
@@ -341,7 +341,7 @@ asyncio.run(main())
 """
 """A program that begins a debate, prints its id and whether it was resumed, and waits for the end of the input.
 
-With the argument "store", it first stores many entries, and prints each entry once it is stored.
+With the argument "store", it stores many entries before it waits. It prints the two numbers of each stored entry.
 """
 
 

@@ -27,8 +27,8 @@ async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
     """Run calls, and check their order, their limits, and that no slot is lost.
 
     Args:
-        calls: for each call, its limit, whether it is cancelled at the beginning, when most calls still wait, and
-            whether it is cancelled later, while it runs.
+        calls: for each call: its limit; whether it is cancelled early, while most calls wait; whether it is cancelled
+            later, while it runs.
     """
     gate, started, running = Limiter(), list[int](), set[int]()
     ends = [asyncio.Event() for _ in calls]

@@ -1,4 +1,4 @@
-"""Temporary folders of killed processes are removed. Other files and the targets of links stay."""
+"""Temporary folders of killed processes are removed. Other folders, files and the targets of links stay."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) ->
 
 
 def test_links_files_and_folders_of_other_kinds_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
-    """A folder is kept if it has no lock file, has another prefix, or other users may access it."""
+    """A folder is kept if its lock file is missing or a link, it has another prefix, or other users may access it."""
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()

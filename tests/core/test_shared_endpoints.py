@@ -56,7 +56,7 @@ def server() -> Iterator[Server]:
 
 @asynccontextmanager
 async def limiters(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
-    """Yield one limiter for each of ``count`` simulated processes; all of them call the same endpoint."""
+    """Context manager: yields a list with the limiters of ``count`` simulated processes that call one endpoint."""
     made, tasks, all_shared = [], [], []
     for _ in range(count):
         shared = SharedEndpoints(Postgres(server.url))
@@ -98,7 +98,7 @@ async def test_processes_share_the_limit_of_concurrent_calls(server: Server) -> 
 async def test_calls_that_start_during_a_report_count_against_the_limit(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report makes the share of these calls' process smaller."""
+    """The report reduces the share of the process that starts these calls."""
     loop, address, limits = asyncio.get_running_loop(), "http://127.0.0.1:2/v1", Limits(max_concurrency=12)
     one, other = (SharedEndpoints(Postgres(server.url)) for _ in range(2))
     gates = [Limiter(), Limiter()]

@@ -184,7 +184,7 @@ async def call_and_get_long_wait(name: str) -> None:
 
 
 def test_a_long_wait_for_a_model_applies_until_its_file_is_deleted(own_home: Path) -> None:
-    """Until then, a process that was not refused does not call this model. It calls another model."""
+    """Until then, even a process that was not refused does not call this model. Other models can be called."""
 
     async def other_process() -> None:
         error = await call("model-a")

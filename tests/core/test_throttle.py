@@ -118,7 +118,7 @@ async def run_debates(endpoint: SimulatedEndpoint, count: int, calls: int = CALL
 @pytest.mark.parametrize("retry_after", [1.0, 0.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
 @pytest.mark.parametrize("count", [16, 32, 64])
 def test_many_debates_finish_their_calls_with_few_refusals(retry_after: float | None, count: int) -> None:
-    """The endpoint has a token bucket. The calls take little longer than the bucket needs for them."""
+    """The calls together take at most 15% longer than at the full rate of the endpoint's token bucket."""
     endpoint = SimulatedEndpoint(retry_after=retry_after)
     seconds = run(run_debates(endpoint, count))
     assert len(endpoint.sent) - len(endpoint.refused_at) == CALLS * count  # every call succeeded in the end
@@ -183,7 +183,7 @@ def test_callers_with_different_limits_are_all_served(
 
 
 def test_requests_wait_for_the_end_of_retry_after_and_are_then_spread_out() -> None:
-    """One of the calls is made while the others wait for the end of Retry-After."""
+    """One call arrives while other calls wait for the end of Retry-After."""
     endpoint = SimulatedEndpoint(rate=10, size=10, retry_after=20.0)
 
     async def call_now_and_later() -> None:
@@ -294,7 +294,7 @@ def test_calls_that_waited_for_the_end_of_a_long_wait_fail_if_another_long_wait_
     assert len(endpoint.sent) == 2
 
 
-def test_a_queued_call_is_sent_late_if_little_of_a_long_wait_is_left() -> None:
+def test_a_queued_call_waits_for_the_end_of_a_long_wait_if_little_of_it_is_left() -> None:
     gate, limits, sent = Limiter(), Limits(max_concurrency=2), list[float]()
 
     async def refuse_first() -> None:
@@ -337,7 +337,7 @@ def test_a_refusal_lowers_both_limits_and_accepted_calls_raise_them() -> None:
     assert (throttle.room < room, throttle.pace < pace) == (True, True)
     grown = [succeed(times) for times in (1, 24, 25, 25)]
     assert grown == sorted(grown)
-    assert grown[1][1] < grown[2][1] < grown[3][1]  # the pace is measured before the second call
+    assert grown[1][1] < grown[2][1] < grown[3][1]  # not grown[0]: the pace is measured only before the second call
     assert 14 < grown[0][0] < 14.5
     assert grown[-1][0] > 20
     succeed(1000)
@@ -345,7 +345,7 @@ def test_a_refusal_lowers_both_limits_and_accepted_calls_raise_them() -> None:
 
 
 @pytest.mark.parametrize(("other_pace", "factor"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
-def test_a_process_slows_down_only_after_a_refusal_of_a_slower_process(other_pace: float, factor: float) -> None:
+def test_a_process_slows_down_only_if_the_refused_process_is_not_faster(other_pace: float, factor: float) -> None:
     throttle = Throttle()
     for i in range(100):
         throttle.start(i / 50)

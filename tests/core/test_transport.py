@@ -47,7 +47,7 @@ async def events_of(connection: Connection) -> list[Any]:
 
 # --- time -------------------------------------------------------------------------------------------------------------
 
-LONG_HEAD = answer(b"")[:-2].replace(b"Length: 0", b"Length: 999") + b"\r\n"
+LONG_HEAD = answer().replace(b"Length: 0", b"Length: 999")
 """The head of a response with a body of 999 bytes."""
 ENDLESS_RESPONSES = {
     "spaces": (LONG_HEAD, b" "),
@@ -267,7 +267,7 @@ def compressed_gigabyte(coding: str) -> bytes:
     pack = zlib.compressobj(9, wbits={"gzip": 31, "deflate": 15}[coding.split()[0]])
     piece = b" " * 2**20 if "lines" not in coding else b": \n" * 2**18 + b" " * 2**18
     first, second = (pack.compress(piece) + pack.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
-    return first + second * 1023  # after a server flush, equal pieces are compressed alike
+    return first + second * 1023  # after a full flush, equal pieces have equal compressed bytes
 
 
 async def error_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
@@ -439,7 +439,7 @@ def test_an_unusable_proxy_is_a_user_error(proxy: str, monkeypatch: pytest.Monke
 def certificate(tmp_path: Path) -> Path:
     """A file with a self-signed certificate for 127.0.0.1 and its key; cert.pem next to it has no key."""
     path = tmp_path / "own.pem"
-    made = [*["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(tmp_path / "cert.pem")]
     subprocess.run(made, check=True, capture_output=True)
     path.write_text(path.read_text() + (tmp_path / "cert.pem").read_text())

@@ -1,4 +1,4 @@
-"""The embedded model checks a claim against one passage, and its server ends with its process.
+"""The embedded model checks a claim against one passage. Its server ends with the process in which the server runs.
 
 A debate of several agents takes a minute with this model, so only CI runs such a debate (``make demo``).
 """

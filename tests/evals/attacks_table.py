@@ -2,7 +2,7 @@
 
 Run it with ``python -m tests.evals.attacks_table [GRAPH ...]``. The graphs are keys of `SETTINGS`; by default, all of
 them are attacked. Options of ``moot eval attack`` can be added. For example, ``--kept-back`` uses the held-out
-templates, and ``--attack injection`` runs only one attack.
+templates and passages, and ``--attack injection`` runs only this attack.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class RequestRecorder(AsyncCallbackHandler):
 async def behaviour_of(name: str) -> str:
     """The digest of a system's behaviour.
 
-    It changes if the system sends other requests to its chat models, or gets another result from the same replies. The
+    The digest changes if the requests to chat models change, or if the same replies lead to a different result. The
     order of the requests does not matter.
     """
     system, opened = load_graph(name), []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from inspect_ai._util import package
-
-Run = Callable[..., list[object]]
 
 
 @pytest.fixture(scope="session", autouse=True)

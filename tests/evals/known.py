@@ -115,7 +115,7 @@ def checks() -> list[Check]:
     for table, rows in (("S2, table 3", S2_TABLE_3), ("S2, table 5", S2_TABLE_5)):
         for name, row in rows.items():
             gold, outcomes = labels_and_outcomes(row)
-            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # S2 counts them so
+            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as S2 counts INCONCLUSIVE
             for what, theirs, score in (
                 ("accuracy", row.accuracy, accuracy(gold, given)),
                 ("macro-F1", row.macro_f1, macro_f1(gold, given)),

@@ -34,7 +34,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
         answer: the verdict; None if the debate abstained.
         rounds: for each round, the answers of its speakers.
         task: a key of `moot.nodes._texts.task.TASKS`.
-        more: other fields of the document.
+        more: more fields of the document. They replace fields that this function sets.
     """
     turns = [
         {
@@ -124,7 +124,7 @@ def write_log(
         status: Inspect's status of the run.
         created: the time of the start in ISO format.
         planned: the ids of all planned items; empty if exactly the items of ``documents`` were planned.
-        scores: each item's scores by metric, by the item's id.
+        scores: for each item's id, the item's scores by metric.
         strata: strata by the item's id.
         groups: groups by the item's id.
         task_id: Inspect's id of the task.
@@ -132,7 +132,8 @@ def write_log(
         again: the documents of a second epoch; None for one epoch.
         items: the digest of the items; empty for none.
         judge: the model that judged free-text answers.
-        of_key: the key of a control's debate, which is its solver's argument ``of``; None for no control.
+        of_key: for a control, the argument ``of`` of the log's solver: the key of the debate's log. None: the log has
+            no solver.
         ending: the file's suffix: eval or json.
         facts: moot's metadata of the log; ``benchmark`` is fever unless it is given.
     """

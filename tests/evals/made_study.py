@@ -55,7 +55,7 @@ def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
 
 
 def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """A table's rows by system, as dictionaries by column. If a system has several rows, this is the last of them."""
+    """A table's rows by system, as dictionaries by column. Of several rows of a system, only the last is returned."""
     assert made is not None
     keys = [column.key for column in made.columns]
     rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]

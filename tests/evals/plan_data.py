@@ -122,4 +122,4 @@ FILES: dict[str, Callable[[int], dict[str, Any]]] = {
     "hotpot_dev_fullwiki_v1.json": question_maker(**HOPS),
     "2wikimultihopqa/dev.json": question_maker(**HOPS),
 }
-"""Functions that make the n-th record of a file, by the file's path. `write_plan_data` writes the files of MATH."""
+"""Functions that make the n-th record of a file, by the file's path. `write_plan_data` makes MATH's records itself."""

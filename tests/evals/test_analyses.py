@@ -47,7 +47,7 @@ def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any)
 
 
 def judged_debate(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
-    """The document of a debate of one round. ``averages`` has the scores of the answers; they are also the averages.
+    """The document of a debate of one round. An agent's average score (``averages``) is the score of its only answer.
 
     ``judge``: whether a judge gave the debate's answer.
     """
@@ -120,7 +120,7 @@ def test_viewpoint_collisions_and_correct_revisions_per_item_by_hand(tmp_path: P
     [row] = rows_of(viewpoints_table(made))
     assert (row["items"], row["debates"], row["dvc"], row["cvr"], row["ratio"]) == (4, 2, 1.0, 0.5, 0.5)
     first, _ = rows_of(agents_table(made))
-    assert first["debates"] == 0.5  # the other agent heard it in two of four debates
+    assert first["debates"] == 0.5  # agent-2 heard agent-1 in two of four debates
 
 
 PARTS = {"consensus_strength": 2 / 3, "quality": 0.7, "base": 0.74, "consistency": 8.0, "role_switch": 0.1}
@@ -143,7 +143,7 @@ def test_the_calibration_error_with_each_weight_of_votes_by_hand(tmp_path: Path)
     assert search_weight(panels[:4]) is None  # fewer panels than folds
 
 
-def test_if_all_folds_choose_one_weight_the_held_out_error_is_that_of_the_weight() -> None:
+def test_if_all_folds_choose_the_same_weight_the_held_out_error_is_the_error_with_this_weight() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
     found = search_weight(sharp, folds=5)
     assert found is not None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.log import read_eval_log
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from moot.evals._attacks.attack import (
     inject_instruction,
     passages,
@@ -22,6 +22,7 @@ from moot.evals._attacks.attack import (
     templates,
 )
 from moot.evals._runs.solver import document_in
+from moot.nodes._models.reply_parsing import read_reply
 from moot.nodes._texts.datamarking import EXPLANATION, MARK, datamarked, unmarked
 from moot.nodes._texts.replies import SummaryReply
 from moot.prompts import as_data
@@ -46,7 +47,7 @@ def test_the_templates_are_balanced_over_languages_and_positions() -> None:
         assert "REFUTES" in one.text.format(label="REFUTES", claim="It rains.")
 
 
-def test_items_get_every_template_that_is_not_held_out() -> None:
+def test_exactly_the_templates_that_are_not_held_out_are_chosen() -> None:
     used = {template_for(item, kept_back=False).id for item in range(2000)}
     assert used == {one.id for one in templates() if not one.kept_back}
 
@@ -81,7 +82,10 @@ def test_datamarking_joins_only_the_words_of_evidence() -> None:
 
 
 def test_marks_in_a_reply_become_spaces() -> None:
-    assert unmarked(SummaryReply(summary=f"It{MARK}rained.")).summary == "It rained."
+    assert unmarked({"summary": f"It{MARK}rained."}) == {"summary": "It rained."}
+    # A text that consists of marks becomes empty.
+    only_marks = AIMessage(json.dumps({"summary": MARK * 3}))
+    assert read_reply(only_marks, SummaryReply, marked=True) == (None, "unparsed", "`summary` is empty")
 
 
 @pytest.fixture
@@ -94,7 +98,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run_attacks(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
-    """Run ``moot eval attack`` on demo claims, and return its output. No answer may be missing."""
+    """Run ``moot eval attack`` on demo claims, and return its output. Every debate must have an outcome."""
     claims = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", str(limit), "--logs", str(folder)]
     ended = moot("eval", "attack", *claims, "--json", *words)
     assert ended.returncode == 0, ended.stderr
@@ -143,7 +147,7 @@ def test_a_calibration_is_not_fitted_on_debates_under_attack(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_only_the_lying_debater_gives_the_answer_of_the_attack(tmp_path: Path) -> None:
+def test_only_the_lying_debater_gives_the_answer_that_the_attack_aims_at(tmp_path: Path) -> None:
     options = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
     found = run_attacks(tmp_path, *options, "--attack", "lying_debater", "--defence", "none", limit=2)
     (result,) = found["attacks"]

@@ -23,7 +23,7 @@ def fever_records(count: int = 100) -> list[dict[str, Any]]:
 
 
 def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = None) -> Path:
-    """Write one record per line. ``broken`` has the text of lines to replace, by line number from 1."""
+    """Write one record per line. ``broken`` has texts that replace lines, by line number from 1."""
     lines = [json.dumps(record) for record in records]
     for number, line in (broken or {}).items():
         lines[number - 1] = line
@@ -86,6 +86,15 @@ def test_errors_in_json_lists_and_csv_files_name_the_place(tmp_path: Path) -> No
     assert error_of("mmlu", table).startswith("mmlu.csv, line 2: not CSV")
 
 
+def test_a_lone_surrogate_in_a_json_list_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "healthver.json"
+    record = {"id": 1, "claim": "Lime cures fever.", "label": "Supports"}
+    file.write_text(json.dumps([{**record, "evidence": "half \ud83d"}]))
+    assert error_of("healthver", file).startswith("healthver.json: it contains half a character")
+    file.write_text(json.dumps([{**record, "evidence": "whole \U0001f34b"}]))
+    assert read_benchmark("healthver", file).items[0].given == (("", "whole \U0001f34b"),)
+
+
 def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "fever.jsonl"
     lines = [json.dumps(record) for record in fever_records(3)]
@@ -115,7 +124,7 @@ def test_unreadable_empty_and_large_files_are_refused(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "claims"])
-def test_the_error_of_a_missing_file_names_source_and_licence(tmp_path: Path, name: str) -> None:
+def test_the_error_of_a_missing_file_names_path_source_licence_and_expected_file(tmp_path: Path, name: str) -> None:
     for path in (tmp_path, tmp_path / "nothing.jsonl"):
         message = error_of(name, path, "missing_file")
         assert BENCHMARKS[name].source in message
@@ -189,7 +198,7 @@ def test_notes_count_the_records_that_are_left_out(tmp_path: Path) -> None:
             {"claim": "x", "evidence": {n: [{"sentences": [0], "label": n}] for n in ("SUPPORT", "CONTRADICT")}},
             "more than one label",
         ),
-        ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "another subject"),
+        ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "a subject other"),
     ],
 )
 def test_unusable_records_are_left_out_with_a_reason(
@@ -198,6 +207,17 @@ def test_unusable_records_are_left_out_with_a_reason(
     message = error_of(name, write_lines(tmp_path / "one.jsonl", [record]))
     assert "1 of 1 records left out: " in message
     assert reason in message
+
+
+def test_a_claim_with_different_right_answers_is_reported(tmp_path: Path) -> None:
+    """A system can be right on both items only if it can distinguish them, for example by their dates."""
+    records = [{"claim": "x", "label": label, "claim_date": "1-2-2020"} for label in ("Refuted", "Supported")]
+    file = write_lines(tmp_path / "dev.json", records)
+    same = read_benchmark("averitec", file).notes
+    assert same == ("1 question with different answers: no system can give all of them",)
+    records[1]["claim_date"] = "1-2-2021"
+    other = read_benchmark("averitec", write_lines(file, records)).notes
+    assert other == ("1 question with different answers: each comes with a different text, date or speaker",)
 
 
 def test_items_without_a_date_are_reported(tmp_path: Path) -> None:
@@ -261,7 +281,7 @@ class Label:
 
 
 class Datasets:
-    """A replacement for the library `datasets`. It records its calls, and returns rows or raises an error."""
+    """A replacement for the library `datasets`. It records how it is called, and returns rows or raises an error."""
 
     def __init__(self, rows: Rows | Exception) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""Tests of reading benchmark records as items, from handwritten samples and from other formats of the benchmarks."""
+"""Records of benchmarks are read as items: handwritten samples in files, and single records in several formats."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_healthver_claims_come_with_the_text_that_the_label_refers_to() -> None:
     ]
     assert reading.items[0].given == (("", 'In our trial of 40 sailors, "lime water" did not\nshorten the fever.'),)
     assert reading.items[1].source == "healthver_test.csv, line 4"  # the first record has two lines
-    assert reading.notes == ("1 question with different answers: each comes with a different text",)
+    assert reading.notes == ("1 question with different answers: each comes with a different text, date or speaker",)
     binary = read_sample("healthver_binary", "healthver")
     assert [i.gold for i in binary.items] == [("REFUTE",), ("SUPPORT",)]
     assert binary.notes[0].startswith("1 of 3 records left out: the label Neutral")
@@ -187,7 +187,7 @@ def test_escaped_page_titles_are_decoded(name: str, title: str) -> None:
     assert page_title(name) == title
 
 
-# --- other formats of the same benchmarks -----------------------------------------------------------------------------
+# --- single records ---------------------------------------------------------------------------------------------------
 
 
 def read_one(name: str, fields: dict[str, Any]) -> Item:

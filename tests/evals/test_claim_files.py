@@ -175,7 +175,7 @@ def test_csv_and_json_lines_give_back_the_written_rows(
 ) -> None:
     """Line breaks, quotation marks, delimiters and spreadsheet formulas are plain text.
 
-    Claims are cleaned, and superfluous white space is removed from names.
+    Claims are cleaned. In labels, groups, speakers and names of graphs, superfluous white space is removed.
     """
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*FULL], delimiter=delimiter)
@@ -208,7 +208,8 @@ def test_random_bytes_give_rows_or_a_user_error(tmp_path: Path, content: bytes, 
 
 
 def test_the_problem_of_a_json_line_does_not_repeat_its_number(tmp_path: Path) -> None:
-    path = write_file(tmp_path, '{"claim": "One.", "id": "a\\ud800"}\n{"claim"\n{"claim": "\\ud83d\\ude00"}\n', "my.jsonl")
+    lines = '{"claim": "One.", "id": "a\\ud800"}\n{"claim"\n{"claim": "\\ud83d\\ude00"}\n'
+    path = write_file(tmp_path, lines, "my.jsonl")
     (first, half), (second, broken) = problems_of(path)
     assert (first, second) == (1, 2)
     assert half.startswith("it contains half a character")

@@ -32,8 +32,8 @@ def mean_of(kinds: Sequence[float]) -> Any:
 
 
 def test_the_standard_error_by_hand() -> None:
-    # The mean is 3/5. Each group's sum minus (mean x size) is 0.8, -0.2 and -0.6, so se is the square root of
-    # 3/2 x (0.64 + 0.04 + 0.36) = 1.56, divided by the five items.
+    # The mean is 3/5. The groups' sums minus (mean x size) are 0.8, -0.2 and -0.6. 3/2 x (0.64 + 0.04 + 0.36) is 1.56.
+    # So se is sqrt(1.56) / 5, because there are five items.
     found = clustered_mean([[1.0, 1.0], [1.0, 0.0], [0.0]])
     assert found == ClusteredMean(approx(0.6), approx(sqrt(1.56) / 5), 5, 3)
     single = clustered_mean([[1.0], [1.0], [0.0], [0.0]])

@@ -74,10 +74,10 @@ def test_differences_are_over_common_items(comparison: Study) -> None:
     assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")
     assert own["p"] == pytest.approx(0.625)  # two-sided: at most 1 head in 4 throws of a coin, 2 x 5/16
     assert own["p_holm"] == own["p"]
-    assert own["detectable"] == "none"  # seven items are too few for any difference
+    assert own["detectable"] == "none"  # seven items are too few to detect any difference
 
 
-def test_holms_correction_covers_all_tests_of_a_report(tmp_path: Path) -> None:
+def test_holms_correction_covers_all_tests_of_a_table(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(20)}
     right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
     half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
@@ -274,7 +274,7 @@ def test_baselines_with_the_same_constant_answer_share_a_row(tmp_path: Path) -> 
 
 def test_the_label_prior_is_the_most_frequent_label() -> None:
     assert label_prior([R, S, S]) == S
-    assert label_prior([S, R]) == R  # the first in the alphabet
+    assert label_prior([S, R]) == R  # in a tie, the first in the alphabet
     with pytest.raises(ValueError, match="at least one label"):
         label_prior([])
 
@@ -374,11 +374,12 @@ def test_an_unknown_faithfulness_is_left_out_if_the_answer_needs_no_evidence() -
     assert has_faithfulness("labels", {"query": None, "evidence_ids": []}) == [False]
     assert has_faithfulness("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
     assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [True, True]  # the agent searched in round 1
+    # The agent searched in round 1, although it gave no answer in that round.
+    assert has_faithfulness("labels", {"query": "?", "answer": None}, {"query": None}) == [True]
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
     # The first answer has no statement from evidence, so its score is undefined. The second answer's score is unknown.
     assert has_faithfulness("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
-    measured = {"query": None, "scores": {"faithfulness": 0.5}}
-    assert has_faithfulness("labels", measured) == [True]
+    assert has_faithfulness("labels", {"query": None, "scores": {"faithfulness": 0.5}}) == [True]
     assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # the task was never read
 
 
@@ -418,7 +419,7 @@ def test_scores_of_short_answers_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("measure", "task", "outcome", "gold", "expected"),
     [
-        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # TriviaQA's script: punctuation to spaces
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # TriviaQA turns punctuation into spaces
         ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
         ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
         ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),
@@ -450,7 +451,7 @@ def test_notes_name_missing_items_and_other_gaps_of_a_comparison(tmp_path: Path)
     notes = " ".join(study_notes(made))
     for part in (
         "4 of 8 are common to all (a 8, b 4)",
-        "The right answers of 1 items differ between systems (such as 2)",
+        "The right answers of 1 items differ between systems (for example, item 2)",
         "b.eval (b): Inspect's status is cancelled.",
         "b.eval (b): 4 of 8 items were not run.",
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
@@ -460,7 +461,7 @@ def test_notes_name_missing_items_and_other_gaps_of_a_comparison(tmp_path: Path)
     together = study_notes(study(tmp_path / "alike", a=(DEBATE, same_note), b=(DEBATE, same_note)))
     assert "all logs: the benchmark's reader: 3 records have no gold answer." in together
     row = records(differences_table(made))["b"]
-    assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run
+    assert (row["items"], row["elsewhere"]) == (3, 5)  # item 2 has another right answer; items 5 to 8 were not run
     table = errors_table(made)
     assert table is not None
     assert table.rows == (("a", "timeout", 1, "6: No reply within 120 s."),)
@@ -478,15 +479,8 @@ def test_each_benchmark_and_model_has_its_own_comparison(tmp_path: Path) -> None
 
 Maker = Callable[[Study], Table | None]
 TABLES: list[Maker] = [systems_table, differences_table, costs_table, seeds_table, policies_table, calibration_table]
-TABLES += [
-    reliability_table,
-    thresholds_table,
-    rounds_table,
-    stops_table,
-    consistency_table,
-    evidence_table,
-    errors_table,
-]
+TABLES += [reliability_table, thresholds_table, rounds_table, stops_table]
+TABLES += [consistency_table, evidence_table, errors_table]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
     assert row["majority"] == 3 / 4  # right on a, b and c; for d, most runs said SUPPORTS
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # unknown for d, which the last run lacks
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # the oracle is unknown for d, which the last run lacks
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
 
@@ -85,7 +85,8 @@ def test_systems_are_ordered_by_plan_position_and_then_by_time(tmp_path: Path) -
 def test_a_control_is_assigned_to_its_debate_by_key(tmp_path: Path) -> None:
     """Two debates share a name, because settings changed between their runs.
 
-    The control ``variant`` has no ``of_key``. The debates' name is not enough, so it is shown as a separate system.
+    The control ``variant`` has no ``of_key``, and two debates have the name in its ``of``. So ``variant`` is shown as a
+    separate system.
     """
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
@@ -123,7 +124,8 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
         old=(CONTROL, {**facts, "key": "one", "seed": 1}),
         new=(CONTROL, {**facts, "key": "two", "seed": 2, "created": created}),
         own=(CONTROL, {"graph": "rag", "key": "three", "control": "single_call", "of": "old", "seed": 1}),
-        moved=(CONTROL, {**facts, "key": "four", "seed": 2, "system": "new"}),  # the same items from another file
+        # In real logs, the key differs if the same items are read from a different path.
+        moved=(CONTROL, {**facts, "key": "four", "seed": 2, "system": "new"}),
     )
     assert [(s.label, s.of, [run.file for run in s.runs]) for s in made.measured] == [
         ("new", None, ["old.eval", "new.eval"]),
@@ -132,7 +134,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
     assert made.notes == ("moved.eval (new): left out, because new.eval has the same seed, settings and items.",)
 
 
-def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
+def test_runs_on_different_items_belong_to_different_studies(tmp_path: Path) -> None:
     half = {id: GOLD[id] for id in "1234"}
     fewer = {id: CONTROL[id] for id in half}
     for name, documents, items, judge in (
@@ -147,7 +149,7 @@ def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
         ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no judge
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
-    assert "Each set and each judge has its own study." in studies[0].notes[0]
+    assert "Each set of items with each judge has its own study." in studies[0].notes[0]
 
 
 def test_controls_with_unknown_or_circular_debates_are_listed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests of calibrations: prediction sets, decisions, the settings for which they are valid, and ``moot calibrate``."""
+"""Calibrations: prediction sets, decisions, the debates for which a calibration is valid, and ``moot calibrate``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
 def test_the_share_of_the_verdict_is_its_confidence() -> None:
     """Votes decide the other labels' shares. Without a verdict or a confidence, all labels have the same share."""
     shares = label_shares(["S", "R", "N"], "S", 0.6, round_log("S", "S", "R", "R"))
-    assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # R and N share 0.4 by votes + 1: 3 to 1
+    assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # R and N share 0.4 as (votes + 1): 3 to 1
     for answer, sure in ((None, 0.9), ("S", None)):
         assert label_shares(["S", "R"], answer, sure, []) == {"S": 0.5, "R": 0.5}
 
@@ -198,7 +198,7 @@ def test_a_calibration_fitted_with_a_date_limit_is_valid_for_other_date_limits()
     assert list(differences(one, none)) == ["published_before (fitted with true, here false)"]
 
 
-def test_a_changed_corpus_or_version_of_moot_only_causes_a_warning(
+def test_a_new_version_of_moot_or_a_changed_corpus_only_causes_a_warning(
     tmp_path: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()
@@ -211,7 +211,8 @@ def test_a_changed_corpus_or_version_of_moot_only_causes_a_warning(
     calibration, used = tmp_path / "c.json", {**settings, "calibration": str(tmp_path / "c.json")}
     chosen = ("--model", "fake:1", "--set", 'sources=["bm25:mine"]', "--logs", str(tmp_path / "logs"))
     moot("eval", "run", "--task", f"claims={rows}", "--graph", "rag", *chosen)
-    moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(calibration))
+    output = moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(calibration))
+    assert "No verdict of rag has a confidence" in output
     rag = load_graph("rag")
 
     def calibration_warnings() -> list[str]:
@@ -253,7 +254,7 @@ def test_fitting_on_a_sample_that_is_not_in_moots_format_is_refused(tmp_path: Pa
 def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logs with different settings cannot be fitted together. Changed and other files are refused as calibrations."""
+    """Logs with different settings, a changed calibration file and a file of another kind are refused."""
     monkeypatch.chdir(tmp_path)
     rows = [{"claim": f"Claim {i} holds.", "label": ("SUPPORTS", "REFUTES")[i % 2]} for i in range(12)]
     Path("claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

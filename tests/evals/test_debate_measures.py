@@ -45,7 +45,7 @@ def call(round: int, role: str, tokens: int | None, node: str = "respond") -> di
 
 
 def document(**more: Any) -> dict[str, Any]:
-    """A document of a debate with `ANSWERS` and `EDGES`; ``more`` replaces fields. c has no last vote."""
+    """A document of a debate with `ANSWERS` and `EDGES`; ``more`` replaces fields. c's vote has no answer."""
     return {
         "status": "done",
         "task": make_task("choice", options=["one", "two", "three"]),
@@ -87,8 +87,9 @@ def judged_document(*findings: bool | None) -> dict[str, Any]:
         (document(status="interrupted", votes=votes(0, 0, 0)), False),
         (judged_document(False, True), True),
         (judged_document(True, False), False),
-        ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
-        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels differ
+        ({**judged_document(False), "stop_reason": "consensus"}, True),  # the stop reason decides, not the judge
+        # the judge said that the agents agree, but the answers differ
+        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),
         (judged_document(False, None), False),  # the judge gave no usable reply
         ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
         ({**judged_document(True), "status": "failed"}, False),
@@ -106,7 +107,7 @@ def test_shares_of_consistent_debates_by_hand() -> None:
     assert right_consistent_share(all_kinds, [False] * 4) == 0.0
 
 
-def test_empty_or_unequal_lists_of_documents_are_refused() -> None:
+def test_empty_lists_and_lists_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one document"):
         consistent_share([])
     with pytest.raises(ValueError, match="at least one document"):
@@ -192,7 +193,7 @@ def test_context_tokens_by_hand() -> None:
     assert context_tokens(document()) == dict.fromkeys("abc")
 
 
-def test_evidence_searches_failed_sources_and_fallbacks_are_counted() -> None:
+def test_the_evidence_count_by_hand() -> None:
     def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
         return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
 

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._benchmarks.catalogue import BENCHMARKS
 from moot.evals._report.comparison import Study, System, with_outcome
-from moot.evals._report.findings import Findings, findings_of
+from moot.evals._report.findings import AT_EQUAL_COST, Findings, findings_of
 from moot.evals._report.overview import overview_table
 from moot.evals._report.published import figure_interval, published_figures, published_table
 from moot.evals._report.scores import costs_table
 from moot.evals._report.tests import comparisons_of
+from moot.evals._runs.controls import CONTROLS
 from moot.evals._stats.clusters import mean_of_intervals
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.sample_size import ALPHA
@@ -54,7 +55,7 @@ def test_without_a_significant_difference_the_detectable_difference_is_named(tmp
     assert "Not even the largest difference would be found with a chance of 80%: there are too few items." in sentences
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing and count for no system. "
-        "If they counted as wrong, that would reverse or remove no difference."
+        "If items on which a system failed in every run counted as wrong, that would reverse or remove no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
     documents = [{id: debate(said if number_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
@@ -104,9 +105,17 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 def test_missing_answers_that_could_reverse_a_difference_are_reported(tmp_path: Path) -> None:
     documents = {id: RIGHT[id] if id in "12" else failed_document() for id in GOLD}
     found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
-    assert (
-        "If they counted as wrong, that would reverse or remove 1 of 1 differences."
-        in dict(found.not_measured)["Missing answers"]
+    assert "would reverse or remove 1 of 1 differences." in dict(found.not_measured)["Missing answers"]
+
+
+def test_a_debate_without_a_control_at_equal_cost_is_reported(tmp_path: Path) -> None:
+    assert set(AT_EQUAL_COST) == {name for name, control in CONTROLS.items() if control.at_equal_cost}
+    matched = study(tmp_path / "matched", debate=(DEBATE, {}), control=(CONTROL, OF_DEBATE))
+    assert "The same cost" not in dict(findings(matched).not_measured)
+    cheaper = OF_DEBATE | {"control": "single_call"}
+    unmatched = study(tmp_path / "unmatched", debate=(DEBATE, {}), control=(CONTROL, cheaper))
+    assert dict(findings(unmatched).not_measured)["The same cost"].startswith(
+        "No control with the same cost was run for debate: "
     )
 
 
@@ -161,8 +170,7 @@ def test_every_published_figure_has_a_known_system_benchmark_and_measure() -> No
     for one in every:
         assert one.benchmark in BENCHMARKS
         assert one.graph in graphs
-        measure = BENCHMARKS[one.benchmark].metrics
-        assert one.measure in ("first", *measure)
+        assert one.measure in ("first", *BENCHMARKS[one.benchmark].metrics)
         found, _ = figure_interval(one)
         assert found.low is None or found.high is None or found.low <= one.value <= found.high
 

@@ -12,7 +12,7 @@ import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
 from moot.evals._analyses.agreement import agreement
-from moot.evals._analyses.graders import GRADER_FIELDS, check_grader, read_gradable_answers
+from moot.evals._analyses.graders import GRADER_FIELDS, HUMAN, add_human_grades, check_grader, read_gradable_answers
 from moot.evals._runs.logs import checked_document, read_runs
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import outcome_of
@@ -92,6 +92,11 @@ def test_kappa_is_undefined_if_no_answer_has_both_grades() -> None:
     assert (found.share, found.kappa.value, found.kappa.n, found.kappa.missing) == (None, None, 0, 1)
 
 
+def test_too_few_groups_are_an_error_even_if_kappa_is_undefined() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        agreement([None, None], [True, True], ["a"])
+
+
 def test_a_grader_that_also_speaks_in_the_debates_is_refused() -> None:
     """A model that only compares answers (role `equivalence`) does not speak."""
     mixed = {"model": "openai:a", "agents": [{"name": "x", "model": "openai:b"}, {"name": "y"}]}
@@ -117,7 +122,7 @@ def test_the_agreement_of_each_pair_of_graders_is_measured(
     people, out = tmp_path / "people.csv", tmp_path / "grades.csv"
     people.write_text("id,right\n1,yes\n2,yes\n3,no\n4,yes\n")
     measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
-    assert len(stub.prompts()) == 3  # the first answer equals the right answer, so no call is made
+    assert len(stub.prompts()) == 3  # none for the first answer, because it equals the right answer
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
     assert len(rows) == 6 * 2  # for each pair of graders: all answers, and texts that differ
@@ -130,6 +135,22 @@ def test_the_agreement_of_each_pair_of_graders_is_measured(
     assert rows["same text", "people", "all answers"]["share"] == 0.5
     # the grades of answer 2 by the comparison of texts, the judge in the log, people, and openai:b
     assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("people.csv", "id,right,answer\n1,no,Paris\u2028France\n"),
+        ("people.jsonl", '{"id": "1", "right": "no", "answer": "Paris\u2028France"}\n'),
+    ],
+)
+def test_a_line_separator_in_an_answer_does_not_end_a_row_of_judgements(
+    name: str, text: str, logs: Path, tmp_path: Path
+) -> None:
+    answers = read_gradable_answers([logs])[0]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert add_human_grades(answers, tmp_path / name) == 1
+    assert [answer.grades[HUMAN] for answer in answers if answer.id == "1"] == [False]
 
 
 def test_an_unusable_file_of_peoples_judgements_is_refused(logs: Path, tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ def test_a_plan_runs_again_if_a_corpus_or_an_endpoint_changed(
     index_texts("farm", "Saffron grows in spring.", "Wheat grows in summer.")
     sample_count, (note,) = run_samples_and_notes()
     assert sample_count == 3
-    assert note.startswith("rag on fever is not the same run as 20")  # a log's name begins with the year
+    # the name of a log begins with the year
+    assert note.startswith("rag on fever is run anew, because it is not the same run as 20")
     assert note.endswith(".eval: these differ: the content of the corpus farm.")
     index_texts("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     assert run_samples_and_notes() == (0, [])
@@ -136,12 +137,12 @@ async def test_a_systems_version_is_the_digest_of_its_behaviour(name: str) -> No
     assert await behaviour_of(name) == behaviours()[name]
 
 
-async def test_another_word_in_a_prompt_changes_the_digest_of_the_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_added_word_in_a_prompt_changes_the_digest_of_the_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Speaker.filled
 
-    def filled_with_another_word(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
+    def filled_with_added_word(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
         instructions, data = original(speaker, prompt, values)
         return f"{instructions} Please.", data
 
-    monkeypatch.setattr(Speaker, "filled", filled_with_another_word)
+    monkeypatch.setattr(Speaker, "filled", filled_with_added_word)
     assert await behaviour_of("standard_prompting") != behaviours()["standard_prompting"]

@@ -1,4 +1,4 @@
-"""Debates that Inspect runs use Inspect's models and roles. Inspect's logs contain the turns and the token usage."""
+"""In Inspect, a debate uses Inspect's models and roles, and the log contains the turns and the token usage."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_log_has_messages_for_turns_and_events_for_calls(start_stub: StartSt
 
 
 def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """If the plan gives a system another label, the tags of its logs change."""
+    """If a system's label in the plan changes, the tags of its existing logs change, too."""
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     graphs = ["standard_prompting", {"graph": "society_of_minds", "label": "mad", "settings": {"agents": 2}}]

@@ -114,7 +114,7 @@ def test_our_copy_of_s2s_tables_equals_the_authors_results() -> None:
 
 
 @pytest.mark.skipif(not TABLES.is_file(), reason="the recovered tables (../shared/data/known) are not here")
-def test_values_that_s2_prints_as_ks_are_outside_the_range_of_ks() -> None:
+def test_some_values_that_s2_prints_as_ks_are_outside_the_range_of_ks() -> None:
     recovered = json.loads(TABLES.read_text(encoding="utf-8"))["table3_9_10"]
     printed = [d for row in recovered.values() for d in row.get("D", [])]
     assert max(printed) > 1
@@ -130,6 +130,6 @@ def test_our_copy_of_s1s_tables_equals_the_papers_text() -> None:
         found = [line.split(" ", 2) for line in lines if re.fullmatch(r"\w+ 0\.\d+ \(0\.\d+, 0\.\d+\)", line)]
         assert [ends for name, _, ends in found if name.lower() == dataset.lower()] == [f"({low}, {high})"]
     for number, system in enumerate(("MADKE", "Tool-MAD")):
-        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # GPT-4o-mini's is first
+        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # GPT-4o-mini's line is first
         ours = [f"{100 * figures[system]:.1f}" for figures in S1_ACCURACY.values()]
         assert printed.split()[2:6] == ours, number

@@ -33,7 +33,7 @@ GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
 
 
 def read_logs(*paths: Path) -> tuple[list[LoggedRun], list[str]]:
-    """Read the runs in logs, and the notes. Only openai:gpt-4o-mini has a price."""
+    """Read logs; return their runs and the notes. Only openai:gpt-4o-mini has a price."""
     prices = {"openai:gpt-4o-mini": {"input": 1.0, "output": 2.0}}
     return read_runs(paths, lambda calls: cost_of(calls, prices))  # type: ignore[arg-type]
 
@@ -121,8 +121,8 @@ def test_one_of_several_attempts_at_a_run_is_read(
     assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
 
 
-def test_a_log_supersedes_only_earlier_logs_with_the_same_key(tmp_path: Path) -> None:
-    """Logs of older versions of moot have no key. Such logs are superseded by no log with a key."""
+def test_a_log_supersedes_only_logs_with_the_same_key(tmp_path: Path) -> None:
+    """Logs of older versions of moot have no key. A log with a key does not supersede them."""
     one = {"1": debate("SUPPORTS")}
     named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
     for day, (name, items, facts) in enumerate(
@@ -155,7 +155,7 @@ def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
     assert (run.system, run.position) == ("t", 0)
 
 
-def test_logs_with_another_seed_or_setting_are_other_runs(tmp_path: Path) -> None:
+def test_logs_with_different_seeds_or_settings_are_different_runs(tmp_path: Path) -> None:
     """If logs name no system, logs with the same task id are attempts at one run."""
     several: dict[str, dict[str, Any]] = {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}
     for name, facts in several.items():

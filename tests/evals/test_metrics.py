@@ -306,7 +306,7 @@ def test_the_majority_of_runs_counts_answers_with_the_same_meaning_together() ->
     assert majority_of_runs(runs, same) == ["the Beatles"]
     assert majority_of_runs(runs) == ["Rome"]
     numbers: list[list[str | None]] = [["7"], ["212"], ["7"], ["212 km"], ["212 miles"]]
-    # `212 miles` surely differs from `212 km`, so 7 and 212 are tied
+    # `212 miles` is not counted with `212 km`, so 7 and 212 have two answers each; 7 came first
     assert majority_of_runs(numbers, partial(same_answer, make_task("gsm8k"))) == ["7"]
 
 

@@ -99,7 +99,7 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         (S, [("A_-LRB-film-RRB-", 2), ("B", 1)], 1.0),  # one right sentence of each page is enough
         (R, [("A (film)", 2), ("B", 1)], 0.0),
         (S, [("A (film)", 0), ("A (film)", 2)], 0.0),
-        # the claim needs two pages, so the first three pages found count
+        # the claim needs two pages, so only the first three pages found count
         (S, [("X", 0), ("A (film)", 2), ("B", 1)], 1.0),
         (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
         # only the first two sentences found on each page count
@@ -140,7 +140,7 @@ def test_a_page_element_is_read_from_the_fragment_of_an_address(url: str | None,
 
 
 def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """If no address of the evidence ends with a sentence, the score is not computable."""
+    """If no address of the evidence ends with a name such as ``#sentence_3``, the score is not computable."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -195,7 +195,7 @@ def write_lines(path: Path, records: list[dict[str, Any]]) -> Path:
 
 
 async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tmp_path: Path) -> None:
-    """If no address of the evidence ends with an element, the score is not computable."""
+    """If no address of the evidence ends with a name such as ``#sentence_3``, the score is not computable."""
     texts = ["Gold is a metal of group 11.", "Gold melts at 1064 degrees."]
     ids = [evidence_id("wiki", text) for text in texts]
     both = [(ids[n], text) for n, text in enumerate(texts)]

@@ -60,7 +60,7 @@ def test_claims_with_labels_of_the_user_are_run_and_compared(tmp_path: Path) -> 
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]
     ended = moot(*words)
     assert ended.returncode == 0, ended.stderr
-    ((run,), _) = read_runs([tmp_path], lambda document: None)
+    ((run,), _) = read_runs([tmp_path], lambda calls: None)
     assert len(run.observations) == 6
     assert {seen.outcome for seen in run.observations} <= {"yes", "no"}
     assert all(seen.scores["accuracy"] == float(seen.outcome == seen.gold[0]) for seen in run.observations)

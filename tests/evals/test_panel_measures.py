@@ -47,7 +47,7 @@ def panel(*verdicts: str | None) -> dict[str, Any]:
 
 
 def analysis_document(**scores: Any) -> dict[str, Any]:
-    """A result document with one turn that analyses the role switch, with these fields."""
+    """A result document whose only turn analyses the role switch and has these fields."""
     return document({"round": 1, "phase": "switched", "agent": "analyser", "step": "analyse", **scores})
 
 
@@ -62,7 +62,7 @@ def argument_turn(round: int, phase: str, counsel: str, argument: str | None) ->
 def debate_document(
     totals: list[float | None] | None = None, novelty: list[float | None] | None = None, phase: str = "primary"
 ) -> dict[str, Any]:
-    """A result document with one debate, with a total of reflection and a novelty for each round."""
+    """A result document with one debate. A list, if given, has a value for each round."""
     return document(debates=[{"phase": phase, "reflection_total": totals or [], "novelty": novelty or []}])
 
 
@@ -78,8 +78,8 @@ PANELS = [panel(S, S, S), panel(S, S, N), panel(N, N, N), panel(S, N, I)]
 
 The agreement of the pairs of judges is 3/4, 1/2 and 1/2, and the agreement by chance is 1/2, 5/16 and 3/8.
 
-The agreement of all three judges is 1, 1/3, 1 and 0 in the four cases. The 12 verdicts are 6 S, 5 N and 1 I, so the
-agreement by chance is 62/144.
+In the four cases, the shares of pairs of judges that agree are 1, 1/3, 1 and 0. The 12 verdicts are 6 S, 5 N and 1 I,
+so the agreement by chance is 62/144.
 """
 VERDICTS = st.sampled_from([S, N, I, None])
 
@@ -271,11 +271,11 @@ def test_concessions_are_found(text: str, expected: list[str]) -> None:
         "",
     ],
 )
-def test_denials_and_other_similar_phrases_are_no_concessions(text: str) -> None:
+def test_phrases_that_only_resemble_concessions_are_not_found(text: str) -> None:
     assert concessions(text) == []
 
 
-YIELDING = "I concede that the second trial was small, but its effect held up."
+CONCESSION = "I concede that the second trial was small, but its effect held up."
 """13 words with one concession; together with `GOOD_POINT`, 20 words with two concessions."""
 GOOD_POINT = "You make a good point about dosage."
 
@@ -288,8 +288,8 @@ def concession_rate(texts: list[str]) -> float | None:
 
 
 def test_concession_rate_by_hand() -> None:
-    assert concession_rate([YIELDING, GOOD_POINT]) == 100.0
-    assert concession_rate([YIELDING]) == pytest.approx(1000 / 13)
+    assert concession_rate([CONCESSION, GOOD_POINT]) == 100.0
+    assert concession_rate([CONCESSION]) == pytest.approx(1000 / 13)
     assert concession_rate(["A well-made, long-term trial doesn't - and can’t - end at 1,000 days!"]) == 0.0
     assert concession_rate(["I concede well-made points - don’t you?"]) == pytest.approx(1000 / 6)
     assert concession_rate([]) is None
@@ -298,7 +298,7 @@ def test_concession_rate_by_hand() -> None:
 
 def test_concession_rates_of_each_counsel_by_hand() -> None:
     debate = document(
-        argument_turn(1, "primary", "plaintiff", YIELDING),
+        argument_turn(1, "primary", "plaintiff", CONCESSION),
         argument_turn(1, "primary", "defense", "It does not hold."),
         argument_turn(2, "primary", "defense", None),
         argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # spoken for the defense
@@ -315,8 +315,8 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
     assert concession_rates([]) == {"plaintiff": None, "defense": None}
 
 
-@given(st.lists(st.text() | st.sampled_from([YIELDING, GOOD_POINT, "I", "concede"])))
-def test_the_concession_rate_of_repeated_texts_is_the_same(texts: list[str]) -> None:
+@given(st.lists(st.text() | st.sampled_from([CONCESSION, GOOD_POINT, "I", "concede"])))
+def test_repeating_all_texts_does_not_change_the_concession_rate(texts: list[str]) -> None:
     """A rate is between 0 and 1,000."""
     rate = concession_rate(texts)
     assert rate is None or 0 <= rate <= 1000
@@ -342,10 +342,10 @@ def test_changes_are_between_adjacent_rounds() -> None:
 
 def test_mean_reflection_change_by_hand() -> None:
     long, short = debate_document([1.0, 1.5, 1.25, 1.25]), debate_document([0.5, 0.75])
-    # the changes are 0.5, 0.25 and 0 in one debate, and 0.25 in the other
+    # the absolute changes are 0.5, 0.25 and 0 in one debate, and 0.25 in the other
     assert mean_reflection_change([long, short, FAILED]) == 0.25
     assert mean_reflection_change([long]) == 0.25
-    assert mean_reflection_change([debate_document([1.0, None, 1.5, 1.75])]) == 0.25  # only the last two rounds count
+    assert mean_reflection_change([debate_document([1.0, None, 1.5, 1.75])]) == 0.25  # only the last change is known
     assert mean_reflection_change([debate_document([0.5, 1.0], phase="switched"), long], "switched") == 0.5
 
 

@@ -77,7 +77,8 @@ def has_rounds(system: Any) -> bool:
 def local_plan(file: Path, folder: Path) -> Plan:
     """A plan with local models and sources, on `ITEMS` items of each benchmark in this folder.
 
-    Debates have two rounds if the file does not set `max_rounds`. If it sets `switched_rounds`, the value becomes 2.
+    Debates have at most two rounds if the file does not set `max_rounds`. If it sets `switched_rounds`,
+    this value becomes 2.
     """
     plan = with_local_parts(written_plan(file), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
@@ -134,7 +135,7 @@ def cells_to_run(folder: Path) -> dict[Path, list[Cell]]:
 def cells_to_check(folder: Path) -> dict[Path, list[Cell]]:
     """For each plan, the cells that `preflight` checks.
 
-    Over all plans, each system is checked once on each benchmark.
+    Over all plans, each pair of a system and a benchmark is checked once.
     """
     found: dict[Path, list[Cell]] = {}
     known: set[tuple[str, str]] = set()
@@ -173,7 +174,7 @@ def test_a_plan_runs_on_one_item_of_each_benchmark(
 
 
 @each_plan
-def test_a_plan_file_begins_with_its_paper_keys_cost_and_command(file: Path) -> None:
+def test_a_plan_file_begins_with_the_paper_the_keys_the_cost_and_the_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
     comments = " ".join(line.removeprefix("# ") for line in before.splitlines())
     assert comments.startswith(file.stem[:2].upper())

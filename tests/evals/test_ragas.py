@@ -69,7 +69,7 @@ def logs(start_stub: StartStub, tmp_path: Path) -> Path:
 
 
 def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
-    """Both scores of each sample of a system, each followed by the reason if the score is missing."""
+    """For each sample of a system: two scores, each followed by the reason why it is missing (empty if it is known)."""
     names = ("faithfulness", "faithfulness_missing", "answer_relevancy", "answer_relevancy_missing")
     return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
 
@@ -151,7 +151,7 @@ def write_answered_log(tmp_path: Path, number: int) -> Path:
 
 @pytest.mark.parametrize(
     ("rule", "reason", "calls", "code"),
-    # `calls` is the number of calls for questions per sample: 3 if all questions are written. A call is made twice if
+    # `calls` is the number of calls for a question in each sample: 3 if no call fails. A call is made twice if
     # its reply cannot be read, three times for HTTP 500, and once for other errors.
     [
         ({"reply": "no JSON"}, "the reply is not in the form that RAGAS asks for", 2, 3),

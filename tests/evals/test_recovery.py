@@ -1,4 +1,4 @@
-"""Inspect can score the log of a killed and resumed run again."""
+"""Inspect can rescore the log of a run that was killed and resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of `moot eval compare`. Texts of logs cannot inject markup, code or formulas into it."""
+"""The output of `moot eval compare`. Texts in logs cannot inject markup, code or formulas into it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a broken file and the logs of a debate, a control in two runs, a trial, and malicious texts."""
+    """A folder with logs and a broken file. The logs are of a debate, its control in two runs, a trial, and a system
+    with malicious texts.
+    """
     folder = tmp_path_factory.mktemp("logs")
     facts: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
     control_facts: dict[str, Any] = facts | {"control": "self_consistency", "of": "debate"}
@@ -94,7 +96,7 @@ def report_folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> P
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_prints_a_headline_with_tables_and_notes(logs: Path, tmp_path: Path) -> None:
+def test_the_command_prints_a_headline_tables_and_notes(logs: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.jsonl"
     prices.write_text('{"model": "openai:gpt-4o-mini", "input": 1000, "output": 2000}\n')
     done = moot("eval", "compare", logs, "--prices", prices, "--against", "proclaim")
@@ -102,7 +104,7 @@ def test_the_command_prints_a_headline_with_tables_and_notes(logs: Path, tmp_pat
     assert done.stdout.startswith("\nNo difference between the systems was found\n")
     assert "FEVER, openai:gpt-4o-mini" in done.stdout
     assert "Systems, over the 1 item on which all have an outcome" in done.stdout
-    # Runs, items, errors, abstained, unusable, less evidence.
+    # Columns: runs, items, errors, abstained, no usable reply, with less evidence.
     assert re.search(r"debate +1 +7 +1 +1 +0 +0 ", done.stdout)
     assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # the control
     assert re.search(r"debate +1\.000 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
@@ -227,7 +229,7 @@ def test_each_picture_is_a_png_and_an_svg_with_text(report_folder: Path) -> None
     for file in (report_folder / "pictures").glob("*.svg"):
         root = ElementTree.fromstring(file.read_bytes())
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts  # SVG draws no letter as a shape
+        assert texts  # letters are text, not shapes
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
     assert EVIL[:20] in next((report_folder / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
 

@@ -101,7 +101,8 @@ def test_equal_values_have_an_interval_of_zero_width(values: list[float]) -> Non
 
 def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
     assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
-    # Only one of the two rows varies, so the interval of their mean is half as wide.
+    # Only the values of the first row vary. So the interval of the mean over both rows is half as wide as that of the
+    # first row.
     varying = mean_interval([0, 1] * 50)
     both = mean_interval([0, 1] * 50, [1.0])
     assert both == pytest.approx((0.75, 0.5 + varying.low / 2, 0.5 + varying.high / 2), abs=0.03)
@@ -210,7 +211,7 @@ async def test_measured_values_of_sources_are_right_and_reproducible(data: Path,
     rows = await measure_sources(data, SOURCES)
     found = {(row.row.qrels, row.row.scope): row for row in rows}
     own, union = found["alloys", "own"], found["alloys", "union"]
-    half = 1 / (1 + 1 / math.log2(3))  # one of two gold passages, at rank 1
+    half = 1 / (1 + 1 / math.log2(3))  # the nDCG if one of two gold passages is found, at rank 1
     assert own.values["bm25"] == {
         "recall@3": [1, 0.5, 0],
         "recall@10": [1, 0.5, 0],
@@ -263,7 +264,7 @@ def test_sources_are_compared_with_the_best_rival_or_a_given_source() -> None:
 
 
 def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
-    """A row for each argument, which contains the values of nDCG@10 by source."""
+    """A row for each argument. An argument has the values of nDCG@10 by source."""
     return [
         RowScores(Row(f"row {i}", "own", (), [], {}), {source: {"ndcg@10": ndcg} for source, ndcg in values.items()})
         for i, values in enumerate(rows)
@@ -287,7 +288,7 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
         ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' occurs twice"),
         (
             '{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}',
-            "contains 1 passage that the qrels alloys name: z1. Add",
+            "qrels alloys name 1 passage that no file in corpus/ contains: z1. Add",
         ),
         ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
     ],
@@ -354,7 +355,7 @@ def test_a_qrels_file_without_queries_is_refused(data: Path) -> None:
 
 @pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="the benchmark samples (../shared/data) are not here")
 async def test_bm25_on_check_covid_is_near_the_published_figure(start_stub: StartStub) -> None:
-    """The data's README gives an nDCG@10 of 0.472 for BM25 without stemming. Stemming may raise this figure."""
+    """The data's README gives an nDCG@10 of 0.472 for BM25 with k1 = 0.9 and b = 0.4. moot's values differ."""
     start_stub()
     rows = read_rows(SHARED / "data", "visible", ["check_covid"], ["own"])
     assert [(row.files, len(row.passages), len(row.queries)) for row in rows] == [(("check_covid",), 795, 200)]

@@ -90,7 +90,7 @@ def test_every_benchmark_with_visible_samples_runs_in_three_graphs(start_stub: S
         measures = {score.name: score.scored_samples for score in log.results.scores}
         ours = [name for name in BENCHMARKS[moot_metadata(log)["benchmark"]].metrics if name in measures]
         assert ours
-        # The visible samples of FEVEROUS name no gold sentences, so they may have no FEVEROUS score.
+        # The visible samples of FEVEROUS name no gold sentences, so they have no FEVEROUS score.
         assert all(measures[name] == 1 for name in ours if name != "feverous_score")
 
 
@@ -150,7 +150,10 @@ def test_a_control_has_the_budget_rounds_or_evidence_of_its_debate(start_stub: S
 def test_a_control_spends_nearly_as_much_as_its_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """A control spends at most as much as its debate. The gap is under three times its most expensive call."""
+    """A control spends at most as much as its debate.
+
+    The gap is under three times the cost of the control's most expensive call.
+    """
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -211,7 +214,7 @@ import os, signal
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 SampleBufferDatabase.remove_samples = lambda self, samples: os.kill(os.getpid(), signal.SIGKILL)
 """
-"""Python code that kills a run after it wrote the log, while the recovery buffer still has the same samples."""
+"""Python code that kills a run when it is about to remove logged samples from the recovery buffer."""
 
 
 def command(tmp_path: Path, data: str) -> list[str]:
@@ -272,10 +275,10 @@ def test_a_stopped_run_resumes(
 
 
 @pytest.mark.parametrize("bounded", ["0", "1"])
-def test_all_events_of_a_sample_are_committed_at_once(
+def test_all_events_of_a_sample_are_in_one_commit(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
 ) -> None:
-    """With bounded memory, Inspect reads a sample's events back from its recovery database. No event is lost."""
+    """With bounded memory, Inspect reads a sample's events back from the recovery database. No event is lost."""
     start_stub()
     monkeypatch.setenv("INSPECT_TRANSCRIPT_BOUNDED", bounded)
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
@@ -364,6 +367,9 @@ def test_a_sample_over_the_time_limit_is_missing_and_not_run_again(start_stub: S
         (record,) = json.loads(result.stdout)["logs"]
         assert (result.exit_code, record["status"], record["samples"], record["missing"]) == (3, "success", 2, 1)
     assert len(stub.calls()) <= 2
+    result = CliRunner().invoke(app, [*line, "--time-limit", "3", "--json"])
+    assert "these differ: the time limit of a sample" in " ".join(result.stderr.split())
+    assert len(json.loads(result.stdout)["logs"]) == 1
 
 
 def test_a_run_is_refused_while_another_run_writes_to_its_folder(start_stub: StartStub, tmp_path: Path) -> None:

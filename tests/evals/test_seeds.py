@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_the_seed_of_a_call_is_derived_from_the_seed_of_the_run() -> None:
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """The plan has systems with equal requests, equal items, repeated requests, controls, and graphs in graphs."""
+    """The plan has equal claims, systems with equal requests, second tries, controls, and graphs within graphs."""
     stub = start_stub([UNUSABLE])
     lines = [
         {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}
@@ -115,8 +116,8 @@ async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartS
     assert sent[2] <= sent[0]  # equal requests share a reply
 
 
-async def test_a_repeated_request_has_another_seed(start_stub: StartStub) -> None:
-    """Two agents make the same request, each of them twice."""
+async def test_equal_requests_have_different_seeds(start_stub: StartStub) -> None:
+    """Each of two agents makes the same request twice."""
     stub, session = start_stub(), Session()
     settings = Settings.model_validate({"model": "openai:stub", "seed": 1})
     for agent in ("agent-1", "agent-2"):
@@ -126,12 +127,13 @@ async def test_a_repeated_request_has_another_seed(start_stub: StartStub) -> Non
     assert len(set(seeds_of(stub))) == len(stub.calls()) == 4
 
 
-async def test_a_custom_chat_model_gets_no_seed() -> None:
+async def test_a_chat_model_without_a_field_for_a_seed_gets_no_seed() -> None:
     class Custom(FakeListChatModel):
         def _call(self, *arguments: Any, **options: Any) -> str:
             assert "seed" not in options
+            assert not hasattr(self, "seed")
             return super()._call(*arguments, **options)
 
     reply = json.dumps({"query": "platypus eggs"})
-    speaker = as_speaker(Custom(responses=[reply]), "debater")
+    speaker = replace(as_speaker(Custom(responses=[reply]), "debater"), seed=1)
     assert await formulate_query(CLAIM, speaker) == "platypus eggs"

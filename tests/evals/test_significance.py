@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._report.comparison import System
+from moot.evals._report.tests import mcnemar_detectable_difference
 from moot.evals._stats.estimates import difference
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import Observation
@@ -102,7 +103,7 @@ def test_bootstrap_intervals_contain_the_mean(values: list[float | None]) -> Non
 
 
 def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
-    """The mean difference of two systems' scores, with its interval. Each system has a score for each item."""
+    """The mean difference of two systems' scores, with its interval. A missing score is None."""
     items = [
         {str(i): Observation(str(i), ("x",), outcome="x", scores={"accuracy": one}) for i, one in enumerate(scores)}
         for scores in systems
@@ -273,7 +274,8 @@ def test_power_agrees_with_simulations() -> None:
 
 
 def test_power_of_two_samples_agrees_with_a_textbook() -> None:
-    # An example of Fleiss: without a correction, accuracies of 0.6 and 0.5 need 388 items each for a power of 0.8.
+    # An example of Fleiss, without a continuity correction: accuracies of 0.6 and 0.5 need 388 items each for a power
+    # of 0.8.
     by_hand = 1.959964 * sqrt(2 * 0.55 * 0.45) + 0.841621 * sqrt(0.6 * 0.4 + 0.5 * 0.5)
     assert items_needed(0.6, 0.5) == approx((by_hand / 0.1) ** 2, abs=1) == approx(388, abs=1)
     assert power(0.5, 0.5, 100) == approx(0.05)
@@ -291,7 +293,7 @@ def test_the_number_of_items_needed_reaches_the_target_power(discordant: float |
 
 
 def test_few_items_are_needed_for_the_largest_difference() -> None:
-    assert items_needed(1.0, 0.0, 1.0) == 6  # the first number of heads in a row with p below 0.05
+    assert items_needed(1.0, 0.0, 1.0) == 6  # 6 discordant items, all for one system, have p = 0.03; 5 have 0.06
     assert items_needed(1.0, 0.0) == 2
 
 
@@ -309,6 +311,12 @@ def test_no_effect_is_detectable_if_the_largest_gain_is_too_small() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None
+
+
+def test_a_detectable_difference_exists_if_nearly_all_items_are_discordant() -> None:
+    found = mcnemar_detectable_difference(mcnemar([True] * 10, [False] * 9 + [True]))
+    assert isinstance(found, float)
+    assert power((1 + found) / 2, (1 - found) / 2, 10, 0.9) == approx(0.8, abs=1e-6)
 
 
 @pytest.mark.parametrize(

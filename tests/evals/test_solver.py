@@ -1,4 +1,4 @@
-"""Debates as solvers of Inspect's tasks: their scores, and failed debates as missing data."""
+"""Debates as solvers of Inspect's tasks: scores, and failed debates as missing data."""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(help="A class of faults, or the start of its name. Repeatable.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Repeat less, and keep docs/howto/faults.md.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Repeat faults less often, and do not change docs/howto/faults.md.")
+    ] = False,
 ) -> None:
     """Cause faults. The exit code is 1 if a result is not as expected, or if no class matches."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]

@@ -18,7 +18,7 @@ from tests.faults.record import Fault, Result, first_failed
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 MOST_SENT = {"max_calls": 1.0, "budget": 1.05, "max_cost": 1.05}
-"""The largest allowed ratio of usage to the ceiling. Tokens may exceed it, as they are only estimated before a call."""
+"""The largest allowed ratio of usage to the ceiling. Before a call, its tokens and USD are only estimated."""
 CEILINGS = (*MOST_SENT,)
 MILLION = 1_000_000
 PRICE = {"input": 1, "output": 4}
@@ -87,7 +87,7 @@ def priced_sandbox(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterat
 
 
 def usage_at(here: Sandbox) -> dict[str, float]:
-    """The number, tokens and USD of the chat calls that the endpoint received, by the name of their setting."""
+    """The number, tokens and USD of the chat calls that the endpoint received, by ceiling."""
     chats = [call for call in calls_of(here.stub) if call["kind"] == "chat"]
     prompts, replies = (
         sum(call[part] // BYTES_PER_TOKEN + 1 for call in chats) for part in ("prompt_chars", "reply_chars")
@@ -189,7 +189,7 @@ FAULTS = [
         "200, one to six times, to debates with `budget` or `max_cost`",
         "all received requests, even if their replies were lost, stay within the ceiling (at most 5% more); "
         "each debate ends with a verdict, with an error before the first call, or with an error that says that the "
-        "decision cannot be repeated",
+        "ceiling does not allow another call",
         lose_replies,
     ),
     Fault(

@@ -1,4 +1,4 @@
-"""Debates in their own processes against a scripted endpoint, each with its own home folder."""
+"""Sandboxes for debates: a scripted endpoint, a home folder, and commands that run debates in processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "debate_settings": {"debaters": READERS, "max_rounds": 2, "query_formulation": True},
     },
 }
-"""The systems that are tested with faults. With these settings, they read no index."""
+"""The settings of some systems. With these settings, debates read no index."""
 
 
 def settings_of(system: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def words_of(system: str, **settings: Any) -> list[str]:
 
 
 def stored_in(home: Path, claim: str = "") -> list[Entry]:
-    """The entries of the ledger in a home folder; with ``claim``, only those of debates on this claim."""
+    """The entries of the ledger in a home folder; with ``claim``, only those of debates whose input contains it."""
     if not (path := home / "ledger.sqlite").exists():
         return []
     with closing(LedgerFile(path)) as ledger:
@@ -99,7 +99,7 @@ class Sandbox:
     def end(self, process: subprocess.Popen[str]) -> Ended:
         """Wait for the end of a command; return its exit code, output and document.
 
-        If the file is not valid JSON, the returned document is ``{"status": "cut"}``; if there is no file, None.
+        The document is None if its file does not exist, and ``{"status": "cut"}`` if the file is not valid JSON.
 
         Raises:
             subprocess.TimeoutExpired: the command did not end within 300 seconds. It is killed.

@@ -15,8 +15,8 @@ Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PROCESSES, PER_SECOND, MOST_CALLS = 32, 4, 40, 1.1
-"""For overloads: the debates, the processes that share them, the calls per second that the endpoint accepts, and the
-maximum ratio of sent to answered calls.
+"""For overloads: the number of debates, the number of processes that share them, the calls per second that the endpoint
+accepts, and the largest allowed ratio of sent to answered calls.
 """
 UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error (a cell of the table)."""
@@ -56,9 +56,9 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
 
 
 def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Make a function that runs a debate with each fault, which hits the first chat call, and then without the fault.
+    """Make a function that runs a debate twice for each fault. Only the first chat call of the first run fails.
 
-    The first run must end with an error of one of ``kinds``. The second must make only the missing calls.
+    The first run must end with an error of one of ``kinds``. The second run must make only the missing calls.
     """
 
     def cause(folder: Path, quick: bool) -> Result:
@@ -94,7 +94,7 @@ def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, b
 
 
 def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Make a function that runs a debate for each rule; the debates must end with an error of ``kinds``."""
+    """Make a function that runs a debate for each rule; each debate must end with an error of one of ``kinds``."""
 
     def cause(folder: Path, quick: bool) -> Result:
         problems = []
@@ -230,7 +230,7 @@ FAULTS = [
     ),
     Fault(
         "5xx",
-        "the endpoint answers 500, 502, 503 and 529 once",
+        "the endpoint answers one call with 500, 502, 503 or 529",
         "the call is sent again; the same verdict",
         survived_faults(*({"status": status, "times": 1} for status in (500, 502, 503, 529))),
     ),
@@ -264,7 +264,7 @@ FAULTS = [
     ),
     Fault(
         "replies cut off",
-        "one reply, then every reply, is cut off at the length limit",
+        "one reply, or every reply, is cut off at the length limit",
         "the reply is requested once more; a typed error if the second reply is also cut off",
         combine_faults(
             survived_faults({"finish": "length", "times": 1}, scripted=[SELECTION]),

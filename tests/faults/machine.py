@@ -172,7 +172,7 @@ def run_twice(folder: Path, quick: bool) -> Result:
 
 
 def inject_text(folder: Path, quick: bool) -> Result:
-    """Give a text that imitates the end of its own block in the prompt."""
+    """Run a debate with a given text that imitates the end of its own block in the prompt."""
     with sandbox(folder) as here:
         file = here.folder / "given.txt"
         file.write_text(INJECTED)
@@ -266,7 +266,12 @@ FAULTS = [
         "damaged index", "the index is overwritten, cut off or removed", "a typed error before any call", damage_index
     ),
     Fault("search faults", "a source fails at each search", "a typed error, or a debate with a warning", fail_searches),
-    Fault("disk full: --out", "no file can grow", "the old document stays complete; the new one is printed", fill_disk),
+    Fault(
+        "disk full: --out",
+        "no file can grow beyond 4 KiB",
+        "the old document stays complete; the new one is printed",
+        fill_disk,
+    ),
     Fault(
         "disk full: ledger",
         "the ledger cannot grow, from the start of the debate or from a later moment on",

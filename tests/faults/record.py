@@ -1,4 +1,4 @@
-"""A class of faults, and the result of causing it."""
+"""A class of faults, and the result of causing these faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Fault:
         name: the name of the class.
         description: the fault, in words.
         expected: the expected result, in words.
-        cause: a function that causes the fault. It gets a new folder, and whether to repeat the fault less often.
+        cause: a function that causes the faults. Its arguments are the path of a folder that does not exist yet, and
+            whether to cause fewer faults.
     """
 
     name: str

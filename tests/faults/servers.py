@@ -59,7 +59,7 @@ def start_watched(server: Server, thread: str, claim: str) -> None:
     """Start a debate as the page does, and read its stream."""
 
     def read() -> None:
-        with suppress(OSError, HTTPException):  # the stream ends with the server
+        with suppress(OSError, HTTPException):  # the stream breaks when the server is killed
             server.send(
                 f"/threads/{thread}/runs/stream", debate_request(claim) | {"stream_mode": ["custom", "updates"]}
             )
@@ -68,7 +68,7 @@ def start_watched(server: Server, thread: str, claim: str) -> None:
 
 
 def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
-    """Faults that kill the server at random moments of debates. The next server resumes each interrupted debate."""
+    """Make a function that kills servers at random moments of debates. The next server resumes the debate."""
 
     def cause(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
@@ -80,15 +80,15 @@ def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bo
                 with serving(folder / "server", stub) as server:
                     if killed:
                         found, resumed = resumed_document(server, killed)
-                        lost *= resumed  # a debate that ended before the kill repeats no call
+                        lost *= resumed  # a debate that ended before the kill is not resumed, so it repeats no call
                         unanswered += lost
                         needed = sum(not call.get("shared") for call in found["calls"])
                         more = count_sent(stub.calls()[before:]).chats - needed
                         repaid += more
                         wrong = wrong or first_failed(
-                            (found["status"] == "done", f"{killed}: {found['status']}"),
-                            (found["answer"] == answer, f"another answer: {found['answer']}"),
-                            (more == lost, f"{more} calls were repaid, but {lost} had no stored answer"),
+                            (found["status"] == "done", f"thread {killed} has the status {found['status']}"),
+                            (found["answer"] == answer, f"the answer is {found['answer']}, not {answer}"),
+                            (more == lost, f"{more} calls were paid again, but {lost} had no stored answer"),
                         )
                     else:
                         answer, undisturbed = server.json("/runs/wait", debate_request())["answer"], len(stub.calls())
@@ -113,14 +113,14 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
     deadline = time.monotonic() + 60
     while (answered := stub.stats(logged=calls)["logged"]) < calls:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{answered} calls, not {calls}")
+            raise TimeoutError(f"{answered} calls were answered, not {calls}")
 
 
 def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]:
     """Resume the killed server's debate as the page's button does, unless the debate ended before the kill.
 
     Returns:
-        The debate's document, and whether it was resumed.
+        The debate's document, and whether the debate was resumed.
     """
     rows = [row for row in server.json(DEBATES)["debates"] if row["status"] == "interrupted"]
     for row in rows:
@@ -130,7 +130,7 @@ def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]
 
 
 def send_foreign_requests(folder: Path, quick: bool) -> Result:
-    """Send requests from other websites, with foreign hosts, or for foreign addresses, models or sources."""
+    """Send requests from other websites, with foreign hosts, or with forbidden addresses, models or sources."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),
@@ -160,7 +160,7 @@ def send_foreign_requests(folder: Path, quick: bool) -> Result:
         allowed = server.json("/runs/wait", debate_request())["status"]
     wrong = first_failed(
         (allowed == "done", f"an allowed request ends with the status {allowed}"),
-        (not answered, f"answered: {'; '.join(answered)}"),
+        (not answered, f"answered without an error: {'; '.join(answered)}"),
         (called == 0, f"{called} calls were made"),
     )
     return Result(len(asked), wrong=wrong)
@@ -201,7 +201,7 @@ def plant_pickles(folder: Path, quick: bool) -> Result:
     with running_stub(folder / "stub", RULES) as stub, serving(folder / "server", stub) as server:
         document = server.json("/runs/wait", debate_request())
     read = [str(mark) for mark in marks if mark.exists()]
-    wrong = first_failed((document["status"] == "done", str(document.get("error"))), (not read, f"read: {read}"))
+    wrong = first_failed((document["status"] == "done", str(document.get("error"))), (not read, f"unpickled: {read}"))
     return Result(6, wrong=wrong)
 
 
@@ -214,13 +214,13 @@ FAULTS = [
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same, but the debates are watched over the page's routes",
+        "`moot serve` is killed at random moments of debates that a page watches; the next server resumes them",
         "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
         kill_server(start_watched),
     ),
     Fault(
         "SSRF",
-        "requests with foreign hosts or from other websites; requests that name their own addresses, models or sources",
+        "requests with foreign hosts or from other websites; requests that name forbidden addresses, models or sources",
         "refused without any call",
         send_foreign_requests,
     ),

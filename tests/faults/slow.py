@@ -55,7 +55,7 @@ FAULTS = [
     Fault(
         "slow drip",
         "the endpoint sends one byte every 0.1 s, without end",
-        "a typed error after `timeout`",
+        "a typed error after the seconds of the setting `timeout`",
         run_with_drip,
     ),
 ]

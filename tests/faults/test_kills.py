@@ -1,4 +1,4 @@
-"""Debates and an evaluation that are killed and run again; ``make faults`` kills more."""
+"""Debates and an evaluation that are killed and run again. ``make faults`` kills more debates and evaluations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.kills import Moment, count_sent, count_stored, kill, moments, 
 from tests.forked import start
 
 REPEAT_REQUEST = repeat_request("").splitlines()[0]
-"""The first line of the request for a usable reply."""
+"""The first line of the message that follows an unusable reply."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_every_answered_call_is_stored_before_a_kill(tmp_path: Path) -> None:
     with sandbox(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
-        # Six requests: a first and a repeated request of each agent. One repeated request is not answered.
+        # Each of the three agents sends a first and a repeated request. Five of these six requests are answered.
         while here.served(6) < 6 or count_stored(here.stored()).chats < 5:
             assert process.poll() is None
             time.sleep(0.01)

@@ -15,7 +15,7 @@ from tests.import_race import races
 
 
 def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
-    """A function that runs tests; the tests cause the faults of a class.
+    """Make a function that runs tests. The tests cause the faults of a class.
 
     Args:
         places: the files with the tests.
@@ -50,7 +50,7 @@ FAULTS = [
     Fault(
         "damaged or foreign threads",
         "the file of threads contains pickles and calls of functions",
-        "they are not run",
+        "nothing is unpickled or called",
         run_tests("tests/web/test_table.py", only="unpickled"),
     ),
     Fault(

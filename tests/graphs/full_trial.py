@@ -62,7 +62,7 @@ def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[F
 ALL_ROUNDS = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
 """The scripted rounds; with ``max_rounds=2`` the primary debate's third round is not reached."""
 RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
-"""The exhibits that the judges read after two rounds, in order.
+"""The exhibits that the judges read in a trial with ``max_rounds=2``, in order.
 
 First the admitted exhibits, the heaviest first. Then the exhibits found in the debates, the earliest first. Last the
 disputed exhibits.
@@ -125,14 +125,16 @@ def citation_of(name: str, quote: str = "") -> dict[str, str]:
 
 
 def full_trial() -> list[Rule]:
-    """Rules for a trial with every kind of event.
+    """Rules for the full trial.
 
     Twelve exhibits are found before the debates. B (its weight is exactly 0.5) and J are disputed. C (its weight is
     exactly 0.1) and B6 are discarded.
 
     In the primary debate K, A8, L, M, N, A7 and O join the record, and R would in a third round. The novelty of A8
-    equals the threshold. K9 and L9 are too similar to K and L. The switched debate starts without these exhibits. In it
-    K, P and Q join the record, and also M8, because M was not found there.
+    equals the threshold. K9 and L9 are too similar to K and L.
+
+    The switched debate starts without the exhibits that joined the record in the primary debate. In the switched debate
+    K, P and Q join the record, and also M8, because M is not found in this debate.
     """
     reflections = [
         r
@@ -184,9 +186,9 @@ def trace(document: Mapping[str, Any]) -> list[str]:
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:
-    """The turns of a round in which both sides search and get experts, in groups.
+    """The turns of a round, in groups. In this round both sides search and get experts.
 
-    Within a group any order is valid. In the first round the court cannot close the debate, so the court is not asked.
+    Within a group any order is valid. In the first round the court is not asked whether to close the debate.
     """
     p, d = (f"{phase} {number} {role_for(side, phase)}/{side}" for side in SIDES)
     expert_turns = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]

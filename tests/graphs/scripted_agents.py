@@ -37,7 +37,7 @@ def rule(role: str, match: str = "", times: int | None = None, **reply: Any) -> 
 
 
 def answer_rule(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
-    """A rule for a role's answer. Its reasons contain ``mark``, which identifies the answer in later prompts."""
+    """A rule for a role's answer. Its ``rationale`` contains ``mark``, which identifies the answer in later prompts."""
     fields_of_answer = {
         "answer": ANSWERS.get(answer, answer),
         "rationale": f"Because of {mark}.",
@@ -107,7 +107,7 @@ def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: 
 
 
 def marks(prompt: str) -> str:
-    """The sorted words that identify the answers in a prompt, such as ``a2r3`` for agent 2's answer in round 3."""
+    """The sorted marks of answers and summaries in a prompt, such as ``a2r3`` for agent 2's answer in round 3."""
     return " ".join(sorted(MARK.findall(prompt)))
 
 

@@ -196,7 +196,8 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
 def judge_rules(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
     """Rules for the judges' verdicts, the chief judge's first.
 
-    ``scores`` are each judge's strength, validity and reliability, by default 6.
+    ``scores`` has an entry per judge: the scores that this judge gives for evidence strength, argument validity and
+    scientific reliability. By default each score is 6.
     """
     rules = []
     for number, verdict in enumerate(verdicts, 1):
@@ -214,7 +215,7 @@ def analysis_rule(overall: float) -> Rule:
 
 
 def default_rules() -> list[Rule]:
-    """Rules that a test appends to its own rules. In their trial only the maximum of rounds ends a debate.
+    """Rules that a test appends to its own rules. With these rules alone, only the maximum of rounds ends a debate.
 
     The premise finds ``F``, the supporting query ``G``, the challenging query ``H``. All exhibits are admitted with the
     weight 0.72. In the debates no search finds anything and no side requests an expert. The scores of reflections
@@ -276,7 +277,7 @@ def trial_settings(**settings: Any) -> ProclaimSettings:
 
 
 def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dict[tuple[str, int], dict[str, Any]]:
-    """The last turn of a step in each round of a phase, by side and round. Turns without a side are listed by agent."""
+    """The last turn of a step in each round of a phase, by side and round. A turn without a side is under its agent."""
     found = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
     return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in found}
 
@@ -313,9 +314,9 @@ SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW_NOVELTY = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 MORE_LOW_NOVELTY = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""As for `LOW_NOVELTY`, two of a query's three results are redundant, which is too few to end the search.
+"""Like the queries of `LOW_NOVELTY`, each of these queries has three results, of which two are redundant.
 
-The mean novelty of a query's results is 0.0667.
+Two are too few to end the search. The mean novelty of the three results is 0.0667.
 """
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}
@@ -337,7 +338,7 @@ async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
 
 
 def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[int]:
-    """The number of calls in each round of a debate, without the calls that ask the court whether to close it."""
+    """The number of calls in each round of a debate, except calls that ask the court whether to close the debate."""
     count = Counter(call["round"] for call in document["calls"] if call["phase"] == phase)
     count.subtract(number for _, number in turns(document, "close", phase))
     assert sorted(count) == list(range(1, len(count) + 1))

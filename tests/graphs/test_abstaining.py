@@ -74,7 +74,7 @@ async def test_voters_may_abstain(start_stub: StartStub) -> None:
 
 @pytest.mark.parametrize("selected", [[1], []])
 async def test_debaters_with_shared_evidence_may_abstain(start_stub: StartStub, selected: list[int]) -> None:
-    """Their summariser may then abstain. It does not matter whether the debaters select a text of the evidence."""
+    """If the debaters abstain, the summariser may abstain too. The debaters need not select a text of the evidence."""
     stub = start_stub([{"fields": {"answer": "Unknown", "selected": selected}}])
     document = await debate("madke", model="openai:stub", sources=DEMO)
     assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, ABSTENTION)

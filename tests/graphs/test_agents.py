@@ -100,7 +100,7 @@ async def test_if_the_only_agent_gets_a_server_error_the_debate_fails(start_stub
 # --- neighbours -------------------------------------------------------------------------------------------------------
 
 RINGS = {2: ["12", "12"], 3: ["123", "123", "123"], 5: ["125", "123", "234", "345", "145"]}
-"""For each number of agents: the agents whose last answers each agent reads, including its own."""
+"""For each number of agents: the agents whose last answers each agent reads, including the agent itself."""
 
 
 async def test_each_agent_hears_its_neighbours_in_the_ring(start_stub: StartStub) -> None:
@@ -229,5 +229,6 @@ async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub:
         *script(["Boston", "Rome", "Bonn", "Oslo"]),
     ])  # fmt: skip
     document = await debate("multi_agent_voting", CITIES, agents=4)
-    # The second answer needs one comparison, the third two, the fourth three. Each answer waits for the previous one.
+    # The second answer needs one comparison, the third two, the fourth three. The comparisons of one answer run at the
+    # same time, after those of the previous answer.
     assert outline(document) == ("done", "Boston", "single_pass", 1, 4 + 6, 1 + 3)

@@ -155,7 +155,7 @@ async def test_demonstrations_precede_the_question(start_stub: StartStub, graph:
     ("given", "count"),
     [({"claim": "How many?", "task": "number"}, 3), ({"claim": CLAIM, "labels": ["true", "false"]}, 1)],
 )
-async def test_too_few_demonstrations_are_an_error_before_any_call(
+async def test_more_demonstrations_than_exist_are_an_error_before_any_call(
     graph: str, given: dict[str, Any], count: int
 ) -> None:
     document = await run(graph, given, demonstrations=count, model="fake:1")
@@ -280,7 +280,9 @@ async def test_a_budget_includes_repeated_requests(start_stub: StartStub) -> Non
 
 
 @pytest.mark.parametrize("budget", [5_000, None])
-async def test_only_a_budget_needs_an_endpoint_that_counts_tokens(start_stub: StartStub, budget: int | None) -> None:
+async def test_a_budget_needs_token_counts_and_a_run_without_ceilings_does_not(
+    start_stub: StartStub, budget: int | None
+) -> None:
     text = json.dumps({"rationale": "So.", "citations": [], "answer": "SUPPORTS"})
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}

@@ -75,7 +75,7 @@ async def test_max_cost_refuses_a_model_without_a_price_before_any_call(
     assert stub.requests() == []
 
 
-async def test_max_cost_needs_a_price_for_the_model_of_the_role_pool(start_stub: StartStub) -> None:
+async def test_max_cost_needs_a_price_for_the_pool_model_if_a_source_is_scholarly(start_stub: StartStub) -> None:
     stub = start_stub(DISAGREEING)
     document = await debate("madke", sources=["openalex"], fallback=[], max_cost=1)
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")

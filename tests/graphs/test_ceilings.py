@@ -196,7 +196,7 @@ async def test_the_time_ceiling_ends_the_wait_for_text_encoders(
 
 
 async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) -> None:
-    """A debate with another source ends with a warning, a debate without another source with an error."""
+    """A debate with a second source ends with a warning. A debate whose only source is silent ends with an error."""
     silent = "langchain:tests.faults.sources:silent"
     readers = [{"name": "reader", "retriever": silent}, {"name": "other", "retriever": "bm25:demo-news"}]
     document = await run_debate("tool_mad", [], debaters=readers, max_seconds=6, timeout=300)
@@ -419,8 +419,8 @@ async def test_reservations_are_larger_until_token_counts_are_known() -> None:
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()
-    count_prompt("openai:m", 3_000, 1_000)  # the count equals the estimate
-    count_prompt("openai:m", 3_000, 900)  # this count lowers the estimate and ends the margin
+    count_prompt("openai:m", 3_000, 1_000)  # this count equals the estimate, so the margin remains
+    count_prompt("openai:m", 3_000, 900)  # this count lowers the estimated tokens and ends the margin
     ceilings.release_reservation(first, Spend(1_000, 0, 1), 0.1)
     assert (await second).spend.tokens < 1_500
 
@@ -438,7 +438,7 @@ async def test_lost_calls_leave_fewer_calls_for_the_judges() -> None:
     await ceilings.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})
     ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
-        await ceilings.reserve(replace(judge, bytes=9000))  # a deciding prompt may be of any size
+        await ceilings.reserve(replace(judge, bytes=9000))  # more than planned: tokens are not bounded
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 call\\."):

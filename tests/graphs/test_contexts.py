@@ -137,7 +137,7 @@ async def test_an_unknown_context_length_is_learned_from_refusals(start_stub: St
 
 
 @pytest.mark.parametrize("server", ["openai", "vllm", "llama.cpp", "ollama"])
-async def test_the_context_length_is_read_from_each_kind_of_refusal(start_stub: StartStub, server: str) -> None:
+async def test_after_one_refusal_by_any_kind_of_server_the_next_prompt_fits(start_stub: StartStub, server: str) -> None:
     stub = start_stub(RULES, context=CONTEXT, refuses_as=server)
     document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, max_tokens=600)
     assert document["error"] is None

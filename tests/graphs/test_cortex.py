@@ -141,7 +141,7 @@ async def test_the_first_answers_do_not_count_as_a_round(start_stub: StartStub) 
 
 
 WINNERS = {"SRN": None, "SSRR": None, "SSRRN": None, "SRRSR": "R", "SRR": "R", "SR-": None, "S--": "S", "R-R": "R"}
-"""Answers of the last round, each mapped to the winning answer, or to None after a tie."""
+"""The agents' answers in the last round, mapped to the winning answer, or to None after a tie."""
 
 
 async def test_the_most_frequent_answer_of_the_last_round_wins_except_in_a_tie(start_stub: StartStub) -> None:
@@ -220,7 +220,7 @@ async def test_with_evaluation_by_peers_agents_with_scores_above_the_mean_are_he
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 1, 12, 3)
     assert agents_heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
-    # Each call shows one answer of another agent.
+    # Each request for a score shows the answer of one other agent.
     assert sorted(marks_by_prompt(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
     assert "What the others answered last" not in prompts(stub, "agent-3")[1]
 

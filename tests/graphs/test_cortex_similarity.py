@@ -1,4 +1,4 @@
-"""CortexDebate compares outputs by a cross-encoder or by a prompt (table 10 of the CortexDebate paper)."""
+"""CortexDebate can compare outputs by a cross-encoder or a prompt, not only by embeddings (table 10 of its paper)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_similarities_come_from_the_cross_encoder_in_the_settings(
     assert all(call["kind"] == "chat" for call in stub.calls())  # no text is embedded
 
 
-async def test_a_cross_encoder_that_cannot_be_loaded_ends_the_debate(start_stub: StartStub) -> None:
+async def test_a_debate_fails_if_its_cross_encoder_cannot_be_loaded(start_stub: StartStub) -> None:
     start_stub(script("SRN", "SSS", first=0))
     document = await debate("cortex_debate", agents=3, similarity="cross_encoder", cross_encoder="no-such/encoder")
     assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_encoder")

@@ -33,7 +33,7 @@ def budget_warning(document: dict[str, Any]) -> str:
     return str(detail)
 
 
-async def test_an_unanswered_call_counts_with_its_reservation(
+async def test_ceilings_count_the_reservation_of_an_unanswered_call(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub([HANGS])
@@ -46,7 +46,7 @@ async def test_an_unanswered_call_counts_with_its_reservation(
     assert len(stub.requests()) == len(document["calls"])
     [cut] = [call for call in document["calls"] if "reserved" in call]
     assert (cut["role"], cut["outcome"], cut["prompt_tokens"], cut["attempts"]) == ("slow", "failed", None, 1)
-    assert cut["detail"].startswith("The call was sent, but its reply was not awaited")
+    assert cut["detail"].startswith("The call was sent, but its reply did not arrive before")
     assert budget_warning(document).endswith(UNANSWERED)
     assert "Not called" not in budget_warning(document)
     reserved = cut["reserved"]["prompt_tokens"] + cut["reserved"]["completion_tokens"]

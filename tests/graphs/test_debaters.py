@@ -27,7 +27,7 @@ async def debate(asked: dict[str, Any] | None = None, **settings: Any) -> dict[s
 
 
 def query_rule(role: str, query: str, times: int | None = None) -> dict[str, Any]:
-    """A rule: a debater's query."""
+    """A rule for a debater's query. It applies ``times`` times, or always if ``times`` is None."""
     rule = {"model": f"stub-{role}$", "match": "the `query`", "fields": {"query": query}}
     return rule | ({"times": times} if times else {})
 
@@ -43,7 +43,7 @@ async def test_the_query_prompt_explains_low_scores(start_stub: StartStub) -> No
     low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
     assert reason.strip().split("\n")[1:] == [
         *answers,
-        *("Scores from 0 to 1, each below what is needed:", low),
+        *("Scores from 0 to 1, each too low or unknown:", low),
         *("Statements that do not follow from the evidence of the debater who made them:", '<statement by="rag">'),
         *("Statement 1.", "</statement>"),
     ]
@@ -83,7 +83,7 @@ async def test_cited_evidence_is_kept_only_if_keep_evidence_is_set(start_stub: S
 
 
 @pytest.mark.parametrize("asked", [{}, {"given": [LETTER]}])
-async def test_only_debaters_without_sources_and_given_texts_use_their_knowledge(
+async def test_debaters_use_their_knowledge_only_if_they_have_no_source_and_no_given_texts(
     start_stub: StartStub, asked: dict[str, Any]
 ) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
@@ -133,7 +133,7 @@ async def test_only_exam_and_math_tasks_allow_reasoning_beyond_the_evidence(
 @pytest.mark.parametrize(
     ("task", "answer"), [("medqa", "A"), ("gsm8k", "4"), ("hotpotqa", "Paris"), ("fever", "SUPPORTS")]
 )
-async def test_faithfulness_counts_only_if_answers_must_follow_the_evidence(
+async def test_faithfulness_counts_only_if_answers_must_follow_from_the_evidence(
     start_stub: StartStub, task: str, answer: str
 ) -> None:
     question, must_follow = "Which one is it?", task in ("hotpotqa", "fever")

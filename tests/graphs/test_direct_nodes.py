@@ -1,4 +1,4 @@
-"""Direct nodes skip LangGraph's tracing if a run has no callbacks. In other respects they behave like its nodes."""
+"""Direct nodes skip LangGraph's tracing if a run has no callbacks. Apart from that, they are like LangGraph's nodes."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ RULES = [
 TRIAL_TASKS = {"fever", "averitec", "pubmedqa"}
 """The tasks of `INPUTS` that a trial can decide: claims that are true or false, and yes/no questions."""
 SINGLE_ANSWER = {"standard_prompting", "chain_of_thought", "rag", "react"}
-"""Systems with a single answer, so that agreement is undefined."""
+"""Systems whose debates have a single answer, and so no confidence."""
 SCHEMA = Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
-"""Texts that identify prompts about the wording of an answer. These prompts need not show the options."""
+"""Texts that identify the scorer's prompts. These prompts need not show the options."""
 
 
 def test_every_described_graph_has_a_module_with_a_long_docstring() -> None:

@@ -66,8 +66,8 @@ async def test_the_error_for_an_unreachable_wikipedia_names_options_that_work(st
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
         options[name] = shlex.split(document["error"]["detail"].split("`")[-2])[1::2]
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
-    del options["gated"]  # they set the gate's agents, but the debate behind the gate has its own readers
-    for name, named in options.items():  # the options named by the error work
+    del options["gated"]  # these options set only the gate's agents, not the readers behind the gate
+    for name, named in options.items():
         other = parse_settings(load_graph(name).settings, named, {"model": "openai:stub"})
         document = await debate(name, **other.model_dump())
         assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in sources_read(document)) == ("done", True)
@@ -81,7 +81,7 @@ async def test_the_error_for_an_unreachable_wikipedia_names_options_that_work(st
 async def test_a_debaters_fallback_does_not_serve_another_debater(
     stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A debater needs no fallback if there is no search, or if it can read another of its sources."""
+    """A debater needs no fallback if it does not search, or if one of its sources can be read."""
     monkeypatch.setenv("PUBMED_BASE_URL", f"http://127.0.0.1:{free_port()}")
     rag = {"name": "rag", "retriever": "bm25:demo-news", "fallback": ["pubmed"]}
     document = await debate(models=MODELS, debaters=[rag, {"name": "search", "retriever": "web"}])

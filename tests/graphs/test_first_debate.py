@@ -37,7 +37,7 @@ asyncio.run(hold_debates())
 """
 
 
-def test_a_first_debate_opens_no_file_in_the_event_loop(start_stub: StartStub) -> None:
+def test_a_first_debate_opens_no_file_and_starts_no_process_in_the_event_loop(start_stub: StartStub) -> None:
     start_stub()
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=os.environ)

@@ -32,7 +32,7 @@ CITES_NOTE = {"citations": [{"evidence_id": "note-2", "quote": "monotremes hatch
 
 
 def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
-    """A rule: an agent's answer."""
+    """A rule for an agent's answer."""
     return {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
 
 
@@ -122,7 +122,7 @@ async def test_equal_readers_at_temperature_0_cause_a_warning(start_stub: StartS
         ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
     ],
 )
-async def test_if_the_gate_is_not_passed_the_debate_decides_on_all_evidence(
+async def test_if_the_gate_is_not_passed_the_debate_uses_all_evidence_of_the_gate(
     start_stub: StartStub, rules: list[dict[str, Any]], least: int, reason: str
 ) -> None:
     stub = start_stub([*rules, says("rag", "REFUTES", **CITES_NOTE), says("search", "REFUTES")])
@@ -147,17 +147,20 @@ async def test_if_the_gate_is_not_passed_the_debate_decides_on_all_evidence(
     assert f"The gate leaves the claim open: {why}" in transcript_of(document)
 
 
-async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -> None:
-    two = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
+@pytest.mark.parametrize("name", ["rag", "gate"])
+async def test_debaters_search_from_the_second_round_on(start_stub: StartStub, name: str) -> None:
+    two = [says(name, "SUPPORTS"), says("search", "REFUTES")]
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), *two, says("judge", "NOT ENOUGH INFO")])
-    document = await debate()
+    document = await debate(debate_settings={"debaters": [{**DEBATERS[0], "name": name}, DEBATERS[1]]})
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("NOT ENOUGH INFO", "max_rounds", 2)
     searched = [(t["round"], t["agent"]) for t in document["turns"] if t["phase"] == "primary" and t.get("retrieval")]
-    assert searched == [(2, "rag"), (2, "search")]
+    assert searched == [(2, name), (2, "search")]
+    found = {r["agent"] for piece in document["evidence"] for r in piece["retrievals"] if r["round"] == 2}
+    assert found == {name, "search"}
     assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
 
 
-async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
+async def test_the_setting_named_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
     start_stub([*rules, says("two", "SUPPORTS")])
     always = await debate(when="always")
@@ -172,7 +175,7 @@ async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartSt
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
-async def test_other_systems_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
+async def test_systems_other_than_tool_mad_can_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
     stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
     settings: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
     document = await debate(debate=name, debate_settings=settings.get(name, {}), embedder="openai:stub-embedding")
@@ -195,7 +198,9 @@ async def test_a_failed_debate_fails_the_run_but_keeps_the_gates_turns(start_stu
     assert [turn["agent"] for turn in document["turns"] if turn["phase"] == "gate"] == ["one", "two"]
 
 
-async def test_live_output_says_no_verdict_if_a_run_ends_before_the_gate_decides(start_stub: StartStub) -> None:
+async def test_live_output_says_that_there_is_no_verdict_if_a_run_ends_before_the_gate_decides(
+    start_stub: StartStub,
+) -> None:
     start_stub([{"status": 401}])
     document = await debate()
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)

@@ -1,4 +1,4 @@
-"""Texts given with a claim: agents see and cite them, keys in them are hidden, and invalid texts are refused."""
+"""Texts given with a claim: agents see and cite them, secrets in them are hidden, and invalid texts are refused."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ async def test_every_answering_role_sees_the_given_texts(start_stub: StartStub, 
 
 
 SECRET = "a1B2c3D4" * 4
-"""A key in an environment variable."""
+"""The value of the environment variable ``SHOP_PASSWORD``."""
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
-async def test_a_key_is_hidden_in_evidence_replies_and_prompts(
+async def test_a_secret_is_hidden_in_evidence_and_in_replies_and_prompts(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Quotes that contain the key are verified."""
+    """Quotes that contain the secret are verified."""
     monkeypatch.setenv("SHOP_PASSWORD", SECRET)
     fields = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {SECRET} on the wall"}]}
     fields |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {SECRET}.")  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_invalid_given_texts_are_refused(wrong: str) -> None:
 
 
 def test_a_given_text_without_an_id_gets_an_id_like_found_evidence() -> None:
-    """Other texts keep their ids. Equal texts are merged."""
+    """Texts with an id keep it. A text that is given twice becomes one piece."""
     assert check_given(None) == check_given([]) == []
     found = {"id": "ev-1", "title": "", "text": "One.", "source": "shelf", "retrievals": [{}], "truncated": True}
     (piece,) = check_given([found, found])  # evidence from a result document is a valid input

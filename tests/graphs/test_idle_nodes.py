@@ -1,4 +1,4 @@
-"""Idle nodes, which have no work in a debate, are skipped. The next nodes run as often as if none were skipped."""
+"""Idle nodes have no work in a debate. They are skipped, unless this would call a router several times."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from moot.nodes._runtime.state import StepUpdate, TrialState
 
 from tests.conftest import StartStub, reading_demo
 
-MAY_WRITE_NOTHING = {
+ALLOWED_TO_WRITE_NOTHING = {
     name: {node for node in load_graph(name).graph.builder.nodes if node.startswith("gather_")} for name in DESCRIPTIONS
 }
-MAY_WRITE_NOTHING["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
-MAY_WRITE_NOTHING["peer_review"] |= {"hand_back"}
-MAY_WRITE_NOTHING["group_debate"] |= {"share"}
-"""By system, the nodes that may write nothing. They wait for several nodes, or write only a warning if it is needed."""
+ALLOWED_TO_WRITE_NOTHING["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
+ALLOWED_TO_WRITE_NOTHING["peer_review"] |= {"hand_back"}
+ALLOWED_TO_WRITE_NOTHING["group_debate"] |= {"share"}
+"""By system, the nodes that need not write anything. They wait for parallel nodes, or write only warnings."""
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 async def test_idle_nodes_do_not_run(start_stub: StartStub, name: str) -> None:
-    """Every node that runs writes something, except for the nodes of `MAY_WRITE_NOTHING`."""
+    """Every node that runs writes something, except for the nodes of `ALLOWED_TO_WRITE_NOTHING`."""
     start_stub([{"fields": {"citations": []}}])
     system = load_graph(name)
     settings = system.settings.model_validate(
@@ -36,7 +36,7 @@ async def test_idle_nodes_do_not_run(start_stub: StartStub, name: str) -> None:
     async for _, updates in system.graph.astream(claim, context=settings, stream_mode="updates", subgraphs=True):
         wrote += updates.items()
     assert wrote[-1][0] == "close"
-    assert {node for node, update in wrote if not update} <= MAY_WRITE_NOTHING[name]
+    assert {node for node, update in wrote if not update} <= ALLOWED_TO_WRITE_NOTHING[name]
 
 
 async def write_step(state: Any, run: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def is_review_idle(state: Any, settings: Any) -> bool:
 @pytest.mark.parametrize("has_work", [False, True])
 @pytest.mark.parametrize("plain_edge", [False, True])
 async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(has_work: bool, plain_edge: bool) -> None:
-    """An idle node before a router is not skipped, because each speaker would then call the router."""
+    """An idle node before a router is not skipped. If it were, each speaker would call the router."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     for name, node in {
         "speak": Node(write_step),

@@ -26,13 +26,16 @@ WORDS = (
 
 
 def page(host: str, word: str, path: str = "") -> dict[str, str]:
-    """A text of a website. It starts with a word that the rules match, and its other words are unique."""
+    """A text of a website. It starts with ``word``, which the rules match.
+
+    Texts for different values of ``word`` have no word pair in common, so they are not near-duplicates.
+    """
     body = " ".join(f"{word}{i} {one}" for i, one in enumerate(WORDS.split() * 2))
     return {"text": f"{word}: {body}.", "title": f"{word} {path}", "url": f"https://{host}/{path}"}
 
 
 def says(word: str, answer: str | None, **fields: Any) -> dict[str, Any]:
-    """A rule: the answer to prompts that contain this word before a colon. An empty word matches every prompt."""
+    """A rule for the answer to prompts that contain this word and a colon. An empty word matches every prompt."""
     return {"match": f"{word}:", "fields": {"answer": answer, "citations": [], **fields}}
 
 
@@ -72,7 +75,7 @@ def votes(*answers: str | None) -> list[Vote]:
         (("R", "S", "S", "S"), (1, 1, 2, 3), "S"),  # 1 against 1 + 1/2 + 1/3
         (("R", "S", "R", "S"), (1, 1, 2, 2), None),  # 3/2 against 3/2
         (("S",), (4,), "S"),  # no origin contradicts S
-        (("S", NEI, None), (2, 1, 1), "S"),  # an abstention does not contradict S
+        (("S", NEI, None), (2, 1, 1), "S"),  # the undecided label does not contradict S
         ((NEI, NEI), (1, 2), NEI),
         ((ABSTENTION, ABSTENTION, None), (1, 2, 3), ABSTENTION),
     ],
@@ -80,7 +83,7 @@ def votes(*answers: str | None) -> list[Vote]:
 def test_the_answer_with_the_greatest_weight_wins_unless_it_ties(
     answers: tuple[str | None, ...], ranks: tuple[int, ...], won: str | None
 ) -> None:
-    """It also does not win if it has a single origin that another origin contradicts."""
+    """It also does not win if only one origin gives it, and another origin contradicts that origin."""
     task = make_task("labels", ["S", "R", NEI])
     read_origins: Any = [{"origin": str(i), "rank": rank, "evidence_ids": []} for i, rank in enumerate(ranks)]
     counted = weighted_votes(task, votes(*answers), read_origins)

@@ -1,4 +1,4 @@
-"""A ledger that cannot be written is an error before the first call; a running debate finishes without the ledger."""
+"""A debate fails before its first call if it cannot write the ledger. It goes on if the ledger fails later."""
 
 from __future__ import annotations
 

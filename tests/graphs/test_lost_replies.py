@@ -158,7 +158,7 @@ async def test_a_resumed_debate_counts_an_unusable_reply_of_the_first_run_once(
     assert len(stub.requests()) == 3
 
 
-async def test_a_replay_counts_the_same_lost_replies(
+async def test_a_replay_counts_the_lost_replies_of_the_recorded_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))

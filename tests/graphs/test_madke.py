@@ -196,7 +196,7 @@ async def test_in_every_round_the_judge_compares_differently_worded_answers(
         (QUESTION, CYLINDER, "A metal cylinder.", "agreed"),
     ],
 )
-async def test_the_judge_is_not_asked_about_labels_numbers_and_equal_texts(
+async def test_the_judge_is_not_asked_about_labels_or_numbers_or_equal_texts(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, reason: str
 ) -> None:
     stub = start_stub([*answer_rules(1, first), *answer_rules(2, second), summary_rule(first)])
@@ -240,7 +240,7 @@ async def test_the_summarisers_answer_is_the_verdict(start_stub: StartStub) -> N
 async def test_a_summarisers_answer_that_no_debater_gave_is_not_used(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, new: str
 ) -> None:
-    """The summariser is asked again. If the second answer is not a debater's, the debate fails."""
+    """The summariser is asked again. If no debater gave the second answer either, the debate fails."""
     both = [*answer_rules(1, first), *answer_rules(2, second), *judge_rules(False)]
     stub = start_stub([*both, summary_rule(new) | {"times": 1}, summary_rule(second)])
     document = await debate(question, max_rounds=1)
@@ -313,7 +313,7 @@ async def test_after_unusable_selections_a_debater_answers_without_evidence(star
     assert document["depth"] == 4  # two requests for a selection, an answer, the summary
 
 
-async def test_a_debater_may_select_other_items_in_each_round(start_stub: StartStub) -> None:
+async def test_a_debater_may_select_different_items_in_each_round(start_stub: StartStub) -> None:
     selections = [selection_rule(n, chosen, 1) for n, chosen in ((1, [1]), (1, [4]), (2, [2]), (2, []))]
     answers = [*answer_rules(1, "SUPPORTS", "REFUTES"), *answer_rules(2, "REFUTES", "REFUTES")]
     stub = start_stub([*selections, *answers, summary_rule("REFUTES")])
@@ -339,7 +339,7 @@ async def test_sequential_debaters_are_shown_earlier_answers_of_the_same_round(s
     assert answers_in(first) == {(1, 1), (2, 1), (3, 1)}
     assert answers_in(second) >= {(1, 2), (2, 1), (3, 1)}
     assert answers_in(third) >= {(1, 2), (2, 2), (3, 1)}
-    # Round 1: select, answer, judge. In round 2, three debaters select and answer in turn. Last comes the summary.
+    # Round 1: select, answer, judge. Round 2: three debaters select and answer in turn; judge. Then: the summary.
     assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1
     assert answers_in(stub.prompts("stub-judge")[1]) == {(1, 2), (2, 2), (3, 2)}
     assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker

@@ -41,7 +41,7 @@ def count_active_pieces(document: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
-async def test_one_of_five_copies_from_a_website_is_shown(start_stub: StartStub, name: str) -> None:
+async def test_only_one_of_five_copies_from_a_website_is_shown(start_stub: StartStub, name: str) -> None:
     """Without the limit (`max_origin_share=1`), all five are active."""
     stub = start_stub([FIELDS])
     document = await run_debate(name, f"{SHELF}:copies", max_origin_share=1)

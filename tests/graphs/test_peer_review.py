@@ -1,4 +1,4 @@
-"""Peer review, worked out by hand: which agent reviews which answer, and the prompts of agents that revise answers."""
+"""Peer review: which agent reviews which answer, and the prompts of agents that revise answers."""
 
 from __future__ import annotations
 

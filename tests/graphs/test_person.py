@@ -21,7 +21,7 @@ RULES: list[dict[str, Any]] = [
     {"model": ONE_SIDE, "match": "your `answer`", "fields": {"answer": "SUPPORTS", "citations": []}},
     {
         "model": "judge|summariser",
-        "match": "Answer it.*Is it hearsay",
+        "match": "A person who reads this debate.*Is it hearsay",
         "fields": {"answer": "REFUTES", "citations": []},
     },
     {"model": "judge|summariser", "match": "`answer`", "fields": {"answer": "SUPPORTS", "citations": []}},
@@ -134,7 +134,7 @@ async def test_a_remark_is_shown_to_all_debaters_of_the_last_round(start_stub: S
     models = models_prompted_with(stub, "Mind the ‹echidna›.")
     assert {f"stub-{speaker}" for speaker in speakers} <= set(models)
     prompt = next(p for p in stub.prompts() if "Mind the ‹echidna›." in p)
-    assert "A person who reads this debate said" in prompt
+    assert "A person who reads this debate" in prompt
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "standard_mad", "madke", "tit_for_tat"])
@@ -159,7 +159,7 @@ async def test_a_person_may_strike_and_add_shared_evidence(start_stub: StartStub
 
 
 def change_evidence(value: Mapping[str, Any]) -> Any:
-    """Strike the first piece and add a text, unless the proposed evidence already contains the added text."""
+    """Strike the first piece and add `ADDED`. Accept other proposals, and evidence that already contains `ADDED`."""
     if value["kind"] != "evidence" or any(p["text"] == ADDED["text"] for p in value["proposed"]["evidence"]):
         return True
     return {"strike": [value["proposed"]["evidence"][0]["id"]], "add": [ADDED]}
@@ -234,7 +234,7 @@ PANEL_RULES: list[dict[str, Any]] = [
 """Rules for a trial whose judge changes the verdict after a person's question."""
 
 
-async def test_the_analysis_is_not_repeated_after_a_question_to_the_panel(start_stub: StartStub) -> None:
+async def test_consistency_is_not_analysed_again_after_a_question_to_the_panel(start_stub: StartStub) -> None:
     start_stub(PANEL_RULES)
     reply = reply_once("verdict", {"question": "Is it hearsay?"})
     document, asked = await debate("proclaim", reply, ask_person=["verdict"])

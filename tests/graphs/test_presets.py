@@ -1,4 +1,4 @@
-"""Presets, which are named settings for a graph. Local servers and corpora replace their sources."""
+"""Presets: named settings for a graph. The debates read local servers and corpora instead of the web."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ async def test_debaters_with_the_preset_pubmedqa_read_abstracts_or_their_summari
     assert text in {e["text"] for e in found}
     assert [e.get("summary_of", "")[-8:] for e in found] == [f"Study {i}." * (summaries == "model") for i in range(3)]
     assert any(text in prompt and "your `answer`" in prompt for prompt in stub.prompts())
-    assert document["depth"] == (4 if summaries == "model" else 3)  # query, keywords, answer; perhaps a summary
+    # The chain of calls: query, keywords, a summary if a model writes it, and the answer.
+    assert document["depth"] == (4 if summaries == "model" else 3)
 
 
 async def test_an_abstract_without_a_usable_summary_is_shown_in_full(
@@ -106,7 +107,7 @@ async def test_the_preset_medqa_reads_the_users_corpus_pubmed(
 
 
 @pytest.mark.parametrize(("bound", "fits"), [(16_000, True), (100, False)])
-async def test_an_abstract_that_is_cut_before_its_summary_has_a_warning(
+async def test_there_is_a_warning_if_an_abstract_is_cut_before_it_is_summarised(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, bound: int, fits: bool
 ) -> None:
     """An abstract that fits the bound is summarised whole, without a warning."""

@@ -1,4 +1,4 @@
-"""PROClaim on the scripted endpoint: a full trial worked out by hand, models, parallel calls, and novelty."""
+"""PROClaim on the scripted endpoint: a full trial, the paper's transcript, models, parallel calls, and novelty."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def test_a_full_trial_makes_the_turns_and_calls_of_the_procedure(full: dict[str,
     assert full["error"] is None
     check_trace(full, ("primary", 1), ("primary", 2), ("switched", 1), ("switched", 2))
 
-    # Per round: gap, query and refinement of each side, two arguments, two requests, rulings and testimonies, two
-    # reflections and the critic = 17. Negotiation: premises, queries, two challenges, twelve weights = 16.
+    # Per round: gap, query and refinement of each side, two arguments, two requests for experts, two rulings, two
+    # testimonies, two reflections and the critic = 17. Negotiation: premises, queries, two challenges, twelve
+    # weights = 16.
     assert count_calls(full, "phase", "round") == {
         ("negotiation", 0): 16,
         **{(phase, 1): 17 for phase in ("primary", "switched")},
@@ -114,9 +115,9 @@ def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
 
 def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
     # Novelty is measured against the record, first for the plaintiff's exhibits. A8 shares 8 of 10 words with A, so the
-    # novelty of A8 is 0.2, which equals the threshold. The novelty of B and J is 0, because they are disputed since the
+    # novelty of A8 is 0.2, which equals the threshold. The novelty of B and J is 0, because they were disputed in the
     # negotiation. K9 shares 9 words with K, which has just joined. An exhibit is redundant if its novelty is below
-    # 0.15, that is, if it shares more than 8.5 words with a known exhibit.
+    # 0.15.
     searched = {
         (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }
@@ -150,7 +151,8 @@ def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_citations(full: dict[str, Any]) -> None:
-    # The first quote is in its exhibit, the second is not. Counsel was not shown the third, disputed exhibit.
+    # The first quote is in the cited exhibit, the second is not. The third exhibit is disputed, so it was not shown to
+    # counsel.
     opening = turns(full, "argue")["plaintiff", 1]
     assert [(c["verified"], c["fabricated"]) for c in opening["citations"]] == [
         (True, False),
@@ -164,7 +166,8 @@ def test_a_full_trials_citations(full: dict[str, Any]) -> None:
 
 
 def test_the_scores_and_stop_reasons_of_a_full_trials_debates(full: dict[str, Any]) -> None:
-    # The scores follow from `REFLECTIONS`. A round's novelty is the mean over the six exhibits that its searches found.
+    # The scores follow from `REFLECTIONS`. A round's novelty is the mean over the exhibits that its searches found: six
+    # in the primary debate, two in the switched debate.
     assert debate_entry(full) == {
         "phase": "primary",
         "stop_reason": "max_rounds",
@@ -185,14 +188,14 @@ def test_the_scores_and_stop_reasons_of_a_full_trials_debates(full: dict[str, An
     }
     assert [entry["phase"] for entry in full["debates"]] == ["primary", "switched"]
     [critique] = find_turns(full, step="critique", phase="primary", round=1)
-    assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, but never searched
+    assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, but never searched for
     assert not any("#Z" in (turn["query"] or "") for turn in full["turns"])
 
 
 def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
     # Two of three judges agree. The means 7, 6 and 8 give the quality 21/30. The base is 0.8 x 2/3 + 0.3 x 0.7. The
-    # consistency 4 is below 5, so 0.05 is subtracted. The plaintiff's last score in the primary debate, 0.69, adds
-    # (0.69 - 0.5) x 0.6 = 0.114.
+    # consistency 4 is below 5, so 0.05 is subtracted. The plaintiff's last reflection score in the primary debate is
+    # 0.69. It adds (0.69 - 0.5) x 0.6 = 0.114.
     assert full["confidence_parts"] == {
         "consensus_strength": near(2 / 3),
         "quality": 0.7,
@@ -308,7 +311,7 @@ async def test_every_role_is_called_with_its_model_and_temperature(
 
 
 def reply_function(**fields: Any) -> Any:
-    """A function that replies as the scripted endpoint, which cannot be used because it records no temperatures."""
+    """A function that gives the replies of the scripted endpoint. The endpoint itself records no temperatures."""
     module = importlib.import_module("tests.stub_llm")
     stub = module.Stub(module.parse(["--labels", "A", "--reply-chars", "40", "--no-trace"]))
 
@@ -366,7 +369,7 @@ async def test_novelty_is_measured_with_the_vectors_of_the_corpus(start_stub: St
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]
-    # The queries are encoded, and the sides' requests for evidence, but no passages.
+    # Only the queries and the sides' requests for evidence are encoded, not the passages.
     assert count_encoded_texts(stub) - before <= len(searches_made) + len(requests)
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:demo-encyclopaedia"}
     embed = importlib.import_module("tests.stub_llm").embed

@@ -1,4 +1,4 @@
-"""PROClaim's ablations, trials over given texts only, and a record that exceeds `panel_tokens`."""
+"""PROClaim's ablations, trials without sources, and a record that exceeds `panel_tokens`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from tests.graphs.scripted_trial import (
     id_of,
     kinds,
     outcome,
+    premise_rule,
     prompts,
     received_chat_calls,
     reflects,
@@ -65,7 +66,7 @@ async def test_without_a_role_switch_there_is_one_debate(start_stub: StartStub) 
 
 
 async def test_without_progressive_retrieval_both_debates_have_three_rounds(start_stub: StartStub) -> None:
-    """No setting changes the number of rounds, and no other reason ends a debate."""
+    """The settings for rounds have no effect. Reflections, the critic and the court do not end a debate."""
     steady = [r for phase in ("primary", "switched") for r in both_reflect([0.5] * 3, [0.5] * 3, phase=phase)]
     resolved = [r for phase in ("primary", "switched") for r in criticises(*YES, phase=phase)]
     stub = start_stub([*steady, *resolved, *closes(*YES), *default_rules()])
@@ -88,8 +89,8 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
 async def test_without_sources_a_trial_weighs_only_given_texts(
     start_stub: StartStub, given: list[dict[str, str]]
 ) -> None:
-    stub = start_stub(default_rules())
-    document = await trial(given={"given": given}, sources=[], max_rounds=2)
+    stub = start_stub([premise_rule("It holds. #F", "It is a plant."), *default_rules()])
+    document = await trial(given={"given": given}, sources=[], max_rounds=2, max_premises=1)
     assert (document["status"], document["rounds"], document["corpora"]) == ("done", 2, [])
     assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
     steps = Counter(turn["step"] for turn in document["turns"])
@@ -139,7 +140,7 @@ WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
     "novelty": (searches("plaintiff", *LOW_NOVELTY), "novelty_exhausted", 2),
     "court": (closes(*YES), "judicial_signal", 2),
 }
-"""By what ends the debate: the rules, the stop reason, and the number of rounds."""
+"""For each case: the script, and the debate's stop reason and number of rounds."""
 
 
 async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub: StartStub) -> None:
@@ -158,10 +159,10 @@ async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub:
 
 
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_the_next_rounds_query_prompt_has_the_need_of_the_last_reflection(
+async def test_the_query_prompt_shows_what_the_last_rounds_reflection_found_missing(
     start_stub: StartStub, reflecting: bool
 ) -> None:
-    """Without reflection, the prompt has no need."""
+    """Without reflections, the prompt does not show this."""
     wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]
     lacks = [*searches("plaintiff", "#I", "#J"), *searches("defense", "#K", "#L")]
     stub = start_stub([*wants, *lacks, *default_rules()])

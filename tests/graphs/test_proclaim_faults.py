@@ -102,8 +102,10 @@ async def test_the_error_names_the_counsel_whose_model_is_always_down(start_stub
 
 
 @pytest.mark.parametrize("phase", ["primary", "switched"])
-async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_stub: StartStub, phase: str) -> None:
-    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # to both requests
+async def test_a_trial_continues_if_a_side_gives_no_usable_argument_in_one_round(
+    start_stub: StartStub, phase: str
+) -> None:
+    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # also to the repeated request
     stub = start_stub(
         [mute, *argues("plaintiff", default_argument("plaintiff", 2, phase), phase=phase), *default_rules()]
     )
@@ -124,7 +126,7 @@ async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_s
     assert set(kinds(document)) == {"unparsed"}
 
 
-async def test_a_trial_fails_if_a_side_gives_no_argument_in_the_primary_debate(start_stub: StartStub) -> None:
+async def test_a_trial_fails_if_a_side_gives_no_argument_in_the_whole_primary_debate(start_stub: StartStub) -> None:
     stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *default_rules()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
@@ -201,7 +203,7 @@ def test_a_trial_continues_if_most_of_its_roles_fail(degraded: tuple[str, Finish
 
 def test_the_claim_is_the_query_if_the_roles_that_write_queries_fail(degraded: tuple[str, FinishedTrial]) -> None:
     _, (document, _) = degraded
-    # All results are known exhibits, including A.
+    # The claim finds only known exhibits, so each side searches only once in each debate.
     searched = find_turns(document, step="discover")
     assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 4
     assert {(t["scores"]["novelty"], t["ended"]) for t in searched} == {(0, "redundancy")}
@@ -219,7 +221,7 @@ def test_an_exhibit_without_a_weight_is_shown_only_to_judges(degraded: tuple[str
     assert exhibit_names(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
-def test_two_judges_decide_if_the_third_judge_fails(degraded: tuple[str, FinishedTrial]) -> None:
+def test_two_judges_decide_if_one_of_three_judges_fails(degraded: tuple[str, FinishedTrial]) -> None:
     _, (document, _) = degraded
     # Both judges agree: 0.8 + 0.3 x 0.6. Consistency and reflection are unknown.
     assert document["confidence"] == near(0.98)

@@ -48,7 +48,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, N, S, S, S], S, 3, 5),
     ([S, N, N, S, I], S, 2, 5),
     ([S, N, I, N, None], N, 2, 4),
-    ([S, I, N, N, I], I, 2, 5),  # a tie without the chief judge's verdict
+    ([S, I, N, N, I], I, 2, 5),  # a tie of I and N, and I is first in the judges' order
     ([N, S, S, N, I], N, 2, 5),
     ([None, S, N, I, None], S, 1, 3),
     ([N, S, None, None, None], N, 1, 2),
@@ -57,7 +57,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, S, I, N, S, I, N], N, 3, 7),
     ([I, I, I, I, I, I, I], I, 7, 7),
 ]
-"""The judges' verdicts in order, the panel's verdict, the number of votes for this verdict, and the number of votes."""
+"""The judges' verdicts in order, the panel's verdict, the number of votes for it, and the number of all votes."""
 
 
 def panel_rules(verdicts: Sequence[str | None]) -> list[Rule]:
@@ -91,7 +91,7 @@ async def test_the_verdict_with_the_most_votes_is_the_panels_verdict(start_stub:
         assert len(turns(document, "judge", "panel")) == len(verdicts)
 
 
-async def test_a_judge_whose_call_fails_has_no_vote(start_stub: StartStub) -> None:
+async def test_a_judge_whose_call_fails_is_not_counted(start_stub: StartStub) -> None:
     start_stub([rule("judge-1", status=500), *judge_rules(S, N, N), *default_rules()])
     document = await trial(**ONE_ROUND)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
@@ -201,7 +201,7 @@ def test_the_setting_temperatures_applies_to_the_named_roles() -> None:
 
 
 async def test_a_warning_names_the_judges_and_the_critic_without_a_model_of_their_own(start_stub: StartStub) -> None:
-    """A judge must not share a model with a counsel or another judge, and the critic not with a counsel."""
+    """The critic should not share a model with a counsel, nor a judge with a counsel or another judge."""
     start_stub(default_rules())
     base = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "court", "expert", "miner")}
     panel = [f"openai:stub-judge-{number}" for number in (1, 2, 3)]
@@ -262,21 +262,22 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
     ),
     ({"task": "fever"}, {"verdict_labels": {I: "REFUTES", N: NEI}}, ("SUPPORTS", NEI, "REFUTES"), False),
 ]
-"""The input, the settings, the answers for S, N and I, and whether the burden of proof gives the answer for I."""
+"""The input, the settings, the answers for S, N and I, and whether the burden of refutation gives the answer for I."""
 
 
 async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> None:
     start_stub([*judge_rules(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **ONE_ROUND)
-        assert outcome(document)[:3] == ("done", inconclusive, I), given  # all differ: the chief judge's wins
+        # All verdicts differ, so the chief judge's verdict wins.
+        assert outcome(document)[:3] == ("done", inconclusive, I), given
         assert final_votes(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
         assert kinds(document) == (["burden_of_refutation"] if burden else [])
         assert document["confidence_parts"]["reflection"] == 0
         assert document["confidence_parts"]["winning_reflection"] is None
 
 
-async def test_there_is_no_warning_if_no_burden_of_proof_is_needed(start_stub: StartStub) -> None:
+async def test_there_is_no_warning_if_the_burden_of_refutation_is_not_needed(start_stub: StartStub) -> None:
     start_stub([*judge_rules(I, S, S), *default_rules()])
     document = await trial("It holds.", {"task": "faviq"}, **ONE_ROUND)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)

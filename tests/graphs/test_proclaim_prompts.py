@@ -91,7 +91,7 @@ def test_counsel_see_at_most_the_last_four_statements(three_rounds: FinishedTria
             )
 
 
-def test_roles_outside_the_panel_see_statements_of_one_debate(three_rounds: FinishedTrial) -> None:
+def test_roles_outside_the_panel_see_statements_of_only_one_debate(three_rounds: FinishedTrial) -> None:
     """The analyser belongs to the panel, so it reads both debates. Another test covers counsel."""
     _, stub = three_rounds
     before_rounds = ["", "p1 d1 xp1 xd1", "p1* d1* xp1* xd1*", "p2 d2 xp2 xd2", ""]
@@ -137,8 +137,8 @@ def test_prompts_in_court_show_only_exhibits_on_record(three_rounds: FinishedTri
         assert [(role, exhibit_names(p)) for role, p in requests_with(stub, reason)] == [("arbiter", name)]
 
 
-def test_prompts_for_arguments_start_with_their_common_exhibits(three_rounds: FinishedTrial) -> None:
-    """The two prompts are from different rounds, sides or debates."""
+def test_two_prompts_for_arguments_begin_with_their_common_exhibits(three_rounds: FinishedTrial) -> None:
+    """The prompts are from different rounds, sides or debates."""
     _, stub = three_rounds
     first, second, _ = ON_RECORD
     for one, other, common in (
@@ -156,8 +156,8 @@ def test_needs_and_advice_reach_only_the_same_sides_next_round(
     three_rounds: FinishedTrial, phase: str, number: int
 ) -> None:
     document, stub = three_rounds
-    # A need named in a side's reflection reaches the side's next query. The critic's advice to a side reaches its next
-    # argument.
+    # A need named in a side's reflection is in the prompt for the side's next query. The critic's advice to a side is
+    # in the prompt for the side's next argument.
     last = (phase, number + 1) not in ALL_ROUNDS
     most = 2 if phase == "switched" else 3
     for side in SIDES:
@@ -253,10 +253,8 @@ async def test_a_record_that_is_too_long_loses_its_last_uncited_exhibits(
 ) -> None:
     document, _ = two_rounds
     claim, task, turns, evidence = (document[key] for key in ("claim", "task", "turns", "evidence"))
-    exhibits_left = {
-        tokens: len(fit_record(claim, task, turns, evidence, tokens)[1]) for tokens in range(500, 6000, 10)
-    }
-    room = next(tokens for tokens, count in exhibits_left.items() if count == 15)
+    left_out = {tokens: len(fit_record(claim, task, turns, evidence, tokens)[1]) for tokens in range(500, 6000, 10)}
+    room = next(tokens for tokens, count in left_out.items() if count == 15)
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=room)
     (prompt,) = prompts(stub, "judge-1")

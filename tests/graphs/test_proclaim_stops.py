@@ -1,4 +1,4 @@
-"""Trials of PROClaim: why a debate stops, when a side's search ends, and how new its evidence is."""
+"""Trials of PROClaim: why a debate stops, when a side's search ends, and the novelty of exhibits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tests.graphs.scripted_trial import (
 # --- why a debate stops -----------------------------------------------------------------------------------------------
 
 STOPS: dict[str, tuple[list[Rule], str, int]] = {
-    "no stop reason": ([], "max_rounds", 5),
+    "nothing stops the debate early": ([], "max_rounds", 5),
     "neither score changes": (both_reflect([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
     "only the sum stays the same": (both_reflect([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
     "both scores rise by 0.03": (
@@ -314,7 +314,7 @@ async def test_relevance_that_cannot_be_computed_in_time_is_unknown(monkeypatch:
 
 
 async def test_a_debate_continues_after_both_sides_have_stopped_searching(start_stub: StartStub) -> None:
-    """The later rounds have no novelty."""
+    """The novelty of the later rounds is None."""
     nothing_new = [r for side in SIDES for r in searches(side, "#A #B #C")]
     cases: tuple[list[Rule], ...] = ([], criticises(*NO[:3], True))
     start_stub(side_by_side([*nothing_new, *more, *default_rules()] for more in cases))
@@ -357,11 +357,11 @@ async def test_novelty_is_one_minus_the_largest_cosine_with_the_record(start_stu
     stub = start_stub([*ruled, *plaintiff_searches, *defense_searches, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
-    # Both sides find exhibit I. The plaintiff's exhibits join first, so only the plaintiff's I is new. I8 shares eight
-    # words with I.
+    # Both sides find exhibit I. The plaintiff's exhibits join first, so I is new only for the plaintiff. I8 shares
+    # eight words with I.
     assert novelties(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelties(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
-    # D and E were disputed and discarded before the debate. They are not on record, so D9, which resembles D, is new.
+    # Before the debate, D was disputed and E discarded. They are not on record, so D9, which resembles D, is new.
     assert novelties(document, "plaintiff", 2) == {"D": 0, "E": 0, "D9": 1}
     assert novelties(document, "defense", 2) == {"A9": near(0.1), "K": 1, "K9": near(0.1)}
     discovered = turns(document, "discover")

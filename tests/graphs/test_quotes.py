@@ -48,7 +48,7 @@ def right_citation(piece: Evidence) -> dict[str, str]:
 
 
 def wrong_citation(piece: Evidence) -> dict[str, str]:
-    """A citation with a quote that a piece of evidence does not contain: it has one word too many."""
+    """A citation of a piece of evidence with a quote that has one word too many, so the piece does not contain it."""
     words = piece["text"].split()[2:8]
     return citation_of(piece, " ".join([*words[:3], "never", *words[3:]]))
 
@@ -117,7 +117,7 @@ async def test_later_prompts_mark_unverified_and_fabricated_quotes(start_stub: S
 
 
 async def test_a_debater_may_repeat_an_opponents_verified_quote(start_stub: StartStub) -> None:
-    """The debater never sees the quoted evidence itself, so an altered quote is not verified."""
+    """The debater never sees the quoted evidence itself. An altered quote is not verified."""
     mine = await first_result_of("rag")
     stub = start_stub([
         says("rag", "SUPPORTS", citations=[right_citation(mine)]),

@@ -412,7 +412,7 @@ async def test_tools_are_offered_to_the_model_until_the_last_allowed_search(monk
 
     monkeypatch.setattr(FakeChatModel, "bind_tools", record_and_bind)
     await debate(model="fake:1", sources=["chroma", "bm25:demo-news"], max_tool_calls=1)
-    [tools] = offered  # only the first of two calls
+    [tools] = offered  # the second call offers no tools
     assert [t["function"]["name"] for t in tools] == ["search_chroma", "search_bm25_demo-news"]
     assert "searched by meaning" in tools[0]["function"]["description"]
     assert "matches words" in tools[1]["function"]["description"]

@@ -1,4 +1,4 @@
-"""Robustness checks: the deciding agent is asked again with less evidence, or with the evidence in reverse order."""
+"""Robustness checks: the decision is repeated with less evidence, or with the evidence in reverse order."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ async def test_all_outputs_name_the_source_without_which_the_verdict_changes(sta
         assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
 
 
-async def test_checks_leave_out_an_origins_evidence_and_turns_for_the_judge(start_stub: StartStub) -> None:
-    """A turn is left out if all its verified citations are of this origin."""
+async def test_checks_hide_an_origins_evidence_and_turns_from_the_judge(start_stub: StartStub) -> None:
+    """A turn is hidden if it has verified citations, and all of them are of this origin."""
     of_key, of_other = citation_of("key.org", KEY[:37]), citation_of("other.org", OTHER[:23])
     stub = start_stub([
         says("SUPPORTS", role="one", query="eggs", citations=[of_key], rationale="Keepers saw it."),

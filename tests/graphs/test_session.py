@@ -1,4 +1,4 @@
-"""All nodes of one run share a session. Each way to run a graph starts a new session."""
+"""All nodes of one run share a session. Each run has a new session, even if it resumes a debate."""
 
 from __future__ import annotations
 

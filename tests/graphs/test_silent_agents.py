@@ -60,7 +60,7 @@ async def test_without_any_answer_there_is_no_verdict(start_stub: StartStub) -> 
 
 
 async def test_a_debate_continues_without_agents_whose_calls_fail(start_stub: StartStub) -> None:
-    # The call for agent 4's first answer fails, and the call for agent 2's second answer.
+    # The calls for agent 4's first answer and for agent 2's second answer fail.
     cases = claims(name for name in N_AGENT_GRAPHS if name != "multi_agent_voting")
     firsts = {claim: 0 if name == "cortex_debate" else 1 for claim, name in cases.items()}
     stub = start_stub(
@@ -81,7 +81,7 @@ async def test_a_debate_continues_without_agents_whose_calls_fail(start_stub: St
         assert "goes on without agent-2" in left[1]["detail"]
         for i in (1, 3):
             assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
-            # The first answer of agent 2 is not shown either.
+            # After agent 2 has left the debate, even its first answer is not shown.
             assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]
 
 
@@ -134,7 +134,7 @@ async def test_an_agents_persona_is_only_in_the_prompts_of_this_agent(start_stub
     assert len(steps) == 4
 
 
-async def test_agents_that_share_a_model_have_different_seeds(start_stub: StartStub) -> None:
+async def test_agents_that_share_a_model_may_have_their_own_seeds(start_stub: StartStub) -> None:
     start_stub()
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})

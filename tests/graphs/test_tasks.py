@@ -25,7 +25,7 @@ async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 def equivalence_rule(same: bool) -> dict[str, Any]:
-    """A rule for the model that compares two answers: whether they mean the same."""
+    """The reply of the model that decides whether two answers mean the same."""
     return {"model": "stub-equivalence", "fields": {"same": same, "reason": "by its name"}}
 
 
@@ -130,7 +130,7 @@ async def test_the_first_version_stops_at_the_first_agreement(start_stub: StartS
 
 
 async def test_each_version_shows_the_judge_a_different_kind_of_score(start_stub: StartStub) -> None:
-    """The first version shows consistency, and the second faithfulness. Both judge the same debate."""
+    """The first version shows consistency, the second faithfulness. Both show the same answers and evidence."""
     stub = start_stub(DISPUTE)
     settings = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
     second = await graph.ainvoke({"claim": CLAIM}, context=ToolMadSettings.model_validate(settings))
@@ -143,7 +143,7 @@ async def test_each_version_shows_the_judge_a_different_kind_of_score(start_stub
     assert "faithfulness" not in first_prompt
     assert first["metrics"]["similarity"] == "cosine of openai:stub-embedding"
     assert [w["kind"] for w in first["warnings"]] == ["cross_encoder_missing"]
-    # Three rounds need 12 queries and answers, and the verdict one call. The second version adds 18 calls for scores.
+    # Queries and answers of three rounds need 12 calls, the verdict one. The second version adds 18 calls for scores.
     for document, calls in ((first, 13), (second, 31)):
         assert (document["stop_reason"], document["rounds"], len(document["calls"])) == ("max_rounds", 3, calls)
     given = [t["scores"]["consistency"] for t in first["turns"] if t["agent"] == "rag"]

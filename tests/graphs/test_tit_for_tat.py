@@ -1,4 +1,4 @@
-"""Debates in tit for tat: the order of speakers, their prompts, and who decides.
+"""Tit-for-tat debates: the order of speakers, their prompts, and who decides.
 
 The expected values were worked out by hand.
 """

@@ -1,4 +1,4 @@
-"""Tool-MAD on the scripted endpoint: its calls, its prompts, its stop reasons and its failures."""
+"""Tool-MAD on the scripted endpoint: calls, prompts, stop reasons and failures."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_a_debate_fails_if_the_endpoint_is_unreachable(
     assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
 
 
-async def test_a_missing_source_is_an_error_before_any_call(start_stub: StartStub) -> None:
+async def test_an_unknown_corpus_is_an_error_before_any_call(start_stub: StartStub) -> None:
     start_stub([])
     document = await debate(debaters=[{"name": "rag", "retriever": "chroma:none"}, {"name": "search"}])
     assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_corpus")

@@ -226,7 +226,7 @@ async def test_calls_have_costs_after_another_process_resumes_the_debate(
 
 def test_costs_equal_a_calculation_by_hand() -> None:
     """Without a price, no costs are added."""
-    # USD per million tokens: 300 x 2 / 1,000,000 = 0.0006, 50 x 10 / 1,000,000 = 0.0005.
+    # Prices are in USD per million tokens: 300 x 2 / 1,000,000 = 0.0006, 50 x 10 / 1,000,000 = 0.0005.
     usage = {"input_tokens": 300, "output_tokens": 50, "total_tokens": 350}
     costs = {"input_cost": 0.0006, "output_cost": 0.0005, "total_cost": pytest.approx(0.0011)}
     assert with_costs(usage, {"input": 2.0, "output": 10.0}) == usage | costs
@@ -260,7 +260,7 @@ async def test_scores_are_uploaded_as_feedback_on_the_debate(start_stub: StartSt
 
 
 def test_missing_scores_are_left_out_of_the_feedback() -> None:
-    """The consistency of a trial has a maximum of 10. Its feedback is between 0 and 1."""
+    """A trial's consistency is at most 10 and is divided by 10."""
     document = {
         "scores": {"rag": {"faithfulness": None, "consistency": 0.4}},
         "confidence": 0.8,
@@ -319,7 +319,7 @@ leaky = Leaky()
 
 
 async def run_debates_with_keys(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run three debates with a planted key in every place of `PLACES`."""
+    """Plant a key in every place of `PLACES`, and run three debates."""
     for place in set(PLACES) - {"header", "address"}:
         monkeypatch.setenv(f"{place.upper()}_API_KEY", planted_key(place))
     refused = {"error": {"message": f"Incorrect API key provided: {planted_key('error')}"}}

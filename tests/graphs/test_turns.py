@@ -64,7 +64,7 @@ def test_a_turn_needs_the_fields_of_its_step_and_allows_no_others(kind: TurnKind
         assert not is_valid(rest) or any(set(rest) >= fields for fields in of_other_kinds), name
 
 
-def test_a_turn_has_all_fields_of_an_answer_or_none() -> None:
+def test_a_turn_has_either_all_or_none_of_the_fields_of_an_answer() -> None:
     complete = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
     fields = ("answer", "rationale", "citations", "outcome")
     assert is_valid({key: value for key, value in complete.items() if key not in fields})
@@ -111,7 +111,7 @@ def test_turns_without_the_name_of_a_step_are_refused(turn: Any) -> None:
 
 
 def test_the_class_turn_has_the_fields_of_all_kinds() -> None:
-    """The fields also have the same types, except ``step``."""
+    """Each field except ``step`` has the same type in the class and in the kinds."""
     all_fields = get_type_hints(Turn)
     for kind in ALL_KINDS:
         for name, hint in get_type_hints(kind.typed()).items():

@@ -1,4 +1,4 @@
-"""Errors of packages that add graphs, sources or benchmarks: they name the package and affect no other command."""
+"""Errors in packages that add graphs, sources or benchmarks: messages name the package, and other graphs still run."""
 
 from __future__ import annotations
 
@@ -118,6 +118,7 @@ def test_a_package_cannot_reuse_a_name_of_moot(install: Install) -> None:
         ("ring = own:builder", RING, "it is not a graph that moot.nodes.Debate compiled"),
         ("round = own:graph", RING, "its debate is named 'ring'"),
         ("my-ring = own:graph", RING, "a name may contain only letters, digits and underscores"),
+        ("1ring = own:graph", RING, "must not begin with a digit"),
         ("ring = own:missing", RING, "it cannot be imported (AttributeError"),
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],

@@ -18,7 +18,7 @@ class MessagesEndpoint:
     The endpoint returns ``replies`` in order, and the last reply again for further requests. A reply is a text or a
     dictionary. With the key ``status``, it is an error; ``error`` (type and message) and ``headers`` are optional.
     Without ``status``, it is a message with ``text``. It may have ``stop`` (the stop reason) or ``breaks`` (an error
-    that ends the reply if it is streamed).
+    that ends a streamed reply).
     """
 
     replies: Sequence[Any]

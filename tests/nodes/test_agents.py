@@ -1,4 +1,4 @@
-"""Debates of n agents without a model: who hears whom, who is in which group, and how agents are declared."""
+"""Agents of a debate: who hears whom, who is in which group, and how agents are declared. No model is called."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_neighbours_form_a_ring(count: int) -> None:
 
 
 def test_the_first_and_last_agents_are_neighbours() -> None:
-    """One of two agents has one neighbour; a single agent has none."""
+    """Each of two agents has one neighbour; a single agent has none."""
     assert sorted(neighbours("a", "abcde")) == ["b", "e"]
     assert sorted(neighbours("e", "abcde")) == ["a", "d"]
     assert neighbours("a", "ab") == ["b"]
@@ -93,7 +93,7 @@ def test_agents_are_split_into_groups(names: str, size: int, groups: list[str]) 
 
 @given(st.integers(2, 30), st.sampled_from([2, 3]))
 def test_groups_contain_every_agent_once_in_order(count: int, size: int) -> None:
-    """No group has a single agent. With `same_group`, an agent hears the agents of its group that are still there."""
+    """No group has a single agent. With `same_group`, an agent hears the others of its group that still take part."""
     names = names_of(count)
     groups = groups_of(names, size)
     assert [name for group in groups for name in group] == names

@@ -1,4 +1,4 @@
-"""The default confidence in a verdict: the share of the votes or answers that agree with it, and the text about it."""
+"""The default confidence in a verdict, and the text that explains this confidence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S, R = "SUPPORTS", "REFUTES"
 
 
 def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
-    """Votes with these answers; equal answers are in one group. ``more`` has the votes' values of further fields."""
+    """Votes with these answers; equal answers are in one group. ``more`` adds fields, with one value per vote."""
     known = list(dict.fromkeys(answer for answer in answers if answer is not None))
     made: list[Any] = [
         {"agent": f"agent-{i}", "answer": answer, "group": None if answer is None else known.index(answer)}
@@ -67,7 +67,7 @@ def test_votes_with_only_one_answer_or_no_winner_give_no_confidence() -> None:
 
 
 @pytest.mark.parametrize("given", [votes([None]), votes([S, None], weight=[0.0, 1.0])])
-def test_votes_without_weight_have_no_shares(given: list[Vote]) -> None:
+def test_a_share_of_a_total_weight_of_zero_is_an_error(given: list[Vote]) -> None:
     """Votes without an answer do not count."""
     with pytest.raises(ValueError, match="all votes with an answer have weight 0"):
         vote_share(given, 0)
@@ -112,9 +112,9 @@ def test_a_missing_confidence_has_a_reason() -> None:
         assert "no verdict" in confidence_after(None, [S, R], **known)["confidence_from"]
 
 
-def test_a_panels_confidence_is_kept_without_a_label_for_its_verdict() -> None:
+def test_a_panels_confidence_is_kept_if_its_verdict_has_no_label() -> None:
     panel = {"confidence": 0.8, "confidence_parts": {"base": 0.7}, "confidence_from": "2 of 3 judges' votes"}
-    assert confidence_after(None, **panel) == panel  # for example, no label means INCONCLUSIVE
+    assert confidence_after(None, **panel) == panel  # for example, the task has no label for INCONCLUSIVE
 
 
 @given(st.lists(st.sampled_from([S, R, None]), min_size=2, max_size=9), st.data())

@@ -124,7 +124,7 @@ def test_environment_variables_with_secrets_are_recognised(
 
 
 def test_a_secret_inside_a_json_variable_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable's whole value is also hidden. Its fields without secrets are kept."""
+    """The variable's whole value is also hidden. A text from a field without a secret is kept."""
     account = {"type": "service_account", "client_email": "me@host.test", "private_key": "-----BEGIN\nabcdefgh"}
     monkeypatch.setenv("SHOP_CREDENTIALS", json.dumps(account))
     assert redact(f"key {account['private_key']} of service_account") == "key [SHOP_CREDENTIALS] of service_account"

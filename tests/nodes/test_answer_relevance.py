@@ -43,10 +43,10 @@ def test_a_claim_is_compared_as_a_question_or_as_given(claim: str, form: Any, co
     ("task", "form", "unchanged"),
     [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
 )
-async def test_the_node_turns_claims_into_questions_but_not_problems(
+async def test_the_node_compares_claims_as_questions_and_problems_as_given(
     start_stub: StartStub, task: str, form: Any, unchanged: bool
 ) -> None:
-    """With the setting ``as_given``, claims are also unchanged."""
+    """With the setting ``as_given``, claims are also compared as given."""
     claim = "Find the sum of two and two."
     start_stub([{"model": "stub-scorer", "fields": {"questions": [claim] * 3}}])
     settings = ToolMadSettings(

@@ -34,7 +34,7 @@ def task_of(name: str) -> Task:
 
 
 HARD = [
-    # a label as written, in other case, or with punctuation, Markdown and words around it
+    # a label in a known spelling, in any case, with or without punctuation, Markdown and words around it
     ("fever", "SUPPORTS", "SUPPORTS"),
     ("fever", " supports.\n", "SUPPORTS"),
     ("fever", "**Supported**", "SUPPORTS"),
@@ -88,7 +88,7 @@ HARD = [
     ("fever", "~~SUPPORTS~~ REFUTES", None),
     ("fever", "SUPPORTS\nREFUTES", None),
     ("fever", "Either SUPPORTS or NOT ENOUGH INFO", None),
-    # a label inside a quote or inside another word
+    # a label inside a quote or as part of a sentence or word, or no label at all
     ("fever", 'The other debater says "SUPPORTS"', None),
     ("fever", '"SUPPORTS", says the other debater', None),
     ("fever", "The museum supports young artists", None),
@@ -402,6 +402,7 @@ def test_equal_expressions_are_recognised(one: str, other: str, same: bool) -> N
         ("18 dollars per day", "18 dollars a week", False),
         ("60 mph", "60 km/h", False),
         ("60 mph", "60 miles per hour", True),
+        ("5 pounds per inch", "5 pounds per foot", False),
         ("30 °C", "30 °F", False),
         ("18 eggs", "18 ducks", True),
         ("50%", "50", True),

@@ -54,7 +54,7 @@ def test_a_message_replaces_an_earlier_message_with_the_same_id() -> None:
 
 
 async def test_a_thread_keeps_its_messages_and_debates_each_new_claim() -> None:
-    """An input's claim is debated even if the input also has a message. Unreadable messages leave an empty list."""
+    """If an input has a claim and a message, the claim is debated. Unreadable messages become an empty list."""
     graph = builder.compile(checkpointer=InMemorySaver())
 
     async def ask(**asked: Any) -> dict[str, Any]:

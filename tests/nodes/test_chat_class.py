@@ -132,7 +132,7 @@ REPLIES = {
     "function": reply({"content": None, "function_call": CALL["function"]}),
     "refusal": reply({"content": None, "refusal": "No."}),
     "logprobs": reply(choice={"logprobs": LOGPROBS}),
-    "two": reply() | {"choices": [*reply()["choices"], {"index": 1, **reply({"content": "No."})["choices"][0]}]},
+    "two": reply() | {"choices": [*reply()["choices"], reply({"content": "No."})["choices"][0] | {"index": 1}]},
     "unknown": reply({"reasoning_content": "Hm."}, {"stop_reason": 3}, kv_transfer_params=None),
     "no model": {"choices": reply()["choices"]},
 }

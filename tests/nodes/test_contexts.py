@@ -55,7 +55,7 @@ REFUSALS = {
     "The decoder prompt (length 9000) is longer than the maximum model length of 8192. Make sure that `max_model_len` "
     "is no smaller than the number of text tokens.": (8192, 9000, None),
     "The prompt (total length 25938) is too long to fit into the model (context length 4096).": (4096, 25938, None),
-    # llama.cpp, with the numbers in the error's other fields
+    # llama.cpp. The numbers after a semicolon come from other fields of the error.
     "request (9123 tokens) exceeds the available context size (8192 tokens), try increasing it": (8192, 9123, None),
     "the request exceeds the available context size. try increasing the context size or enable context shift; "
     "n_prompt_tokens 14429; n_ctx 8192": (8192, 14429, None),
@@ -86,7 +86,7 @@ def test_a_context_length_comes_from_the_setting_or_a_table() -> None:
     assert context_of(EMBEDDED) == CONTEXT
     assert context_of(MODEL) is context_of("fake:1") is context_of("openai:gpt-4o-audio") is None
     assert context_of(MODEL, setting=9000) == 9000
-    assert context_of("openai:gpt-4o", setting=200_000) == 200_000  # the user's setting, not the table's
+    assert context_of("openai:gpt-4o", setting=200_000) == 200_000  # the setting overrides the table
 
 
 def test_each_context_length_in_the_tables_has_a_source() -> None:
@@ -128,16 +128,16 @@ COUNTS = {
     "กิโลกรัมไม่ได้ถูกกำหนดโดยกระบอกโลหะที่เก็บไว้ในฝรั่งเศสอีกต่อไป" * 20: 2460,
     "The kilogram is no longer defined by a metal cylinder kept in France. " * 20: 281,
 }
-"""Texts, with their token counts by the demonstration model (SmolLM2)."""
+"""Texts and their numbers of tokens. The tokenizer of the embedded model (SmolLM2) counted the tokens."""
 
 
-def test_token_estimates_are_not_too_low_for_digits_and_other_scripts() -> None:
-    """They are at most 2.2 times the token count."""
+def test_token_estimates_are_not_too_low_for_digits_and_non_latin_scripts() -> None:
+    """The estimates are at most 2.2 times the token counts."""
     for text, tokens in COUNTS.items():
         assert tokens <= weight_of(text) / bytes_per_token(MODEL) <= 2.2 * tokens
 
 
-def test_digits_and_bytes_outside_ascii_have_higher_weights() -> None:
+def test_digits_and_bytes_outside_ascii_weigh_more_than_other_bytes() -> None:
     weights = {"": 0, "abc": 3, "ééé": 2 * 6, "日本語": 2 * 9, "\ud800": 1, "in 1905": 3 + 4 * 4}
     assert {text: weight_of(text) for text in weights} == weights
 

@@ -52,9 +52,9 @@ def small_debate(to: Sequence[str] = ("answer", "vote"), router: Callable[..., A
 SETTINGS = RoundsSettings.model_validate({"model": "fake:1", "agents": 2, "max_rounds": 2})
 
 
-@pytest.mark.parametrize("form", [list, tuple, lambda to: to if len(to) > 1 else to[0], lambda to: "answer_again"])
+@pytest.mark.parametrize("form", [list, tuple, lambda to: to[0], lambda to: "answer_again"])
 async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable[[Any], Any]) -> None:
-    """The router may return a list or a tuple of `Send`s, or the name of a node."""
+    """The router may return a `Send`, a list or a tuple of `Send`s, or the name of a node."""
 
     def in_another_form(state: DebateState, settings: RoundsSettings) -> Any:
         to = another_round(state, settings)
@@ -171,7 +171,7 @@ async def test_a_routers_runtime_has_the_store_and_the_settings() -> None:
     assert seen == [(store, 7)]
 
 
-async def test_a_router_that_returns_a_node_outside_the_path_map_raises_an_error() -> None:
+async def test_an_error_is_raised_if_a_router_returns_a_node_outside_the_path_map() -> None:
     graph = small_debate(router=lambda state: "close_the_debate").compile(name="ring")
     with pytest.raises(ValueError, match="to close_the_debate, which is not in the edge's path_map"):
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
@@ -196,20 +196,23 @@ def test_rounds_refuses_a_graph_that_already_has_edges_to_the_round() -> None:
 
 @pytest.mark.parametrize("to", [(), {"answer": "answer", "vote": "vote"}])
 def test_a_conditional_edge_must_list_its_target_nodes(to: Any) -> None:
-    with pytest.raises(ValueError, match="name the nodes that another_round may lead to, in a list"):
+    with pytest.raises(ValueError, match="the router after 'compare_answers' may lead to, in a list"):
         small_debate(to=to)
 
 
-class Unasked(Settings):
-    """Settings that offer to ask a person at moments at which the graph never asks."""
+class AskingSettings(Settings):
+    """Settings that offer to ask a person for a remark and about the verdict."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
 
-def test_settings_that_offer_to_ask_a_person_need_a_node_that_asks() -> None:
-    builder = Debate("talk", Unasked, lambda settings: Needs())
+def test_each_moment_that_the_settings_offer_needs_a_node_that_asks_a_person() -> None:
+    """This graph asks about the verdict, but not for a remark."""
+    builder = Debate("talk", AskingSettings, lambda settings: Needs())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])
     builder.verdict_from("vote", reviewed=True)
-    with pytest.raises(ValueError, match=r"Unasked offers .*, but no node waits for a person at these moments"):
+    with pytest.raises(
+        ValueError, match=r"AskingSettings offers ask_person=\['remark'\], but no node waits for a person"
+    ):
         builder.compile(name="talk")

@@ -9,7 +9,7 @@ from moot.nodes._texts.task import make_task
 
 
 def answer_turn(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:
-    """A turn with an answer that cites evidence by its ids. If an id ends with ``!``, its quote is not verified."""
+    """A turn with an answer that cites the evidence with the ids ``cited``. A final ``!`` marks an unverified quote."""
     citations = [{"evidence_id": id.strip("!"), "quote": f"of {id}", "verified": "!" not in id} for id in cited]
     turn = {"step": "respond", "phase": "primary", "agent": agent, "round": round, "answer": answer}
     return {**turn, "rationale": f"{agent} {round}", "citations": citations, **more}

@@ -1,4 +1,4 @@
-"""The full cost of a debate, and the ceilings that give a control system the same budget."""
+"""The full cost of a debate, and the ceilings that limit a control system to this cost."""
 
 from __future__ import annotations
 

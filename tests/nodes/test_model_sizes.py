@@ -76,7 +76,7 @@ def test_each_name_in_the_table_leads_to_its_entry(entry: Any) -> None:
         ("ollama:library/gemma2:27b", (27.23e9, 13e12)),
         ("ollama:qwen:7b", (7e9, 4e12)),  # this is Qwen1.5; the next row is Qwen
         ("vllm:Qwen/Qwen-7B-Chat", (7e9, 2.4e12)),
-        ("ollama:deepseek-v2", (15.7e9, 5.7e12)),  # Ollama's default is DeepSeek-V2-Lite; the next row is larger
+        ("ollama:deepseek-v2", (15.7e9, 5.7e12)),  # this is DeepSeek-V2-Lite; the next row is DeepSeek-V2
         ("vllm:deepseek-ai/DeepSeek-V2", (236e9, 8.1e12)),
         ("ollama:hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M", (3.21e9, 9e12)),
         ("openai:meta-llama/llama-3.3-70b-instruct:free", (70e9, 15e12)),
@@ -129,7 +129,7 @@ def test_a_name_that_fits_no_entry_of_the_table_gives_no_size(model: str) -> Non
 
 
 def test_the_models_of_the_cortex_debate_paper_are_in_the_table() -> None:
-    """Two of them have an unknown credibility, so all credibilities are 1."""
+    """The numbers of training tokens of two of these models are unknown, so all credibilities are 1."""
     agents = {
         "Qwen": "openai:Qwen-2.5-7B-Instruct-Turbo",
         "Mistral": "openai:Mistral-7B-Instruct",
@@ -145,7 +145,7 @@ def test_the_models_of_the_cortex_debate_paper_are_in_the_table() -> None:
 
 
 def test_notes_in_the_table_mark_mixtures_of_experts() -> None:
-    """Such models are recognised by parts of their names."""
+    """This test recognises mixtures of experts by parts of their names."""
     mixtures = [e for e in ENTRIES if any(mark in e["names"][0].lower() for mark in ("8x", "moe", "-a3b", "17b-16e"))]
     assert len(mixtures) >= 5
     assert all("mixture of experts" in e.get("note", "") for e in mixtures)

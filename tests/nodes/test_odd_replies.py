@@ -74,7 +74,8 @@ UNUSABLE: dict[str, tuple[bytes | dict[str, Any], str]] = {
 }
 """Bodies of responses that cause an error, and the kind of the error.
 
-For ``empty``, the call itself has no error: its outcome is ``empty``. In a stream, the kind is ``bad_response``.
+For ``empty``, the call itself has no error: its outcome is ``empty``. But if such a body is streamed, the call has an
+error of the kind ``bad_response``.
 """
 
 

@@ -21,6 +21,7 @@ from moot.nodes._records.reducers import merge_turns
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.single import SingleAgentSettings
 from moot.nodes._steps.judging import judge
+from moot.nodes._steps.moderating import moderate_node
 from moot.nodes._steps.query import formulate_query, query_node
 from moot.nodes._steps.responding import respond
 from moot.nodes._steps.score import (
@@ -68,7 +69,7 @@ async def test_formulate_query_returns_a_query() -> None:
     assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=query)
 
 
-async def test_an_object_that_is_not_a_chat_model_is_refused() -> None:
+async def test_an_object_that_is_not_a_chat_model_of_langchain_is_refused() -> None:
     for model in ("openai:gpt-4o-mini", await open_chat_model("fake:1")):
         with pytest.raises(UserError, match="pass a chat model of LangChain") as refused:
             await judge(CLAIM, TASK, [ANSWER], evidence(), model)  # type: ignore[arg-type]
@@ -171,6 +172,7 @@ class UserState(TypedDict, total=False):
     sentence: str
     task: Any
     turns: Annotated[list[Turn], merge_turns]
+    rounds: int
     evidence: list[Evidence]
     calls: Annotated[list[Any], operator.add]
     warnings: Annotated[list[Any], operator.add]
@@ -198,6 +200,15 @@ async def test_a_node_works_in_a_graph_of_a_user() -> None:
     ] * 2
     assert state["depth"] == 2
     assert state.get("error") is None
+
+
+async def test_the_moderators_turn_has_only_the_ids_of_given_evidence() -> None:
+    given = make_evidence(text="It was.")
+    graph = user_graph(moderate_node().with_settings(Settings(model="fake:1")))
+    state = await graph.ainvoke(
+        {"claim": CLAIM, "task": TASK, "turns": [ANSWER], "rounds": 1, "evidence": [*evidence(), given]}
+    )
+    assert (state["turns"][-1]["step"], state["turns"][-1]["evidence_ids"]) == ("moderate", [given["id"]])
 
 
 async def test_a_node_in_a_failed_debate_does_nothing() -> None:

@@ -82,7 +82,7 @@ def test_the_cost_of_calls_follows_from_their_tokens(calls: list[Any], cost: flo
 
 
 @given(st.lists(st.tuples(st.sampled_from([MINI, FULL]), st.integers(1, 10**6), st.integers(0, 10**6)), max_size=20))
-def test_the_cost_of_calls_is_the_sum_of_their_costs(counts: list[tuple[str, int, int]]) -> None:
+def test_the_cost_of_several_calls_is_the_sum_of_the_cost_of_each_call(counts: list[tuple[str, int, int]]) -> None:
     """If one cost is unknown, the sum is unknown."""
     prices, calls = read_prices(), [call(*row) for row in counts]
     costs = [cost_of([single], prices) for single in calls]

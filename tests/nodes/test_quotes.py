@@ -134,7 +134,7 @@ NOT_FOUND = [
 
 @each(("text", "quote"), NOT_FOUND)
 def test_a_changed_or_empty_quote_is_not_found(text: str, quote: str) -> None:
-    """A quote is not found either if it begins or ends inside a word or a number."""
+    """A quote that begins or ends inside a word or a number is also not found."""
     assert find_quote(quote, text) is None
 
 
@@ -154,7 +154,7 @@ SPACES = st.text(" \n\t\u00a0\u2009", min_size=1, max_size=3)
 
 @st.composite
 def texts_with_words(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A text and some of its consecutive words, with at least one letter or digit."""
+    """A text, and consecutive words of this text that contain at least one letter or digit."""
     words = draw(st.lists(WORDS, min_size=1, max_size=12))
     text = draw(SPACES).join([""] * draw(st.booleans()) + words)
     begin = draw(st.integers(0, len(words) - 1))
@@ -243,7 +243,7 @@ def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quo
 def test_each_match_equals_the_quote_after_folding(quote: str, text: str) -> None:
     """The match may lack the quotation marks around the quote. Folding a text again changes nothing.
 
-    Quotes with ‹ or › may match < and >, so they are left out.
+    Quotes with ‹ or › are not tested, because they may match < and >.
     """
     found = find_quote(quote, text)
     if found is not None and {"‹", "›"}.isdisjoint(quote):
@@ -276,7 +276,7 @@ def search_seconds(quote: str, text: str) -> float:
 @pytest.mark.parametrize(("text", "quote"), HOSTILE, ids=range(len(HOSTILE)))
 def test_the_search_in_hostile_texts_does_not_take_quadratic_time(text: str, quote: str) -> None:
     usual = "It was so. " * (SIZE // 11)
-    # A quadratic search takes thousands of times longer.
+    # A quadratic search would take thousands of times as long as the search in the usual text.
     assert search_seconds(quote, text) < 40 * search_seconds(usual[: SIZE // 2] + "z", usual)
 
 
@@ -288,7 +288,7 @@ def piece(text: str) -> Evidence:
 
 
 def test_citations_are_checked_against_the_evidence_that_they_name() -> None:
-    """The counts of citations add up the turns. A turn without citations counts as zero."""
+    """`count_citations` counts the citations of all turns together. A turn may have no citations."""
     cafe, museum = piece("Größe: the café is old."), piece("The museum is new.")
     quotes = [
         Quote(evidence_id=cafe["id"], quote="the cafe\u0301 is"),

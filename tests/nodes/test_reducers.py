@@ -107,7 +107,7 @@ WRITES: list[Turn] = [
 
 
 @given(st.permutations(WRITES), st.integers(0, 4))
-def test_the_order_of_the_writes_to_a_turn_does_not_matter(writes: list[Turn], cut: int) -> None:
+def test_the_order_of_writes_to_different_fields_of_a_turn_does_not_matter(writes: list[Turn], cut: int) -> None:
     [turn] = merge_turns(writes[:cut], writes[cut:])
     assert turn == {
         **WRITES[0],
@@ -118,7 +118,7 @@ def test_the_order_of_the_writes_to_a_turn_does_not_matter(writes: list[Turn], c
 
 @given(TURNS)
 def test_a_repeated_write_changes_nothing(turns: list[Turn]) -> None:
-    """Only ``scores`` may become an empty dict if the turn has no scores."""
+    """But a turn without the key ``scores`` may get empty ``scores``."""
     once = merge_turns([], turns)
     assert [{"scores": {}, **t} for t in merge_turns(once, turns)] == [{"scores": {}, **t} for t in once]
 

@@ -48,7 +48,7 @@ def valid_answers(task: Task) -> list[str]:
 
 
 def random_reply(rng: random.Random, task: Task) -> str:
-    """A random reply with an answer. The reply may be valid, wrapped, repeated or broken."""
+    """A random reply, which may be valid, wrapped, repeated or broken."""
     given = valid_answers(task)
     answer = rng.choice(given)
     cases: list[Callable[[str], str]] = [str.strip, str.lower, str.upper, str.title]
@@ -97,14 +97,14 @@ def contains_answer(task: Task, text: str, answer: str) -> bool:
 
 
 def possible_numbers(text: str) -> list[str]:
-    """The words of a text, each of which could be a number."""
+    """The words of a text. Any of them may be a number."""
     parts = text.replace('"', " ").replace("{", " ").replace("}", " ").replace("\\n", " ").replace("*", " ").split()
     return [part.rstrip(",.") for part in parts]
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_parsed_answer_is_always_contained_in_its_reply(name: str) -> None:
-    """No reply makes a parser raise an exception. Of all replies, at least 10 % are valid and 10 % invalid."""
+    """No reply makes a parser raise an exception. At least 10 % of the replies are valid, at least 10 % are invalid."""
     task = TASKS[name]
     rng = random.Random(name)
     outcomes: Counter[str] = Counter()

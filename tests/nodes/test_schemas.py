@@ -1,4 +1,4 @@
-"""Every schema that moot sends stays inside the subset that OpenAI documents for strict structured output."""
+"""Schemas of replies stay inside the subset of JSON Schema that OpenAI documents for strict structured output."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ async def test_an_unusable_reply_is_retried_once() -> None:
         await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
 
 
-async def test_no_more_items_are_selected_than_the_argument_allows() -> None:
+async def test_the_caller_can_set_the_maximum_number_of_selected_items() -> None:
     assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
     assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
 

@@ -142,7 +142,7 @@ def test_the_oldest_rounds_are_dropped_before_the_last_evidence() -> None:
 
 
 def test_the_last_round_stays_with_shortened_reasons() -> None:
-    """This holds even if the limit is below the size of the shortest prompt. The caller must compare the sizes."""
+    """This holds even if the limit cannot be reached. The caller must compare ``size`` with the limit."""
     made = shorten([WHOLE], 1100)
     assert shown_rounds(made.texts[0]) == [10]
     assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2

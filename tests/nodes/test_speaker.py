@@ -145,7 +145,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
 async def test_a_failed_call_is_an_error_of_the_matching_kind(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the endpoint, and has no key. The ledger records one failed call."""
+    """The error names the endpoint, but not the API key. The ledger records one failed call."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     stub = start_stub([{"model": f"^stub-{name}$", **rule} for name, (rule, *_) in FAILURES.items()])
     results = await asyncio.gather(*(ask(f"openai:stub-{name}", attempts=2, max_wait=0) for name in FAILURES))
@@ -165,7 +165,7 @@ async def test_a_failed_call_is_an_error_of_the_matching_kind(
 
 
 LONG_KEY = CANARY + "0123456789" * 20
-"""A key that is longer than the 200 characters of a response that an error quotes."""
+"""An error quotes at most 200 characters of a response. This key is longer."""
 
 
 @pytest.mark.parametrize("key", [CANARY, LONG_KEY], ids=["short", "long"])
@@ -237,7 +237,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("always_unusable", [False, True])
-async def test_an_unusable_reply_is_requested_once_more(start_stub: StartStub, always_unusable: bool) -> None:
+async def test_an_unusable_reply_is_followed_by_a_second_request(start_stub: StartStub, always_unusable: bool) -> None:
     """The second request states the problem. If its reply is also unusable, `ask` raises a ReplyError."""
     rules: list[dict[str, Any]] = []
     for name, (rule, _, _) in UNUSABLE.items():

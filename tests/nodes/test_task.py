@@ -32,8 +32,8 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
         ({"name": "labels", "labels": ("yes", "no")}, "labels", ["yes", "no"]),
         ({"options": ["Paris", "Rome", "Oslo"]}, "choice", ["A", "B", "C"]),
         ({"name": "choice", "options": ["x"] + [f"y{i}" for i in range(25)]}, "choice", [*map(chr, range(65, 91))]),
-        ({"options": ["AA", "Aa", "aa"]}, "choice", ["A", "B", "C"]),  # genotypes
-        ({"options": ["[0, 1]", "(0, 1)"]}, "choice", ["A", "B"]),  # intervals
+        ({"options": ["AA", "Aa", "aa"]}, "choice", ["A", "B", "C"]),  # these genotypes differ only in case
+        ({"options": ["[0, 1]", "(0, 1)"]}, "choice", ["A", "B"]),  # these intervals differ only in brackets
         ({"labels": ["a" * 500, "b"]}, "labels", ["a" * 500, "b"]),
         ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # some benchmarks repeat an option
     ],

@@ -120,7 +120,7 @@ def test_typical_errors_of_weak_models_are_not_allowed(reply: type[Reply], value
     assert not allows(reply, IDS, value)
 
 
-def test_no_citation_is_allowed_without_evidence() -> None:
+def test_without_evidence_the_citations_must_be_empty() -> None:
     value = {"rationale": "So.", "citations": [], "answer": "SUPPORTS"}
     assert allows(answer_reply(FEVER), [], value)
     assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITATION]})

@@ -161,7 +161,7 @@ def test_novelty_never_rises_as_the_pool_grows(vector: list[float], pool: list[l
 
 @given(st.floats(0, 360), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_a_novelty_equal_to_the_threshold_counts_as_new(angle: float, known_length: float, length: float) -> None:
-    """But evidence with a similarity equal to its threshold is not redundant."""
+    """Evidence is not redundant if its similarity equals the threshold for redundancy."""
     known, found = vector_at(angle, known_length), vector_at(angle + math.degrees(math.acos(0.8)), length)
     assert novelties([found, found], [known]) == [0.2, 0]
     found = vector_at(angle + math.degrees(math.acos(0.85)), length)
@@ -189,7 +189,7 @@ INDICES = st.sets(st.integers(0, 5))
 
 
 @given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), INDICES, INDICES)
-def test_novelties_agree_with_a_computation_one_by_one(
+def test_novelties_agree_with_novelty_computed_for_each_candidate(
     candidates: list[list[float]], pool: list[list[float]], ruled_out: set[int], unfit: set[int]
 ) -> None:
     found = novelties(candidates, pool, ruled_out=ruled_out, unfit=unfit)
@@ -317,7 +317,7 @@ def test_a_plateau_needs_two_small_changes_in_a_row(totals: list[float | None], 
         ([0.5, 0.099, 0], True),
         ([0.05, 0.1], False),
         ([0.3 - 0.2, 0.05], False),  # 0.09999999999999998 in floating point
-        ([0.05, None, 0.05], False),  # a round without retrieval interrupts the sequence
+        ([0.05, None, 0.05], False),  # the second round had no candidates
         ([0.05, 0.05, None], False),
         ([None, 0.05, 0.05], True),
         ([0.05, 0.05, 0.5], False),

@@ -53,7 +53,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([INC], INC, 1, 1, False),
         ([SUP, NOT, NOT, INC, NOT], NOT, 3, 5, False),
         ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # half of the votes are enough
-        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # a tie: the tied verdict of the earliest judge wins
+        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # SUP and NOT are tied, and SUP comes first
         ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # a tie that includes the chief judge's verdict, which wins
         ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
         ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge's verdict has one vote; the second judge's wins
@@ -71,7 +71,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
 def test_the_most_frequent_verdict_wins(
     verdicts: list[Verdict | None], verdict: Verdict, winning: int, votes: int, tied: bool
 ) -> None:
-    """Among tied verdicts, the verdict of the earliest judge wins. The first judge is the chief judge."""
+    """Of the tied verdicts, the one that comes first in the list wins. The first verdict is the chief judge's."""
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
 
 
@@ -228,7 +228,7 @@ def test_reflection_adjusts_the_confidence_linearly_above_a_minimum(score: float
     ("base", "winning", "votes", "expected"),
     [
         (0.7, 2, 3, 0.5),
-        (0.25, 2, 3, 0.10),  # two of three votes
+        (0.25, 2, 3, 0.10),
         (0.1, 3, 3, 0.10),
         (0.1, 1, 1, 0.10),
         (0.25, 1, 2, 0.05),
@@ -293,7 +293,7 @@ def test_judges_without_a_verdict_do_not_count() -> None:
     st.lists(st.none() | SHARE, max_size=3),
     st.lists(st.none() | SHARE, max_size=3),
 )
-@example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # the adjustment rounds to 0
+@example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # the rounded adjustment must not be -0.0
 def test_any_confidence_is_the_clamped_sum_of_its_parts(
     panel: list[tuple[Verdict | None, tuple[float, float, float]]],
     consistency: float | None,

@@ -30,7 +30,7 @@ from tests.nodes.test_trial_panel import INC, NOT, SUP, judge_scores
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 
-# For each task that a trial can decide: the labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE.
+# For each task whose labels fit the verdicts: the labels for SUPPORTED, NOT SUPPORTED and, if any, INCONCLUSIVE.
 LABELS_BY_TASK: dict[str, tuple[str, str] | tuple[str, str, str]] = {
     "fever": ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "feverous": ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
@@ -47,7 +47,7 @@ LABELS_BY_TASK: dict[str, tuple[str, str] | tuple[str, str, str]] = {
 
 
 def by_verdict(*labels: str) -> dict[Verdict, str]:
-    """The labels, by the verdicts in the order of `VERDICTS`."""
+    """The labels by verdict. They are given in the order of `VERDICTS`."""
     return dict(zip(VERDICTS, labels, strict=False))
 
 
@@ -87,7 +87,7 @@ def test_custom_labels_are_recognised_by_spelling_or_meaning(labels: Any, expect
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_custom_labels_need_exactly_one_label_each_for_true_and_false(labels: list[str]) -> None:
+def test_exactly_one_custom_label_must_stand_for_true_and_one_for_false(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 

@@ -44,7 +44,7 @@ ROUND_2: dict[str, Any] = {
 
 
 def near(expected: Any) -> Any:
-    """The expected value for a comparison of its floats to five decimal places."""
+    """The expected value. Its floats are compared to five decimal places."""
     if isinstance(expected, dict):
         return {key: near(value) for key, value in expected.items()}
     return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
@@ -257,7 +257,7 @@ def test_with_self_evaluation_agents_above_the_mean_confidence_are_heard() -> No
 
 
 @pytest.mark.parametrize("confidence", [0.1, 0.3, 0.35, 0.6])
-def test_no_agent_is_heard_if_all_confidences_are_equal(confidence: float) -> None:
+def test_with_self_evaluation_no_agent_is_heard_if_all_confidences_are_equal(confidence: float) -> None:
     assert run_first_round("self", thresholds=None, confidences=dict.fromkeys("123", confidence))[1] == {
         "1": [],
         "2": [],

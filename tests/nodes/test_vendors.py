@@ -227,7 +227,7 @@ async def test_a_model_of_azure_is_opened_with_its_options(monkeypatch: pytest.M
 
 
 class Client(BaseModel):
-    """A client that has other names for some options."""
+    """A client whose names for some options differ from moot's names."""
 
     max_output_tokens: int | None = Field(default=None, alias="max_tokens")
     request_timeout: float | None = None
@@ -256,7 +256,7 @@ class ThrottledError(Exception):
         }
 
 
-def test_errors_of_other_clients_are_mapped_by_status_or_class() -> None:
+def test_errors_of_clients_are_mapped_by_status_or_class() -> None:
     error = explain(ThrottledError(), Endpoint("Amazon Bedrock", ""), "bedrock_converse:x")
     assert (error.kind, error.retry_after) == ("rate_limited", 2.0)
     assert explain(TimeoutError(), Endpoint("x", ""), "x:y").kind == "timeout"

@@ -109,7 +109,7 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool) -> Citation:
 
 @dataclass
 class Material:
-    """Evidence and turns with one text in every field whose content comes from users, models or sources."""
+    """Evidence and turns with the same text in every field whose content comes from users, models or sources."""
 
     text: str
 
@@ -271,7 +271,7 @@ def trial_turns(given: Material) -> list[Turn]:
 
 
 def render_prompts(text: str) -> list[tuple[str, str]]:
-    """Every prompt with the same text in every field whose content comes from users, models or sources."""
+    """Every prompt of a debate, with the same text in every field whose content comes from users, models or sources."""
     recorder = Recorder(text)
 
     async def record_all() -> None:
@@ -413,8 +413,8 @@ def test_a_doubled_brace_stands_for_a_single_brace() -> None:
         ("Do it.\n---\n{claim[0]}", r"plain name"),
         ("Do it.\n---\n{}", r"plain name"),
         ("Do it.\n---\n{0}", r"plain name"),
-        ("Do it.\n---\n{claim!r}", r"plain name"),
-        ("Do it.\n---\n{claim:>1000000000}", r"plain name"),
+        ("Do it.\n---\n{claim!r}", r"plain name, not 'claim!r'"),
+        ("Do it.\n---\n{claim:>1000000000}", r"plain name, not 'claim:>1000000000'"),
         ("Do it.\n---\n{claim:{other}}", r"plain name"),
         ("Do it.\n---\n{claim", r"'}'"),
         ("Do it.\n---\n{claim}}", r"'}'"),

@@ -15,9 +15,10 @@ from moot.retrievers import Passage, UserError, open_retriever
 from .quick import open_quick_encoder
 
 Answer = Callable[[int, dict[str, Any]], web.Response | None]
-"""A function from the number of a request (from 1) and its JSON body to the response. The body is {} without content.
+"""Takes the number of a request (from 1) and its JSON body, and returns the response.
 
-If the function returns None, the request gets no response until the test ends.
+The body of a request without content is {}. If the function returns None, the request gets no response until the test
+ends.
 """
 
 
@@ -93,7 +94,7 @@ def passage(i: int | str, text: str = "", **more: Any) -> Passage:
 
 
 async def refusal_of(name: str) -> UserError:
-    """The error of dense search in a corpus that cannot be opened. BM25 must raise an error of the same kind."""
+    """The error from opening a corpus for dense search. For BM25, the error must be of the same kind."""
     errors = []
     for kind in ("chroma", "bm25"):
         with pytest.raises(UserError) as caught:

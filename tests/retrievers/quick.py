@@ -2,7 +2,7 @@
 
 `CHILD` is a program with three tasks:
 
-index CORPUS FIRST END     indexes the passages FIRST to END - 1, and prints after each batch how many are stored
+index CORPUS FIRST END     indexes the passages FIRST to END - 1; prints after each batch how many of them are stored
 search CORPUS COUNT        searches for the passages 0 to COUNT - 1, and prints how many were the first result
 damaged FOLDER...          uses the corpus `big` of each home folder three times, and prints the results as JSON
 """
@@ -92,7 +92,7 @@ async def main(task: str, *words: str) -> None:
 
 
 def run() -> None:
-    """Do the task in the arguments of this process with `QuickEncoder`."""
+    """Do the task that this process's arguments name. The encoder is `QuickEncoder`."""
     for module in (corpus, local):
         module.open_encoder = open_quick_encoder  # type: ignore[attr-defined]
     asyncio.run(main(*sys.argv[1:]))

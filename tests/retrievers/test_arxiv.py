@@ -18,7 +18,7 @@ def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
 
 
 async def test_abstracts_become_evidence(start: StartVendor) -> None:
-    """The query that is sent matches each abstract with one of the words."""
+    """The request joins the words of the query with OR."""
     server = await start(ARXIV)
     [piece] = await (await open_retriever("arxiv")).search("electron production", 3)
     assert piece["title"] == "Multi-Electron Production at High Transverse Momenta"

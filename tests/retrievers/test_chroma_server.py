@@ -46,12 +46,12 @@ def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def chroma_api(url: str) -> Any:
-    """Chroma's own client, with which tests change the server as other programs would."""
+    """Chroma's API for a server. Tests use it to change collections as other programs would."""
     return server_api(url, {}, lambda response: None)
 
 
 def collection(url: str, name: str) -> Any:
-    """Chroma's own collection of that name."""
+    """The collection with this name on a server."""
     api = chroma_api(url)
     return imported("chromadb.api.models.Collection").Collection(api, api.get_collection(name), None)
 
@@ -101,7 +101,7 @@ async def test_a_shortened_document_loses_its_old_passages_on_a_server(chroma: s
 
 
 async def test_an_open_dense_retriever_finds_passages_that_another_process_stored(chroma: str) -> None:
-    """BM25 and hybrid retrievers find them after they are opened again."""
+    """Newly opened BM25 and hybrid retrievers also find these passages."""
     await index_passages("growing", numbered_passages(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
     await asyncio.to_thread(output_of_child, "index", "growing", "20", "40")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -209,6 +211,12 @@ def test_child_processes_get_no_api_keys(monkeypatch: pytest.MonkeyPatch) -> Non
             assert b"sk-secret" not in environment.read_bytes()
     finally:
         child.close()
+
+
+def test_child_processes_also_work_without_sigpipe() -> None:
+    """Windows has no SIGPIPE."""
+    program = f"import signal; del signal.SIGPIPE; from {children.__name__} import main; main()"
+    subprocess.run([sys.executable, "-c", program], input=b"", check=True, timeout=60)
 
 
 def test_moot_index_reports_unreadable_files_and_indexes_the_others(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.core.errors import MootError
+from moot.core.errors import MootError, UserError
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.given_files import read_given
 from moot.retrievers._corpus import corpus_state, digest_of, index_passages
@@ -161,6 +161,12 @@ def test_refused_and_failed_fetches_give_clear_errors(
     del caught
     # Collect garbage now, so that an unclosed connection fails this test and not a later one.
     gc.collect()
+
+
+def test_a_page_that_cannot_be_stored_gives_an_error_about_the_folder(site: str, tmp_path: Path) -> None:
+    (tmp_path / "fetched").write_text("a file where the folder should be")
+    with pytest.raises(UserError, match=r"^Web pages cannot be stored in .*fetched"):
+        fetch(f"{site}/page")
 
 
 @pytest.mark.parametrize(

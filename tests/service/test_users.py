@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moot.core.errors import UserError
+from moot.graphs._registry import INSTALLED
 from moot.web.service.config import environment
-from moot.web.service.quotas import check_corpora
+from moot.web.service.quotas import check_corpora, check_prices
 from moot.web.service.users import User, Users, read_users
+
+from tests.installed.package import EXAMPLE
 
 DIGEST = hashlib.sha256(b"a token").hexdigest()
 OTHER = hashlib.sha256(b"another token").hexdigest()
@@ -76,13 +81,24 @@ def test_a_user_with_a_list_of_corpora_may_read_only_listed_corpora(body: object
     check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
 
 
+async def test_the_default_model_of_an_installed_system_needs_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("chaired", "chaired_debate.debate:graph", "moot.graphs")
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.setattr(INSTALLED, "_points", {"chaired": [point]})
+    monkeypatch.setattr(INSTALLED, "_loaded", {})
+    client: Any = None  # unused, because the request names a graph
+    with pytest.raises(UserError, match="No price is known for embedded:"):
+        await check_prices({"assistant_id": "chaired", "input": {"claim": "Bees fly."}}, client)
+
+
 def test_the_error_names_the_missing_or_invalid_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with pytest.raises(UserError, match="MOOT_DATABASE is not set"):
         environment(Path("aegra.json"), 1)
-    monkeypatch.setenv("MOOT_DATABASE", "mysql://x")
-    with pytest.raises(UserError, match="MOOT_DATABASE does not begin with postgresql://"):
-        environment(Path("aegra.json"), 1)
+    for wrong in ("mysql://x", "postgresql"):
+        monkeypatch.setenv("MOOT_DATABASE", wrong)
+        with pytest.raises(UserError, match="MOOT_DATABASE does not begin with postgresql://"):
+            environment(Path("aegra.json"), 1)
     monkeypatch.setenv("MOOT_DATABASE", "postgresql://x/y")
     monkeypatch.setenv("REDIS_URL", "")
     with pytest.raises(UserError, match="REDIS_URL is not set"):

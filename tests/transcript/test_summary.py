@@ -11,6 +11,7 @@ from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
 from moot.nodes._steps.reader import ReaderReply, answers_against_verdict, checked_quotes, figures, supported_summary
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised, summary_settings, with_summary
@@ -71,6 +72,18 @@ async def test_answers_in_the_vote_group_of_the_verdict_do_not_contradict_it() -
     document["votes"] = [{"agent": one["agent"], "answer": one["answer"], "group": 0} for one in (first, second)]
     assert answers_against_verdict(document) == []
     document["votes"][1]["group"] = 1
+    assert answers_against_verdict(document) == [second]
+
+
+@pytest.mark.parametrize("dataset", ["hotpotqa", "fever"])
+async def test_answers_that_abstain_like_the_verdict_do_not_contradict_it(dataset: str) -> None:
+    document = await quoted_document()
+    first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
+    first["answer"], second["answer"] = ABSTENTION, "SUPPORTS"
+    document |= {"answer": None, "raw_verdict": ABSTENTION, "task": make_task(dataset, claim="What?")}
+    document["votes"] = [
+        {"agent": one["agent"], "answer": one["answer"], "group": n} for n, one in enumerate((first, second))
+    ]
     assert answers_against_verdict(document) == [second]
 
 

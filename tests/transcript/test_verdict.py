@@ -210,7 +210,7 @@ async def test_a_verdict_has_a_caveat_if_all_its_citations_are_fabricated(start_
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page
         assert "1 quote checked: 0 found" in page
-        assert "1 was invented: it names a source that was not shown to its writer" in page
+        assert "1 was invented: it names a source that the agent was not shown" in page
 
 
 async def test_the_line_of_a_verdict_says_that_votes_were_tied(start_stub: StartStub) -> None:

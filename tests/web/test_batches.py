@@ -5,6 +5,7 @@ After a stop, only calls that were in flight are repeated.
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import signal
@@ -16,6 +17,9 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 import pytest
+from langgraph_sdk import get_client
+from moot.web.batches import storage
+from moot.web.batches.running import Batches, RunningBatch
 from moot.web.batches.view import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, running_stub, says
@@ -102,6 +106,13 @@ def test_a_batch_has_rows_a_table_and_reports_until_it_is_deleted(shared_server:
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
         assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]
         assert "One." in archive.read("1.html").decode()
+    damaged = shared_server.folder / "home" / "debates" / f"{found['rows'][1]['document']}.json"
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-100])
+    with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
+        assert archive.namelist() == ["table.csv", "1.html", "2.txt", "3.html"]
+        assert archive.read("2.txt").startswith(b"No report: ")
+    damaged.write_bytes(content)
     assert batches(shared_server)[id]["statuses"] == {"done": 3}
     shared_server.send(f"{ROUTE}/{id}", method="DELETE")
     assert id not in batches(shared_server)
@@ -193,6 +204,13 @@ def test_an_error_that_affects_all_claims_stops_the_batch(shared_server: Server)
     wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"])
 
 
+def test_a_batch_with_max_cost_stops_if_the_cost_of_a_debate_is_unknown(shared_server: Server) -> None:
+    id = start_batch(shared_server, batch_of(["One unpriced.", "Two unpriced."], at_once=1, max_cost=5))
+    found = wait_for_result(lambda: (one := batch_state(shared_server, id))["stopped"] and not one["going"] and one)
+    assert "a model has no price" in found["stopped"]
+    assert [row["status"] for row in found["rows"]] == ["done", "none"]
+
+
 def test_a_batch_runs_on_only_one_of_two_servers_with_the_same_home(shared_server: Server, stub: StubEndpoint) -> None:
     with serving(second_folder(shared_server.folder), stub) as other:
         before = len(stub.calls())
@@ -206,6 +224,23 @@ def test_a_batch_runs_on_only_one_of_two_servers_with_the_same_home(shared_serve
         paid = len(stub.calls())
         assert wait_for_batch(other, id)["statuses"] == {"done": 4}
         assert len(stub.calls()) == paid > before
+
+
+async def test_two_requests_that_resume_a_batch_at_the_same_time_start_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(running: RunningBatch) -> None:
+        begun.append(running)
+        await asyncio.Event().wait()
+
+    begun: list[RunningBatch] = []
+    monkeypatch.setattr(RunningBatch, "work", work)
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    batch, running, client = storage.parse_batch(batch_of([])), Batches(), get_client(url="http://127.0.0.1:9")
+    storage.store_new_batch(batch, [{"claim": "One."}])
+    await asyncio.gather(running.start(batch, client), running.start(batch, client))
+    await running.close()
+    assert len(begun) == 1
 
 
 def test_invalid_batches_and_unknown_ids_are_refused(shared_server: Server) -> None:

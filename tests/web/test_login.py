@@ -17,6 +17,7 @@ from moot.graphs.presets import PRESETS
 from moot.web.login import Attempts, Login, Sessions, read_token
 from moot.web.serve import check_token
 from starlette.requests import HTTPConnection
+from starlette.testclient import TestClient
 
 from tests.commands import COMMAND, moot
 from tests.conftest import CLAIM, free_port, running_stub
@@ -243,3 +244,17 @@ def test_a_users_token_opens_the_page_but_not_the_metrics(tmp_path: Path, monkey
     sent = {"type": "http", "client": ("10.0.0.1", 1), "headers": [(b"authorization", b"Bearer " + token)]}
     statuses = [login.identify(HTTPConnection({**sent, "path": path}))[1] for path in ("/moot", "/metrics")]
     assert statuses == [0, 401]
+
+
+def test_the_login_page_opens_if_the_database_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("psycopg")
+    (tmp_path / "users.toml").write_text(f'[bob]\ntoken_sha256 = "{sha256(TOKEN.encode()).hexdigest()}"\n')
+    monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
+    monkeypatch.setenv("MOOT_DATABASE", f"postgresql://127.0.0.1:{free_port()}/moot")
+    browser = TestClient(Login(FastAPI()))
+    assert browser.post("/moot/login", data={"token": TOKEN}, follow_redirects=False).status_code == 303
+    page = browser.get("/moot/login")
+    assert page.status_code == 200
+    assert "You are bob. Your usage is not known." in page.text

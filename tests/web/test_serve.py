@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from moot.core.errors import UserError
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
-from moot.web.serve import STUDIO, announce, announcement, check_free, prepare, server_config, webhooks
+from moot.web.serve import STUDIO, announce, announcement, browser_url, check_free, prepare, server_config, webhooks
 from typer.testing import CliRunner
 
 from tests.conftest import CLAIM, free_port, running_stub
@@ -152,6 +152,11 @@ def test_the_addresses_are_printed_after_the_server_has_begun_to_listen(
         announce("127.0.0.1", port, open_browser=True)
     assert f"Page:   http://127.0.0.1:{port}/moot" in capsys.readouterr().err
     assert opened == [f"http://127.0.0.1:{port}/moot"]
+
+
+def test_the_address_for_a_browser_has_brackets_around_an_ipv6_address() -> None:
+    assert browser_url("::1", 2024) == "http://[::1]:2024"
+    assert browser_url("::", 2024) == browser_url("0.0.0.0", 2024) == "http://localhost:2024"
 
 
 def test_a_server_on_all_interfaces_announces_that_allowed_hosts_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,3 +101,22 @@ async def test_another_process_keeps_the_write_ahead_log_of_an_open_file(unliste
         assert log.stat().st_ino == before
     async with checkpointer() as saver:
         assert list(await saver.threads()) == ["first", "second"]
+
+
+async def test_daily_pruning_continues_if_the_file_cannot_be_created(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "home").touch()
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    days = 0
+
+    async def sleep_twice(seconds: float) -> None:
+        nonlocal days
+        days += 1
+        if days > 2:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep_twice)
+    with pytest.raises(asyncio.CancelledError):
+        await threads.prune_daily()
+    assert days == 3

@@ -66,8 +66,8 @@ SPELLINGS = {
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
     """The kind of an answer: a key of `ANSWERS`, or ``text`` for any other answer.
 
-    The kind is ``non`` if there is no answer or no task. The other kinds are only for known labels of a task about a
-    claim. For example, "supported" as an answer to a question has the kind ``text``.
+    The kind is ``non`` if there is no answer or no task. The kinds ``sup``, ``ref``, ``nee`` and ``con`` are only for
+    known labels of a task about a claim. For example, "supported" as an answer to a question has the kind ``text``.
 
     Args:
         task: the task of the debate; None if the debate was never opened.
@@ -81,7 +81,10 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
 
 def answer_word(kind: str, answer: str | None) -> str:
-    """The word of a kind of answer. For the kind ``text``, it is the answer: ``MOSTLY_TRUE`` is "MOSTLY TRUE"."""
+    """The word of a kind of answer; for the kind ``text``, the answer itself.
+
+    If this answer has only capitals and underscores, spaces replace the underscores: ``MOSTLY_TRUE`` is "MOSTLY TRUE".
+    """
     if kind != "text":
         return ANSWERS[kind].word
     return (answer or "").replace("_", " ") if re.fullmatch(r"[A-Z_]+", answer or "") else answer or ""
@@ -146,7 +149,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
-        "origin_share": "Evidence was left out, because its origin had its largest share of the evidence.",
+        "origin_share": "Evidence was left out, because its origin already had the largest share that is allowed.",
         "premises_not_searched": "No search was made for some premises.",
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",
@@ -299,7 +302,7 @@ CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[
 
 
 def in_words(detail: str) -> str:
-    """Replaces codes in the text of an error or a warning: settings by their labels, sources by their names.
+    """Replaces codes in the text of an error or a warning: settings by their labels, sources as in `source_words`.
 
     Other codes do not change.
 

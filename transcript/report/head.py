@@ -1,4 +1,4 @@
-"""The head of a report: the verdict in plain words, its support, the reasons, and quotes for and against."""
+"""The head of a report: the verdict in plain words, the reasons, quotes for and against, and the dissents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moot.core.words import count_with_noun
-from moot.nodes._steps.compare import answers_of
+from moot.nodes._steps.compare import last_answers
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
@@ -28,8 +28,8 @@ from moot.transcript.report.codes import (
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 
-OPPOSED = ("proclaim",)
-"""Systems in which an agent must argue against the claim. In other systems, all agents may give the same answer."""
+OPPOSED = ("proclaim", "tit_for_tat")
+"""Systems in which an agent is told to argue against the claim or against the other agent's answer."""
 NO_EDITOR = "No editor has reviewed it."
 NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
@@ -88,7 +88,7 @@ def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
 
 
 def finding_chip(verdict: str | None) -> Chip:
-    """The finding of a panel's judge as a chip; None if the judge gave no verdict."""
+    """The finding of a panel's judge as a chip. ``verdict`` is None if the judge gave no verdict."""
     return Chip(*FINDINGS.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
 
@@ -111,7 +111,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
         reason = (
-            f"{panel_votes_in_words(document)}, which is not one of the answers"
+            f"the panel's verdict is not one of the answers: {panel_votes_in_words(document)}"
             if panel
             else no_verdict_reason(document)
         )
@@ -134,7 +134,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
 
 
 def calibration_in_words(document: Mapping[str, Any]) -> str:
-    """The decision and the guarantee of the calibration, or a note that there is no calibration."""
+    """The decision, prediction set and guarantee of a calibrated verdict; `NOT_MEASURED` if it is not calibrated."""
     if not (found := document.get("calibration")):
         return NOT_MEASURED
     decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
@@ -156,7 +156,7 @@ def confidence(document: Mapping[str, Any]) -> str:
     if sure is None:
         return ""
     origin = f" ({plain(basis)})" if basis else ""
-    return f"Its raw confidence is {sure:.0%}{origin}. "
+    return f"The raw confidence is {sure:.0%}{origin}. "
 
 
 def robustness_note(document: Mapping[str, Any]) -> str:
@@ -208,11 +208,12 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
 
 
 def _no_answer_words(votes: list[Any]) -> str:
-    return "without an answer" if any(vote["answer"] is not None for vote in votes) else "no answer"
+    """Words for votes without a group. Such a vote has no answer, or an answer that does not count."""
+    return "not counted" if any(vote["answer"] is not None for vote in votes) else "no answer"
 
 
 def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
-    """The votes in a sentence, which gives the number of rounds if it is greater than 1."""
+    """The votes in words, with the number of ``rounds`` if it is greater than 1. A single vote is shown without it."""
     votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -315,7 +316,7 @@ def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names
 
 
 def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of the answer that a turn argues for, with its side in a trial or its answer in words."""
+    """The kind of answer that a turn argues for, and the turn's side (in a trial) or the turn's answer in words."""
     if turn.get("side") in SIDES:
         return SIDES[turn["side"]], str(turn["side"])
     chip = chip_of(document, turn.get("answer"))
@@ -329,7 +330,7 @@ def _quotes_heading(kind: str, word: str) -> str:
 
 
 def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes, grouped by the stances that the summary gave them. The groups for and against always exist."""
+    """Quotes, grouped by the stances that the summary gave them. Only ``for`` and ``against`` may be empty groups."""
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
     unsorted = Group("Quoted, not sorted")
@@ -366,10 +367,10 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
         return "", []
     ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
     against = [vote for vote in votes if vote["group"] not in ours or vote["group"] is None]
-    last: dict[str, Any] = {turn["agent"]: turn for turn in answers_of(document["turns"])}
+    last: dict[Any, Any] = {(turn["agent"], turn.get("number")): turn for turn in last_answers(document["turns"])}
     found = []
     for vote in against:
-        turn = last.get(vote["agent"], {})
+        turn = last.get((vote["agent"], vote.get("number")), {})
         quotes = [f" “{plain(c['quote'])}”" for c in turn.get("citations") or [] if c["verified"]]
         reason = plain(turn.get("rationale") or "") + (f" Quoted:{';'.join(quotes[:MOST_QUOTED])}." if quotes else "")
         found.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))

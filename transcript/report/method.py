@@ -94,7 +94,7 @@ def cost(document: Mapping[str, Any]) -> str:
     calls = paid_calls(document["calls"])
     spent = cost_of(calls, read_prices())
     if spent is None:
-        return "Not known: no price is set for a model, or its tokens were not counted"
+        return "Not known: no price is set for a model, or the tokens of a call were not counted"
     return f"${spent:.4f} by list prices" if spent else "Nothing"
 
 

@@ -47,7 +47,7 @@ class Names:
         self.searched = {agent: ", ".join(found) for agent, found in searched.items()}
 
     def __call__(self, agent: str) -> str:
-        """The name of a speaker for readers."""
+        """The name that readers see for a speaker."""
         if agent in self.given:
             return self.given[agent]
         if agent == "agent-1" and self.single:
@@ -65,7 +65,7 @@ class Names:
         return "; ".join(found)
 
     def with_names(self, text: str) -> str:
-        """A sentence that moot wrote, with readers' names in place of the debaters' names.
+        """A sentence that moot wrote, in which the names that readers see replace the debaters' names.
 
         Only names that the settings declare are replaced. Names such as ``agent-1`` are not replaced.
         """

@@ -18,7 +18,7 @@ HEIGHT = 261.0
 MOST_QUOTES = 4
 """Maximum number of a group's quotes on the first printed page, and on a screen before the rest is unfolded."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
-"""Characters of a line and its height in millimetres, as the style sheet prints them; slightly more than measured."""
+"""For each kind of text: the characters in a printed line and the height of the line in millimetres, both estimated."""
 FRAME, HEADING, GAP = 72.0, 18.0, 9.6
 """Heights in millimetres: the fixed parts of each first page, the heading of a row of quotes, and the space around a
 quote.

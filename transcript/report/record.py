@@ -19,7 +19,7 @@ from moot.transcript.report.sources import Sources, plain, title_of
 from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
-"""If there are more agents, the timeline has a row for each answer in place of a row for each agent."""
+"""Maximum number of agents with their own rows in the timeline. If there are more, each answer has a row instead."""
 
 TextParts = list[tuple[str, int | None]]
 """A text in parts: each is a text and None, or an empty text and the number of a source."""
@@ -27,7 +27,7 @@ TextParts = list[tuple[str, int | None]]
 
 @dataclass
 class Cell:
-    """The answers in a round, as chips.
+    """A cell of the timeline, with answers as chips.
 
     ``was`` is a text with the agent's previous answer if the answer changed. ``note`` is shown below the answers.
     """
@@ -53,7 +53,7 @@ class Row:
 class Timeline:
     """The answers by round.
 
-    ``why`` has a text for each column: why the debate continued or ended. It is empty for the decision.
+    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty.
     """
 
     columns: list[str]
@@ -99,8 +99,8 @@ class Part:
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     """The answers in each round, and why another round followed.
 
-    The rows are agents. They are answers if there are more than `MOST_ROWS` agents, or if an agent gave several
-    samples.
+    Each agent has a row. If there are more than `MOST_ROWS` agents, or if an agent gave several samples, each answer
+    has a row instead. Each decision has its own row.
 
     Returns:
         None if there are fewer than two answers and decisions in total.
@@ -210,7 +210,7 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
 
 
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
-    """The texts of a debate, in parts, with words in place of codes. Remarks about the debate are left out."""
+    """The texts of a debate, in parts, with words in place of codes. Lines with the tone ``aside`` are left out."""
     found = []
     for number, section in enumerate(round_sections(document)):
         shown_lines = [one for one in section.lines if one.tone != "aside"]
@@ -258,8 +258,8 @@ def _add_line(
 ) -> None:
     """Adds a line to its speaker's card.
 
-    Results, answers, quotes and scores come from the line's turn in place of its text. The results and the quotes of a
-    turn are added once.
+    Search results, answers, quotes and scores are read from the line's turn, not from the line's text. The search
+    results and the quotes of a turn are added once.
     """
     verb, _, number = one.what.partition(" ")
     if one.turn is None:
@@ -322,7 +322,7 @@ def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
     for citation in turn.get("citations") or []:
         number = sources.numbers.get(citation["evidence_id"])
         if citation["fabricated"] or number is None:
-            invented = f"“{plain(citation['quote'])}”: names a source that its writer was not shown; not counted"
+            invented = f"“{plain(citation['quote'])}”: names a source that the agent was not shown; not counted"
             items.append(Item("Quoted", [(invented, None)], bad=True))
         elif citation["verified"]:
             items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))

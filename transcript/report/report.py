@@ -74,8 +74,8 @@ def report(document: Document, kind: str) -> str:
 
     Args:
         document: the result document, also of a debate that failed or was interrupted. If it has a key
-            ``reader_summary``, the report contains its sentences and stances.
-        kind: ``html``, ``md``, or ``part`` for only the body of the HTML, for a page with `styles` and `icons`.
+            ``reader_summary``, the report contains the summary's sentences and stances.
+        kind: ``html``, ``md``, or ``part``: only the body of the HTML, for a page that contains `styles` and `icons`.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, the document's parts are inconsistent, or
@@ -300,12 +300,12 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
 
 
 def _replaces_web_search(reading: Mapping[str, Any]) -> bool:
-    """Whether a web search was requested, but another source was read, for example without a search key."""
+    """Whether a web search was requested, but another source was read, for example because no key was set."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
 def _searched_sources(document: Document, sources: Sources) -> list[str]:
-    """Sentences on the searched sources, the given texts, and the number of passages found and quoted."""
+    """Sentences on the searched sources, the given texts, and the numbers of passages found and quoted."""
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
         unfinished = document["status"] != "done"
@@ -340,7 +340,7 @@ def _citation_check(sources: Sources) -> str:
     found = [c for c in cited if c["verified"]]
     invented = sum(c["fabricated"] for c in cited)
     missing = len(cited) - len(found) - invented
-    differ = sum(one.differs for one in sources.quotes)
+    differ = sum(map(sources.differs_in_typography, found))
     text = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
     text += f"{'its' if len(found) == 1 else 'their'} source"
     text += f", {differ} of them in other typography (quotation marks, dashes, spaces)." if differ else "."
@@ -348,8 +348,8 @@ def _citation_check(sources: Sources) -> str:
     if not invented:
         return f"{text} None was invented."
     if invented == 1:
-        return f"{text} 1 was invented: it names a source that was not shown to its writer."
-    return f"{text} {invented} were invented: they name sources that were not shown to their writers."
+        return f"{text} 1 was invented: it names a source that the agent was not shown."
+    return f"{text} {invented} were invented: they name sources that the agents were not shown."
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:

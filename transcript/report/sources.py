@@ -55,11 +55,12 @@ class FaultyQuote:
 class Sources:
     """A debate's evidence, numbered for a report.
 
-    Pieces with a verified quote of the verdict come first, then pieces with another verified quote, then all others.
+    The order is: pieces in ``first``, pieces that the verdict quotes, other quoted pieces, and all other pieces. Only
+    verified quotes count.
 
     Args:
         document: the result document.
-        first: ids of pieces that come before all others, because the report names them first.
+        first: ids of the pieces that the report names first.
     """
 
     def __init__(self, document: Mapping[str, Any], first: Iterable[str] = ()) -> None:
@@ -85,7 +86,7 @@ class Sources:
                 span = (citation["evidence_id"], citation["start"], citation["end"])
                 text = self.pieces[span[0]]["text"][span[1] : span[2]]
                 one = found.setdefault(span, SourceQuote(*span, text, self.numbers[span[0]]))
-                one.differs |= text.strip() != citation["quote"].strip()
+                one.differs |= self.differs_in_typography(citation)
                 one.who[turn.get("side") or turn["agent"]] = None
                 one.turns.append(turn)
         whole: list[SourceQuote] = []
@@ -96,6 +97,14 @@ class Sources:
             else:
                 whole.append(one)
         return whole
+
+    def differs_in_typography(self, citation: Mapping[str, Any]) -> bool:
+        """Whether a verified quote differs in typography from its source; false if the evidence lacks the source."""
+        if (piece := self.pieces.get(citation["evidence_id"])) is None:
+            return False
+        text: str = piece["text"][citation["start"] : citation["end"]]
+        quote: str = citation["quote"]
+        return text.strip() != quote.strip()
 
     @cached_property
     def faulty(self) -> list[FaultyQuote]:
@@ -174,7 +183,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
-        "left out, because its origin has its largest share of the evidence": is_left_out(piece),
+        "left out, because its origin already had the largest allowed share of the evidence": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,

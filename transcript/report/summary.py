@@ -55,8 +55,8 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
 async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
     """The ledger for the summary of a debate; None if no ledger is used.
 
-    No ledger is used in the mode ``off`` or for a debate without an id. Except in the mode ``replay``, the ledger must
-    have a row for the debate.
+    No ledger is used in the mode ``off`` or for a debate without an id. In the modes ``record`` and ``reuse``, the
+    ledger is used only if it has a row for the debate.
 
     Raises:
         UserError: the ledger cannot be used.

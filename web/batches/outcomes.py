@@ -30,18 +30,18 @@ class Outcome:
 
     Args:
         status: ``running``, ``waiting``, ``interrupted``, ``failed`` or ``done``; ``none`` if the debate has not
-            started, or if its document was deleted.
+            started or was deleted, or if it is done and its document is missing.
         document: the id of the debate's document; None if there is none, or if the debate is running or waiting.
         answer: the document's answer.
         chip: the kind and the word of the answer, for the chip that shows it.
         backing: the basis of the verdict, in a sentence.
-        divided: whether the debate is done, and a vote differs from the verdict or has no usable answer.
+        divided: whether the debate is done, and `dissent` lists a dissent.
         quotes: four counts: quoted pieces of evidence, all pieces, quotes found in their source, quotes not found.
         confidence: the document's confidence.
         confidence_rests_on: the votes or answers behind the confidence, and its calibration, in words.
         decision: ``act`` or ``escalate``; None without a calibration.
         error: why the debate failed, or why its document cannot be read; otherwise empty.
-        kind: the kind of the debate's error; otherwise empty.
+        kind: the kind of the error in the document; empty if there is none.
         usd: the cost so far; None if a price is not known, or without a document.
         seconds: the debate's duration in all its runs.
     """
@@ -96,7 +96,7 @@ def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
 
 @lru_cache(maxsize=8192)
 def _read_outcome(path: Path, changed: int) -> Outcome:
-    """The outcome in a document. The cache reads the file again if its time of change (``changed``) is another one."""
+    """The outcome in a document. The file's modification time (``changed``) is part of the cache's key."""
     try:
         document = json.loads(path.read_bytes())
         with checked_parts():

@@ -60,8 +60,9 @@ async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
     """Checks each claim's graph and settings, as the server checks a run.
 
     Raises:
-        UserError: a graph or a setting is unknown, a setting is out of its range, or the server's administrator did not
-            list a local model or module. Only if the row itself has a graph or settings, the text names the claim.
+        UserError: a graph or a setting is unknown, a setting is out of its range, or a setting names a local model or
+            module that the server does not list. If a claim's row has its own graph or settings, the error names the
+            claim's number.
     """
     seen: set[str] = set()
     for job in jobs:
@@ -114,7 +115,7 @@ async def show_batch(request: Request) -> Any:
 
 
 async def list_batches(request: Request) -> Any:
-    """The latest batches, each with the numbers of its claims by status and by kind of answer.
+    """The latest batches. For each batch, its claims are counted by status and by filter (`FILTERS`).
 
     A batch that cannot be read has only its ``id`` and ``fault``.
     """
@@ -142,7 +143,7 @@ async def stop_batch(request: Request) -> Any:
 
 
 async def resume_batch(request: Request) -> Any:
-    """Resumes a batch. It retries the rows in the body's ``rows``; with ``failed``, also all failed rows."""
+    """Resumes a batch, and retries the failed rows in the body's ``rows``; with ``failed``, all failed rows."""
     batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
     body = parse_json(content) if content else {}

@@ -1,7 +1,7 @@
 """Runs batches in the server, several claims at once.
 
 After a restart, a server without users continues its unfinished batches, except stopped ones. A server with users runs
-a batch with the rights of its user. There, a batch continues only if its user resumes it.
+a batch with the rights of the batch's user. After a restart, such a batch continues only if this user resumes it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 
 LOCK = ".lock"
 """The name of the lock file in a batch's folder."""
+UNKNOWN_COST = (
+    "the cost of a debate is not known, because a model has no price. Add the price to the file that MOOT_PRICES "
+    "names, restart the server and resume the batch. Or start a new batch without the limit."
+)
 STOPPED = "It was stopped."
 """The reason in `Batch.stopped` if a person stopped the batch."""
 
@@ -104,17 +108,23 @@ class RunningBatch:
     async def _run_debate(self, job: Job) -> None:
         """Runs a claim's debate if it has not started, was interrupted, or failed and is to be retried.
 
-        If the batch's debates have already cost ``max_cost``, the batch is stopped, and the debate is not run. The
-        batch is also stopped if the debate fails for a reason that affects all claims.
+        If the batch's debates have already cost ``max_cost``, or the cost of one of them is not known, the batch is
+        stopped, and the debate is not run. The batch is also stopped if the debate fails for a reason that affects all
+        claims.
         """
         before = (await outcomes_of([job]))[0]
         startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
         if before.status not in startable:
             return
         if most := self.batch.max_cost:
-            spent = sum(one.usd or 0 for one in await outcomes_of(self.jobs))
-            if spent >= most and not self.batch.stopped:
-                await self.change(stopped=f"The limit of ${most:,.2f} for all claims is reached.")
+            found = [one for one in await outcomes_of(self.jobs) if one.document]
+            limit = f"The limit of ${most:,.2f} for all claims"
+            if self.batch.stopped:
+                pass
+            elif any(one.usd is None for one in found):
+                await self.change(stopped=f"{limit} cannot be kept: {UNKNOWN_COST}")
+            elif sum(one.usd or 0 for one in found) >= most:
+                await self.change(stopped=f"{limit} is reached.")
             if self.batch.stopped:
                 return
         if job.row.number in self.batch.faults:
@@ -202,24 +212,29 @@ class Batches:
             try:
                 await run_in_threadpool(lock.acquire, timeout=1)
             except Timeout as error:
-                raise UserError("Another server is running this batch.", kind="debate_running") from error
-            running = RunningBatch(batch, jobs, client, lock)
-            wanted = {*retries} & {job.row.number for job in jobs}
-            running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
-            running.retries |= wanted
-            await running.change(stopped="", ended=False)
-            self.running[batch.id] = (running, asyncio.create_task(running.work()))
-            return
+                running = self.running_batch(batch.id)  # another request to this server may have just started it
+                if running is None:
+                    raise UserError("Another server is running this batch.", kind="debate_running") from error
+            else:
+                running = RunningBatch(batch, jobs, client, lock)
+                wanted = {*retries} & {job.row.number for job in jobs}
+                running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
+                running.retries |= wanted
+                await running.change(stopped="", ended=False)
+                self.running[batch.id] = (running, asyncio.create_task(running.work()))
+                return
         for job in running.jobs:
             if job.row.number in {*retries} and job.row.number not in running.active and job not in running.left:
                 running.retries.add(job.row.number)
                 running.left.append(job)
 
     async def stop(self, id: str) -> None:
-        """Stops a batch, and waits until its debates have ended. The batch can be resumed without loss.
+        """Stops a batch, and waits until its running debates are interrupted. The batch can be resumed without loss.
 
         Raises:
-            UserError: this server is not running the batch.
+            UserError: this server is not running the batch, or the batch was deleted or cannot be written.
+            WorldError: the disk is full or fails.
+            APIError: the server refused to cancel a run.
         """
         found = self.running.get(id)
         if found is None or found[1].done():
@@ -228,7 +243,7 @@ class Batches:
         await found[1]
 
     async def resume(self) -> None:
-        """Resumes the batches that the end of a server interrupted; does nothing if the server has users.
+        """Resumes unfinished batches, except stopped ones; does nothing if the server has users.
 
         If a batch cannot be resumed, the error is logged.
         """
@@ -243,7 +258,7 @@ class Batches:
                 log.error("The batch %s cannot continue: %s", id, error.detail)
 
     async def close(self) -> None:
-        """Interrupts running batches when the server stops. After a restart, `resume` continues these batches."""
+        """Interrupts running batches when the server stops. They are not marked as stopped, so `resume` finds them."""
         tasks = [task for _, task in self.running.values()]
         for task in tasks:
             task.cancel()

@@ -53,7 +53,7 @@ class Batch:
         at_once: the maximum number of concurrent debates.
         max_cost: the cost in USD after which no further debate is started; None for no limit.
         stopped: why no further debate is started; empty if the batch was not stopped.
-        ended: whether every claim was processed; its debate may have failed.
+        ended: whether all claims were processed, even if debates failed.
         faults: maps the number of a row to the reason why the row's debate could not be run.
     """
 
@@ -72,7 +72,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Job:
-    """The debate of a row. Its id and its thread are always the same, so that no claim is debated twice.
+    """The debate of a row. Its ids depend only on the batch and the row's number, so that no claim is debated twice.
 
     Args:
         row: the row.
@@ -114,7 +114,7 @@ def folder_of(id: str) -> Path:
 def parse_batch(body: Any) -> Batch:
     """Checks the body of a request that starts a batch; returns the batch, without storing it.
 
-    The fields `stopped`, `ended` and `faults` of the body are ignored.
+    The returned batch has the defaults for `stopped`, `ended` and `faults`.
 
     Raises:
         UserError: the body is not an object, or a field is missing or not valid.
@@ -205,7 +205,7 @@ def jobs(batch: Batch) -> list[Job]:
     """The debates of a batch, in the order of its claims.
 
     Raises:
-        UserError: the batch was deleted, or its file of claims was changed and is not valid.
+        UserError: the batch was deleted, or its file of claims was changed and is not valid; or as for `job_of`.
     """
     return [job_of(batch, row) for row in _rows(folder_of(batch.id) / CLAIMS)]
 
@@ -233,7 +233,7 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
     }
     graph = row.graph or batch.graph
     context = batch.context
-    if graph != batch.graph and graph in graph_names():  # leaves out settings that the other system does not have
+    if graph != batch.graph and graph in graph_names():  # leaves out settings that the row's system lacks
         context = {key: value for key, value in context.items() if key in load_graph(graph).settings.model_fields}
     context = {**context, **row.settings}
     return Job(row, debate, str(uuid5(THREADS, debate)), graph, input, context)
@@ -250,5 +250,6 @@ def delete(id: str) -> None:
 
     Raises:
         UserError: there is no such batch.
+        OSError: the batch's folder cannot be deleted.
     """
     shutil.rmtree(folder_of(id))

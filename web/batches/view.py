@@ -10,6 +10,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from moot.core.errors import UserError
 from moot.core.files import escape_formula
 from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
 from moot.transcript.line import format_duration
@@ -36,8 +37,9 @@ Rows = Sequence[tuple[Job, Outcome]]
 def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> str:
     """A row's status for the browser; by default, the status of its debate.
 
-    If the debate is not done, the status is ``running`` while this server works on the row, ``failed`` if the debate
-    could not be run, and ``next`` if the debate waits until this server starts it.
+    If the debate is not done, the status is ``running`` while this server works on the row, and ``failed`` if the
+    debate could not be run. It is ``next`` if the running batch has not yet started or resumed the debate. A failed
+    debate stays ``failed`` until it is retried.
     """
     number = job.row.number
     if outcome.status == "done":
@@ -179,16 +181,19 @@ def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
         csv_text: the table.
 
     Returns:
-        The open file, at its beginning. In it, each report is named after its row's number.
-
-    Raises:
-        UserError: a document was deleted, is damaged, or is from another version of moot.
+        The open file, at its beginning. The name of each report is the number of its row. If a document was deleted or
+        cannot be read, a text file says why there is no report for the row.
     """
     file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - the route closes it after sending it
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
         archive.writestr("table.csv", csv_text)
         for job, outcome in rows:
             if outcome.document:
-                archive.writestr(f"{job.row.number}.html", report(debates.load(outcome.document), "html"))
+                try:
+                    page = report(debates.load(outcome.document), "html")
+                except UserError as error:
+                    archive.writestr(f"{job.row.number}.txt", f"No report: {error.detail}\n")
+                else:
+                    archive.writestr(f"{job.row.number}.html", page)
     file.seek(0)
     return file

@@ -99,7 +99,8 @@ def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
         UserError: the variable is not set, or its scheme is not one of ``schemes``.
     """
     url = os.environ.get(variable, "").strip()
-    if url.partition("://")[0].lower() not in schemes:
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme.lower() not in schemes:
         problem = "is not set" if not url else f"does not begin with {schemes[0]}://"
-        raise UserError(f"{variable} {problem}. It is an address such as {example}.", kind="invalid_environment")
+        raise UserError(f"{variable} {problem}. It must be an address such as {example}.", kind="invalid_environment")
     return url

@@ -1,4 +1,6 @@
-"""Past debates in the service's Postgres. `moot.web.debates` stores them in a folder otherwise. Everything here blocks.
+"""Past debates in the service's Postgres. Other servers store them in a folder, see `moot.web.debates`.
+
+Everything here blocks.
 
 A user (`moot.web.caller.current_user`) finds only their own documents. Without users, everybody finds all documents.
 """
@@ -32,7 +34,7 @@ SPEND = (
     "INSERT INTO moot.spent (id, person, tokens, usd) VALUES (%(id)s, %(person)s, %(tokens)s, %(usd)s) "
     "ON CONFLICT (id) DO UPDATE SET tokens = excluded.tokens, usd = excluded.usd, at = now()"
 )
-"""Writes a cost. It stays if its document is deleted."""
+"""Records a cost. The record stays if the debate's document is deleted."""
 
 
 class Documents:

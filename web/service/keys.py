@@ -14,7 +14,7 @@ from moot.core.postgres.connection import Postgres
 from moot.web.caller import DATABASE
 
 ABANDONED = "at < now() - interval '60 seconds'"
-"""Selects keys that were taken more than a minute ago. Such a key is free if it has no run: its process is lost."""
+"""Selects keys that were taken more than a minute ago. Such a key is free if no run is stored for it."""
 TAKE = (
     "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
     "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "

@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError, WorldError
 from moot.core.words import count_with_noun
 from moot.graphs import load_graph
-from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
+from moot.graphs._registry import graph_names
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings
 from moot.web.caller import DATABASE, caller_client, current_user, public_text
@@ -80,7 +80,7 @@ def count_debate(person: str, user: User) -> int:
         The id with which `uncount_debate` removes the debate from the count.
 
     Raises:
-        UserError: the quota of debates is used up, `check_spent` raises it, or the database cannot be used.
+        UserError: the quota of debates is used up, or the database cannot be used; or as for `check_spent`.
         WorldError: the database cannot be used.
     """
 
@@ -118,7 +118,9 @@ def check_spent(used: Spending, user: User) -> None:
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
-    """Refuses a request if one of its models has no known price. A new debate also has its default model.
+    """Refuses a request if one of its models has no known price.
+
+    If a new debate has no model in its settings, the default model is checked.
 
     Args:
         body: the request's body; its settings are valid.
@@ -132,7 +134,7 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
     named = body.get("assistant_id")
     graph, own = await graph_and_settings(named, client) if isinstance(named, str) else ("", {})
     settings = {**own, **{key: value for one, _ in settings_in(body) for key, value in one.items()}}
-    if body.get("input") is not None and (graph in DESCRIPTIONS or graph in OTHER_GRAPHS):
+    if body.get("input") is not None and graph in graph_names(others=True):
         kind = load_graph(graph, others=True).settings
         known = {key: value for key, value in settings.items() if key in kind.model_fields}
         settings = checked_settings(kind, known, graph).model_dump()  # includes the default model
@@ -169,7 +171,7 @@ def command_values(body: Mapping[str, Any]) -> list[Any]:
 
 
 def uncount_debate(number: int) -> None:
-    """Removes a debate that was not started from its user's count. Blocking.
+    """Undoes `count_debate` for a debate that was not started. Blocking.
 
     Args:
         number: the id that `count_debate` returned.
@@ -183,12 +185,12 @@ def _quota_error(usage: str) -> UserError:
 
 
 def check_corpora(body: Any, user: User) -> None:
-    """Checks that a request names no corpus that the user may not read, in its settings or its values for the state.
+    """Checks that the user may read every corpus that a request names in its settings or its values for the state.
 
     Values are checked, because a resumed debate reads its settings from its state, and a `Send` can name a source.
 
     Raises:
-        UserError: the request names such a corpus.
+        UserError: the user may not read one of these corpora.
     """
     if user.corpora is None:
         return

@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.core.lazy import import_extra, imported
 from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
-from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
+from moot.web.serve import browser_url, check_free, check_installed, check_token, prepare
 from moot.web.service.config import DEFAULTS, environment, write_config
 from moot.web.service.stores import START_LOCK
 
@@ -56,8 +56,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
         restart_runs_after_postgres_outage()
         START_LOCK.begin(os.environ[DATABASE])
         load = f"runs at most {at_once} debates at once" if at_once else "runs no debates"
-        name = "localhost" if host in ANYWHERE else host
-        print(f"Page: http://{name}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"Page: {browser_url(host, port)}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
         level = os.environ["LOG_LEVEL"].lower()
         imported("uvicorn").run(app, host=host, port=port, log_level=level, timeout_graceful_shutdown=3)
 
@@ -151,7 +150,7 @@ def release_run_on_outage(step: Callable[..., Awaitable[T]], run_of: Callable[..
 def is_postgres_unreachable(error: BaseException | None) -> bool:
     """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection.
 
-    Every `OSError` counts, and every error with such a cause. False for None.
+    Every `OSError` counts. An error also counts if its direct or indirect cause counts. False for None.
     """
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
     unreachable: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
@@ -169,8 +168,8 @@ def keep_leases() -> None:
     lead to such a run:
 
     - The end of the run could not be recorded.
-    - A worker froze, lost a run, and claimed the run again. When the worker's first claim ended, it released the lease
-      of the second claim. So each claim gets a name of its own here.
+    - A worker froze, lost a run, and claimed the run again. The end of the worker's first claim released the lease of
+      the second claim. So each claim gets a name of its own here.
     - A worker lost its claim while Postgres was unreachable, before the run was marked as started.
     """
     workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")

@@ -17,7 +17,7 @@ class Minutes:
     name = "minutes"
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The k minutes that share the most words with the query; minutes without a shared word are left out."""
+        """At most k texts that share words with the query; those with the most shared words come first."""
         words = set(query.lower().split())
         shared = {title: len(words & set(text.lower().split())) for title, text in MINUTES.items()}
         best = sorted((title for title in shared if shared[title]), key=lambda title: -shared[title])

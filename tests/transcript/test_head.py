@@ -1,0 +1,65 @@
+"""The head of a report: the reasons of dissents, votes that do not count, and quotes in other typography."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from moot.nodes._texts.task import make_task
+from moot.transcript.report.head import backing, dissent
+from moot.transcript.report.names import Names
+from moot.transcript.report.report import report
+
+from tests.web.documents import a_debate, with_evidence
+
+
+def test_each_dissenting_sample_has_its_own_reason() -> None:
+    """The samples have the same agent and different numbers."""
+    answers = ["SUPPORTS", "REFUTES", "SUPPORTS"]
+    shared = {"agent": "agent-1", "round": 1, "phase": "primary", "step": "respond", "outcome": "ok", "citations": []}
+    document: dict[str, Any] = {
+        "task": make_task("fever", claim="Eggs."),
+        "metrics": {},
+        "answer": "SUPPORTS",
+        "votes": [
+            {"agent": "agent-1", "number": number, "answer": one, "group": one} for number, one in enumerate(answers, 1)
+        ],
+        "turns": [
+            {**shared, "number": number, "answer": one, "rationale": f"Reason {number}."}
+            for number, one in enumerate(answers, 1)
+        ],
+        "evidence": [],
+        "settings": {},
+        "corpora": [],
+    }
+    _, found = dissent(document, Names(document))
+    assert [(chip.word, reason) for chip, _, reason in found] == [("Refuted", "Reason 2.")]
+
+
+def test_votes_with_an_answer_but_no_group_do_not_count() -> None:
+    """The graph `isolate` has such votes, for origins that leave the claim open."""
+    votes = [("SUPPORTS", 0), ("SUPPORTS", 0), ("NOT ENOUGH INFO", None)]
+    document: dict[str, Any] = {
+        "task": make_task("fever", claim="Eggs."),
+        "metrics": {},
+        "votes": [{"agent": str(number), "answer": one, "group": group} for number, (one, group) in enumerate(votes)],
+        "turns": [],
+        "stop_reason": "single_pass",
+        "rounds": 1,
+        "round_log": [],
+        "warnings": [],
+    }
+    names: Any = str
+    assert backing(document, names) == "Of 3 answers: 2 “Supported” and 1 not counted."
+
+
+async def test_each_quote_in_other_typography_is_counted() -> None:
+    """Two agents quote the same words in other typography."""
+    document = with_evidence(await a_debate(), 1)
+    first = next(turn for turn in document["turns"] if turn["step"] == "respond")
+    other = next(turn for turn in document["turns"] if turn["step"] == "respond" and turn["agent"] != first["agent"])
+    citation = first["citations"][0] | {"quote": "lay  eggs 🥚, as echidnas"}
+    for turn in document["turns"]:
+        turn["citations"] = [copy.deepcopy(citation)] if turn is first or turn is other else []
+    page = report(document, "md").replace("\\", "")
+    assert "2 quotes checked: 2 found in their source, 2 of them in other typography" in page
