@@ -149,8 +149,8 @@ def parse_mode(text: str) -> Mode:
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
     """The system of the debate that ``--resume`` continues if the command line names no system.
 
-    --resume continues the last unfinished debate with the same input. If that debate is itself a run of the control,
-    the finished debate before the control is preferred.
+    It is the system of the last unfinished debate with the same input. If that debate is a run of ``control``, it is
+    the system of the finished debate that the control followed, or ``control`` itself if there is no such debate.
 
     Args:
         given: the input.

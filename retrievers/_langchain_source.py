@@ -62,7 +62,7 @@ def import_retriever(given: str) -> Any:
         imported("langchain_core.vectorstores").VectorStore,
     )
     if not isinstance(found, kinds):
-        why = f"is a {type(found).__name__}, not a LangChain retriever or vector store"
+        why = f"is of the type {type(found).__name__}, not a LangChain retriever or vector store"
         raise retriever_error(given, why, "If it is a factory, call it in the module, and name the result")
     return found
 

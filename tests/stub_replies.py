@@ -195,7 +195,7 @@ class Writer:
 
 
 def embed(text: str) -> list[float]:
-    """A unit vector by signed feature hashing of words: texts with many common words have similar vectors."""
+    """A unit vector by signed feature hashing of words: texts that share many words have similar vectors."""
     vector = [0.0] * EMBEDDING_DIM
     for word in re.findall(r"\w+", text.lower()) or [""]:
         place, sign = hash_word(word)

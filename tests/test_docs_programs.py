@@ -110,7 +110,7 @@ def test_the_program_for_a_corpus_of_sentences_prints_its_passages() -> None:
     ]
 
 
-def test_the_program_that_replays_a_debate_prints_the_same_answers(
+def test_the_program_that_replays_a_debate_prints_the_recorded_answer_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (program,) = programs("howto/ledger.md")

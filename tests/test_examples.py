@@ -32,7 +32,7 @@ def example(name: str) -> Any:
 
 
 def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule that sets these fields in the reply to a prompt that matches a pattern."""
+    """A rule that sets these fields in replies to matching prompts, at most ``times`` times (None: always)."""
     return {"match": match, "fields": fields} | ({"times": times} if times else {})
 
 
@@ -123,7 +123,7 @@ async def test_an_agent_gets_an_error_message_if_the_debate_failed(start_stub: S
     assert (tool_reply.status, tool_reply.text[:17]) == ("error", "The debate failed")
 
 
-async def test_a_judge_decides_in_a_graph_with_its_own_state_keys(start_stub: StartStub) -> None:
+async def test_a_judge_decides_in_a_graph_without_moots_state_keys(start_stub: StartStub) -> None:
     stub = start_stub([reply("your `answer`", answer="refund", rationale="The rules say so.", citations=[])])
     state = await example("own_keys").main(STUB)
     assert (state["ruling"], state["grounds"]) == ("refund", "The rules say so.")

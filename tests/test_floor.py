@@ -1,6 +1,6 @@
-"""The floor of the speed tests sends requests that are similar to those of a debate with Tool-MAD.
+"""Compares the requests of the speed tests' floor with those of a Tool-MAD debate.
 
-The floor is a client without moot. Its time is the lower bound for the time of a debate.
+The floor sends such requests without moot. The time that it takes is a lower bound for the time of a debate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPLIES |= {"Questions": "questions"}
 
 
 def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> list[str]:
-    """For each request, the step of the debate that sent it. ``sent`` are the chat requests by id."""
+    """The name of each request's step, such as ``query-2`` in round 2. ``sent`` has the chat requests by id."""
     steps, rounds = [], Counter[str]()
     for call in calls:
         request = sent.get(call["id"])
@@ -51,7 +51,7 @@ async def run_debates(way: str, stub: StubEndpoint, number: int) -> tuple[dict[s
     """Run ``number`` debates; return their requests by step, and the smallest result of `depth_of`."""
     debates = []
     async with ways.WAYS[way]({}) as run_one:
-        await run_one(-1)  # loads modules and caches
+        await run_one(-1)  # loads modules and fills caches
         for i in range(number):
             before = len(stub.calls())
             assert await run_one(i) == 31  # chat calls of every debate under these rules
@@ -69,13 +69,13 @@ def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]
 
 
 async def test_the_floor_sends_requests_like_those_of_a_debate(start_stub: StartStub) -> None:
-    """Each step sends equally many requests. The mean sizes of its requests and replies are similar."""
+    """In each step, the floor sends as many requests as moot. Their sizes, and those of the replies, are similar."""
     stub = start_stub(ways.ENDPOINT_RULES)
     expected, _ = await run_debates("moot", stub, 5)
     found, _ = await run_debates("bare_aiohttp", stub, 5)
     assert {step: len(calls) for step, calls in found.items()} == {s: len(calls) for s, calls in expected.items()}
     assert sizes(found, "bytes") == pytest.approx(sizes(expected, "bytes"), rel=0.1)
-    # The replies to moot have random lengths, and each step has few of them.
+    # The tolerance is higher, because replies to moot have random lengths and each step has few replies.
     assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)
     for what in ("bytes", "reply_chars"):
         of_debates, of_floor = (

@@ -41,7 +41,7 @@ def test_a_forked_process_has_the_output_and_exit_code_of_a_new_process(end: str
 def test_a_process_is_not_forked_if_a_variable_read_at_import_differs() -> None:
     command = [sys.executable, "-c", "import sys; print('moot.cli.main' in sys.modules)"]
     for name, forked in (("OTEL_SDK_DISABLED", False), ("MOOT_GIVEN", True), ("LANGSMITH_USE_DAEMON", True)):
-        environment = AT_START | {name: "true"}  # libraries that other tests use may have changed os.environ
+        environment = AT_START | {name: "true"}  # not os.environ, which libraries in other tests may have changed
         with start(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.communicate()[0] == f"{forked}\n"
 

@@ -48,7 +48,7 @@ def test_an_old_document_can_be_read_and_shown_in_a_report(
 def test_an_upgrade_keeps_existing_fields_and_current_documents() -> None:
     """It adds missing fields to old documents, and returns every other value unchanged."""
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
-    first = {key: value for key, value in old.items() if key != "messages"}  # the field messages was added later
+    first = {key: value for key, value in old.items() if key != "messages"}  # the earliest documents have no messages
     assert upgrade_document(first) == {**old, **DEFAULTS_BEFORE["1.0"], "schema_version": SCHEMA_VERSION}
     talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
     assert upgrade_document(talk)["messages"] == talk["messages"]

@@ -76,7 +76,7 @@ def site_packages_of(environment: Path) -> Path:
 
 
 def add_requirements(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
-    """Add the distributions that ``found`` needs with these extras to ``known``, and also what these need."""
+    """Add to ``known`` the direct and indirect requirements of ``found`` with these extras."""
     for requirement in map(Requirement, found.requires or ()):
         for extra in ("", *extras):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
@@ -117,7 +117,7 @@ def base(clean: Path) -> Path:
     return folder
 
 
-def test_every_module_and_data_file_of_the_wheel_can_be_loaded(clean: Path, tmp_path: Path) -> None:
+def test_modules_of_the_wheel_can_be_imported_and_data_files_can_be_read(clean: Path, tmp_path: Path) -> None:
     files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     modules = sorted({".".join(("moot", *f.with_suffix("").parts)).removesuffix(".__init__") for f in files})
     assert len(modules) > 30
@@ -131,16 +131,16 @@ def test_every_module_and_data_file_of_the_wheel_can_be_loaded(clean: Path, tmp_
 
 
 def run_command(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of moot with this Python in a folder. The command's stderr lists the imported modules."""
+    """Run a command of moot as `run_program` does. Its stderr also lists the imported modules."""
     return run_program(python, folder, RUN, *words, option="importtime")
 
 
 def run_program(
     python: Path, folder: Path, program: str, *words: str, option: str = "utf8"
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program with this Python in a folder, which also contains ``MOOT_HOME``.
+    """Run a program with this Python. ``folder`` is its current folder, and contains ``MOOT_HOME``.
 
-    ``option`` is an option of ``python -X``.
+    ``option`` is the value of Python's option ``-X``.
     """
     environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
     command = [str(python), "-X", option, "-c", program, *words]

@@ -70,7 +70,7 @@ def test_the_list_of_public_names_is_short() -> None:
     assert len(public_objects()) <= MOST
 
 
-def test_only_modules_of_moot_graphs_have_names_without_underscore() -> None:
+def test_of_the_public_packages_only_moot_graphs_has_modules_without_underscore() -> None:
     modules = [file.relative_to(ROOT) for name in PACKAGES for file in (ROOT / name.partition(".")[2]).rglob("*.py")]
     systems = DESCRIPTIONS.keys() | OTHER_GRAPHS.keys() | {"presets", "summarise_for_readers"}
     public_modules = {file.with_suffix("").as_posix() for file in modules if not re.search(r"/_", file.as_posix())}

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MOST = 8000
-"""The maximum length of the README in characters, about two screens."""
+"""The maximum length of the README in characters."""
 
 
 def test_the_readme_is_short() -> None:

@@ -1,4 +1,4 @@
-"""The recorded debates in docs/recorded have reports, and their excerpts agree with the output of ``moot show``."""
+"""Reports of the debates in docs/recorded can be made. The debates' excerpts agree with the output of ``moot show``."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_every_graph_runs_on_the_server_with_edited_prompts(server: Server, name
     assert "BlockingError" not in server.log()
 
 
-def test_langgraph_json_has_the_graphs_and_hooks_of_moot_serve() -> None:
+def test_langgraph_json_agrees_with_moot_serve_in_graphs_http_and_webhooks() -> None:
     written = json.loads((ROOT / "langgraph.json").read_text())
     served = server_config()
     shared = ("graphs", "http", "webhooks")

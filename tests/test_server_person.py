@@ -20,7 +20,7 @@ def open_questions(server: Server, thread: str) -> list[Any]:
 
 
 def resume(server: Server, thread: str, graph: str, reply: Any) -> Any:
-    """Reply to a question, without the debate's settings. Return the state after the run."""
+    """Reply to open questions in a request without settings; return the state after the run."""
     return server.json(f"/threads/{thread}/runs/wait", {"assistant_id": graph, "command": {"resume": reply}})
 
 

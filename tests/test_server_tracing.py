@@ -1,4 +1,4 @@
-"""The traces that a real LangGraph server sends to LangSmith. LangChain creates the server's tracer, not moot."""
+"""The traces that a real LangGraph server sends to LangSmith. LangChain, not moot, creates the server's tracer."""
 
 from __future__ import annotations
 

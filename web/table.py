@@ -75,7 +75,7 @@ class Table:
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
         self.latest: dict[str, str] = {}
-        """Maps a thread's id to its last document's id. Nothing else stores the thread of a debate without a row."""
+        """Maps a thread's id to its last document's id. A debate without the ledger has no row with its thread."""
         self.locks: dict[str, FileLock] = {}
         """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
 

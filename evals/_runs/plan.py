@@ -234,7 +234,7 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
     except ValidationError as error:
         errors = error.errors()
         parts = {e["loc"][0] for e in errors if len(e["loc"]) > 1}
-        # if an item of a list is invalid, Pydantic also reports that the list is too short
+        # if an item of a list is invalid, Pydantic may also report that the list is too short
         errors = [e for e in errors if e["type"] != "too_short" or e["loc"][0] not in parts]
         problems = dict.fromkeys(problem_of(Plan, e, "field") for e in errors[:5])
         raise UserError(f"{where}{'; '.join(problems)}", kind="invalid_setting") from error

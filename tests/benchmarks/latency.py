@@ -168,7 +168,8 @@ def main(options: argparse.Namespace) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.latency", "--group", group]
         command += ["--runs", str(options.runs), "--latency-ms", str(options.latency_ms)]
         rows += json.loads(subprocess.check_output(command).splitlines()[-1])
-    print(f"One debate at a time, {options.latency_ms:.0f} ms a call; median of {options.runs} (least to most)\n")
+    runs = f"median of {options.runs} runs (minimum to maximum)"
+    print(f"One debate at a time, {options.latency_ms:.0f} ms a call; {runs}\n")
     print(table(rows))
     exceeded = [
         f"{r['graph']}: {r['ratio']:.2f} > {r['limit']}" for r in rows if r["limit"] and r["ratio"] > r["limit"]

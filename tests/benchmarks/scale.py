@@ -100,7 +100,7 @@ def over_limits(found: Runs) -> list[str]:
 
 def main(options: argparse.Namespace) -> None:
     found = measure(options.runs, options.latency_ms)
-    latency, runs = f"a call takes {options.latency_ms:.0f} ms", f"medians of {options.runs} runs (least to most)"
+    latency, runs = f"a call takes {options.latency_ms:.0f} ms", f"median of {options.runs} runs (minimum to maximum)"
     print(f"Many debates at once; {latency}; {runs}\n")
     print(table(found))
     finish(options, found, over_limits(found))

@@ -83,7 +83,7 @@ def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callab
 
 
 def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
-    """Make a function that causes faults of one class that have different expected results."""
+    """Make a function that calls several functions, each of which causes faults and checks their result."""
 
     def cause(folder: Path, quick: bool) -> Result:
         found = [fault(folder / f"part-{number}", quick) for number, fault in enumerate(faults)]

@@ -159,6 +159,6 @@ async def test_the_warning_about_a_fallback_names_the_failed_source(
         ({"debaters": [{"name": "a", "model": "openai:b"}, {"name": "b"}]}, True),
     ],
 )
-def test_own_model_tells_whether_any_role_has_a_model_of_the_user(settings: dict[str, Any], own: bool) -> None:
+def test_own_model_tells_whether_any_role_has_a_model_that_is_not_built_in(settings: dict[str, Any], own: bool) -> None:
     checked: Settings = DebaterSettings.model_validate(settings)
     assert checked.own_model == own

@@ -126,7 +126,7 @@ def is_nearly_all(found: int, stored: int) -> bool:
 
 
 async def test_an_interrupted_build_can_be_completed(empty_home: Path) -> None:
-    """Until then, the corpus cannot be opened."""
+    """The unfinished corpus cannot be opened."""
 
     def passages_then_error() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
@@ -145,7 +145,7 @@ async def test_an_interrupted_build_can_be_completed(empty_home: Path) -> None:
 async def test_a_cancelled_build_ends_after_its_last_write(
     empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, iterations: int
 ) -> None:
-    """The build is cancelled after some iterations of the event loop, so that it is at different steps."""
+    """The cases cancel the build at different steps, after different numbers of iterations of the event loop."""
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
     log: list[str] = []
 
@@ -192,7 +192,7 @@ async def test_open_retrievers_are_reused_until_an_interrupted_build_is_complete
 
 
 TOTAL = 2000
-KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
+KILLED_AFTER = 2 * BATCH  # with fewer than 1,000 passages, Chroma writes no index files
 
 
 def kill_while_indexing() -> None:
@@ -209,11 +209,14 @@ def kill_while_indexing() -> None:
 async def test_a_build_can_be_completed_after_its_process_was_killed(
     empty_home: Path, quick_encoder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until then, only retrievers that are already open can be used. A copy without index files is damaged."""
+    """The unfinished corpus cannot be opened, but retrievers that are already open can be used.
+
+    A copy of the complete corpus without its index files is refused as damaged.
+    """
     passages = numbered_passages(0, TOTAL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
-    assert len(await before.search("entry", TOTAL)) == 3  # from here on this process has an outdated view
+    assert len(await before.search("entry", TOTAL)) == 3  # Chroma keeps this state, which is soon outdated
     await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
     with pytest.raises(UserError, match="or is still running") as caught:
@@ -293,6 +296,8 @@ async def fails(opening, use):
         await use(await opening)
     except MootError as error:
         assert error.kind == "unreachable", error
+    else:
+        raise AssertionError("there was no error")
 async def main():
     print(len(await (await open_retriever("chroma:demo-news")).search("Moon", 1000)))
     await index_passages("small", [Passage(id=str(i), text="Ice floats.") for i in range(9)])
@@ -306,7 +311,7 @@ with strict():
 
 
 async def test_two_processes_build_one_demo_corpus_at_once(empty_home: Path) -> None:
-    """The child process imports moot's modules in its event loop.
+    """The child process imports Chroma and other libraries while its event loop runs.
 
     If blockbuster is installed, a blocking call in this event loop is an error, as in LangGraph's server.
     """
@@ -344,7 +349,7 @@ def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path
 async def test_a_corpus_opened_again_has_passages_that_another_process_added(
     empty_home: Path, quick_encoder: None
 ) -> None:
-    """A dense retriever that is already open does not find them, because Chroma keeps its state."""
+    """A dense retriever that was opened earlier does not find these passages, because Chroma keeps its state."""
     await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")
     child = asyncio.create_task(asyncio.to_thread(output_of_child, "index", "growing", "1100", "2200"))
@@ -366,7 +371,7 @@ async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick_e
 
 
 async def test_a_recent_state_of_a_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ``recent``, a state is looked up only after `RECENT` seconds, or after this process indexed a corpus."""
+    """With ``recent``, a state is looked up again only after `RECENT` seconds, or if this process indexed a corpus."""
     await index_passages("metals", [passage("1", "Copper conducts.")])
     asked: list[str] = []
     state = FolderStore.state

@@ -1,4 +1,4 @@
-"""Corpora that are damaged, invalid files and names, and encoders that do not fit: each is an error."""
+"""Errors for damaged corpora, invalid files, invalid names, and encoders that did not build the corpus."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_a_damaged_manifest_is_refused(change: Any, empty_home: Path) -> N
     assert "Delete" in error.detail
 
 
-async def test_a_corpus_whose_database_is_another_file_is_refused(empty_home: Path) -> None:
+async def test_a_corpus_whose_database_is_not_an_sqlite_file_is_refused(empty_home: Path) -> None:
     folder = corpora_folder() / "hurt" / "chroma"
     folder.mkdir(parents=True)
     (folder / "chroma.sqlite3").write_bytes(b"not a database, " * 1000)
@@ -190,7 +190,7 @@ async def test_a_corpus_whose_database_is_another_file_is_refused(empty_home: Pa
 async def test_a_corpus_refuses_encoders_that_did_not_build_it(
     serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model with the same name is refused if its vectors have another length."""
+    """An encoder with the same name is also refused if the length of its vectors has changed."""
     dimension = 3
 
     def answer(n: int, body: dict[str, Any]) -> web.Response:
@@ -211,7 +211,7 @@ async def test_a_corpus_refuses_encoders_that_did_not_build_it(
     with pytest.raises(UserError, match="had 3 dimensions; now the encoder has 4") as caught:
         await retriever.search("another", 1)
     assert caught.value.kind == "corpus_mismatch"
-    with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions"):  # some vectors are still cached
+    with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions"):  # the first vector is cached
         await again
 
 

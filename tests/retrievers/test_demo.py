@@ -20,7 +20,7 @@ PASSAGES = {name: demo_passages(name) for name in DEMO_CORPORA}
 
 
 def test_demo_passages_are_complete_and_unique() -> None:
-    """The first sentence of each passage in the demo news contains its year."""
+    """In the demo news, the first sentence of each passage contains the year of publication."""
     everything = [p for passages in PASSAGES.values() for p in passages]
     assert all(p.title and p.source and clean(p.text) == p.text for p in everything)
     assert len({p.id for p in everything}) == len({p.text for p in everything}) == len(everything)
@@ -46,9 +46,10 @@ def test_demo_claims_have_balanced_labels_and_known_passages() -> None:
     ],
 )
 async def test_recall_in_the_demo_corpora_has_not_dropped(kind: str, corpus: str, measured: float) -> None:
-    """Recall is the share of a claim's listed passages of the corpus that are among the first three results.
+    """Recall is averaged over the claims that list passages of the corpus.
 
-    It is averaged over claims that list such passages. It may be 0.1 below the value ``measured`` earlier.
+    A claim's recall is the share of these passages that are among the first three results of a search. The mean may be
+    0.1 below ``measured``, an earlier mean.
     """
     retriever = await open_retriever(f"{kind}:{corpus}")
     ids = {evidence_id(clean(p.source), clean(p.text)): p.id for p in PASSAGES[corpus]}

@@ -1,4 +1,4 @@
-"""Documents: their texts are read with page and heading, and unreadable or harmful files are refused."""
+"""Reading documents: their pages and headings, their encodings, and unreadable and harmful files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def error_of(folder: Path, name: str, content: bytes | str) -> str:
 
 
 def test_passages_have_the_page_and_heading_of_their_place(tmp_path: Path) -> None:
-    """A web page also has a date, and each row of a table is a passage. Pages without text give a notice."""
+    """Passages of a web page also have its date. Each row of a table is a passage.
+
+    There is a notice if a PDF has pages without text.
+    """
     long = "The canal has no locks, as the seas at its ends are level. " * 40
     files: dict[str, bytes | str] = {
         "report.pdf": pdf(["It was opened in 1869.", "", long], ["Opening", "Empty", "Locks"], title="Canals"),
@@ -222,7 +225,7 @@ def test_child_processes_also_work_without_sigpipe() -> None:
 def test_moot_index_reports_unreadable_files_and_indexes_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hidden folders are skipped without a report. A verdict then names the page of its evidence."""
+    """Hidden folders are skipped without a report. `moot verify` names the pages of evidence from the corpus."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     folder = tmp_path / "folder"
     (folder / ".git").mkdir(parents=True)
@@ -252,7 +255,7 @@ def test_moot_index_reports_unreadable_files_and_indexes_the_others(
 
 
 def test_links_out_of_a_folder_and_special_files_are_refused(tmp_path: Path) -> None:
-    """A link to a folder within the same folder is skipped without an error."""
+    """A link to a subfolder of the same folder is skipped without an error."""
     (folder := tmp_path / "folder").mkdir()
     (folder / "inside").mkdir()
     write_files(folder / "inside", {"notes.txt": "A note."})

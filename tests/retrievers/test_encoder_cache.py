@@ -112,7 +112,7 @@ async def test_a_search_without_results_encodes_only_its_query(stub: StubEndpoin
     before = texts_per_request(stub)
     assert await vectors_of([], await open_encoder(STUB)) == []
     hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
-    hybrid._rows.clear()  # as if all passages had been stored later
+    hybrid._rows.clear()  # as if all passages had been stored after this retriever was opened
     assert await hybrid.search("water", 3) == []
     assert texts_per_request(stub) == [*before, 1]  # the query
 
@@ -137,10 +137,10 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]
 
 
-async def test_new_vectors_that_do_not_fit_cached_vectors_are_refused(
+async def test_new_vectors_of_a_wrong_length_or_number_are_refused(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new vectors have another length, or there are too many of them."""
+    """The right length is that of the cached vectors."""
     response: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
     monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(response))).url + "/v1")
     encoder = await open_encoder("openai:m")

@@ -65,7 +65,7 @@ async def test_simultaneous_short_lists_share_one_batch(monkeypatch: pytest.Monk
     assert vectors == [paused_model.real([text])[0] for text in texts]
 
 
-async def test_long_texts_are_not_batched_with_short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_list_is_added_to_a_batch_of_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     paused_model = PausedModel(encoder, monkeypatch)
     paused_model.go.set()
@@ -165,7 +165,7 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     await asyncio.wait([task])
     go_on.set()
     assert len(await encoder.embed([f"Wanted {i}" for i in range(FEW + 1)])) == FEW + 1
-    assert len(batches) < 20  # the whole list would need about a hundred batches
+    assert len(batches) < 20  # the whole list would need 50 batches
     assert task.cancelled()
 
 

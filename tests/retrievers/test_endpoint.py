@@ -230,7 +230,7 @@ async def test_a_web_page_as_the_response_is_an_error(endpoint: Serve) -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1).filter(lambda v: math.hypot(*v) > 1e-6))
-def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
+def test_scaling_to_unit_length_keeps_the_direction_of_a_vector(vector: list[float]) -> None:
     [made] = unit_vectors([vector])
     assert math.hypot(*made) == pytest.approx(1)
     assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
@@ -274,7 +274,7 @@ async def test_loopback_requests_use_no_proxy(endpoint: Serve, monkeypatch: pyte
 
 
 async def test_calls_with_different_limits_share_one_limiter() -> None:
-    """A call waits while the number of running calls of all debates is at its own limit."""
+    """A call waits until fewer calls than its own limit are running. The calls of all debates count."""
     running = most = 0
     server = limiter("http://somewhere")
 

@@ -18,14 +18,14 @@ def piece(text: str = "Ice floats.", source: str = "a", query: str = "q", title:
 
 
 def test_an_id_depends_only_on_source_and_text() -> None:
-    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-2bdcd154fc"  # as in stored results
+    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-2bdcd154fc"  # stored results have this id
     assert len({piece()["id"], piece(source="b")["id"], piece(text="Ice sinks.")["id"]}) == 3
     assert evidence_id("ab", "c") != evidence_id("a", "bc")
 
 
 @given(TEXT)
 def test_cleaned_text_is_composed_and_has_no_control_characters(text: str) -> None:
-    """Tabs and line ends stay. A cleaned text does not change if it is cleaned again."""
+    """Tabs and line ends are allowed. A cleaned text does not change if it is cleaned again."""
     cleaned = clean(text)
     assert clean(cleaned) == cleaned
     assert not [c for c in cleaned if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"]

@@ -125,9 +125,9 @@ ASKED = "薬は患者の死亡率を下げるか"
         (f"東京の話。{STATION * 300}{LOWER}{STATION * 300}終わり。", ASKED, LOWER),
         (f"{WORDS.capitalize()}, {WORDS}. {WORDS.capitalize()}; {SAID}, {WORDS}.", QUERY, SAID),
     ],
-    ids=["transcript", "csv", "japanese", "giants"],
+    ids=["transcript", "csv", "japanese", "long sentences"],
 )
-async def test_excerpts_fill_half_the_token_limit_despite_few_sentence_ends(
+async def test_excerpts_fill_at_least_half_the_token_limit_despite_few_sentence_ends(
     text: str, query: str, decisive: str
 ) -> None:
     """They also show the part that answers the query."""

@@ -81,7 +81,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["/iso-8859-2", "/wrong-encoding", "/byte-order-mark", "/utf-16", "/idna"])
-def test_a_page_is_decoded_if_its_declared_encoding_is_right_wrong_or_refused(
+def test_a_page_is_decoded_even_if_its_declared_encoding_is_wrong_or_not_accepted(
     path: str, site: str, tmp_path: Path
 ) -> None:
     assert [passage.text for passage in read_page(site + path)] == [POLISH]

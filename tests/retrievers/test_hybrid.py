@@ -42,7 +42,7 @@ SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 1), min_size
 def test_a_passage_that_is_best_in_both_searches_has_the_best_fused_score(
     dense: dict[str, float], lexical: dict[str, float]
 ) -> None:
-    """All fused scores are between 0 and 1."""
+    """If all scores are positive, the fused scores are between 0 and 1."""
     both = {i: lexical.get(i, 0.0) for i in dense}
     fused = fuse(dense, both)
     assert set(fused) == set(dense)

@@ -164,8 +164,8 @@ async def test_failures_of_a_search_are_short_errors_without_keys(
         ("langchain:no_such_module:store", "ModuleNotFoundError"),
         ("langchain:own:store", "AttributeError"),
         ("langchain:own:make.store", "AttributeError"),
-        ("langchain:own:make", "is a function, not a LangChain retriever"),
-        ("langchain:own:kind", "is a ABCMeta|is a ModelMetaclass|not a LangChain retriever"),
+        ("langchain:own:make", "is of the type function, not a LangChain retriever"),
+        ("langchain:own:kind", "is of the type (ABCMeta|ModelMetaclass), not a LangChain retriever"),
         ("langchain:..own:x", "cannot be opened"),
     ],
 )
@@ -208,7 +208,7 @@ async def test_dates_numbers_and_texts_in_metadata_become_publication_dates(monk
     assert [p["text"] for p in left.evidence] == ["Entry 4.", "Entry 5."]
 
 
-async def test_a_score_that_is_not_a_number_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_score_of_nan_becomes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     class Store(InMemoryVectorStore):
         async def asimilarity_search_with_score(self, query, k=4, **options):  # type: ignore[no-untyped-def]
             return [(Document("A moon."), float("nan"))]
@@ -231,7 +231,7 @@ async def test_a_system_exit_in_user_code_is_an_error(folder: Path, monkeypatch:
         await (await open_retriever("langchain:own:own")).search("lamps", 1)
 
 
-def test_documents_of_another_graph_become_evidence_without_duplicates() -> None:
+def test_from_documents_returns_evidence_without_duplicates() -> None:
     about = {"source": "prices.txt", "title": "Prices", "page": 3}
     found = [Document("Lamps are cheap.", metadata=about), Document(" "), Document("Lamps are cheap.", metadata=about)]
     named, plain = from_documents([*found, Document("More.")], "lamps", "shelf")

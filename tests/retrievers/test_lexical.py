@@ -13,7 +13,7 @@ from moot.retrievers._stores import Manifest, ServerStore, corpora_folder
 
 
 async def index(passages: list[Passage], encoder: str = "none") -> int:
-    """Index passages into the corpus ``words``; return the number of new passages."""
+    """Index passages into the corpus ``words``; return the number of new and changed passages."""
     new_counts = [0]
     await index_passages("words", passages, encoder=encoder, progress=lambda seen, new: new_counts.append(new))
     return new_counts[-1]

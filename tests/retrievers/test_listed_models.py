@@ -1,4 +1,4 @@
-"""A server loads only listed encoders, cross-encoders and summarisers; the command line loads any."""
+"""A server loads only listed and default encoders, cross-encoders and summarisers; the command line loads any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moot.retrievers._listed import check_model
 from moot.retrievers._summariser import open_summariser
 
 
-async def test_a_server_loads_only_listed_models(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_loads_only_listed_and_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="cannot be loaded"):  # on the command line, the user may name any model
         await open_encoder("/nowhere")
     monkeypatch.setitem(sys.modules, "langgraph_api", ModuleType("langgraph_api"))

@@ -114,7 +114,7 @@ def test_results_of_sources_alternate_and_each_source_gives_at_most_k() -> None:
     ],
 )
 def test_evidence_that_may_have_been_published_too_late_is_left_out(published: str | None, stays: bool) -> None:
-    """Evidence without a date, or with an unknown date, stays."""
+    """Evidence without a date, or with a date that cannot be parsed, stays."""
     assert bool(normalised([piece(published=published)], published_before=date(2020, 10, 25))) == stays
 
 
@@ -141,7 +141,7 @@ def test_dates_with_a_year_are_converted_to_iso_form(given: str, expected: str |
 
 
 def test_an_impossible_day_or_month_counts_as_the_end_of_its_year() -> None:
-    """A valid month counts as its last day. The year 0000 and an empty text give None."""
+    """A valid month without a day counts as the last day of the month. The year 0000 and an empty text give None."""
     found = [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "0000", "")]
     assert found == [date(2020, 2, 29), date(2021, 12, 31), date(2021, 12, 31), None, None]
 
@@ -173,6 +173,9 @@ async def test_the_error_for_a_wrong_key_of_a_source_is_raised() -> None:
 
 
 def test_twice_as_many_results_are_requested_as_kept_up_to_a_maximum() -> None:
-    """At most ten are requested online, unless more are kept. A date filter increases the number in a corpus."""
+    """At most ten are requested from a source on the web, unless more are kept.
+
+    A date filter increases the number for a corpus.
+    """
     assert [pieces_to_request("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
     assert pieces_to_request("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

@@ -1,4 +1,4 @@
-"""The share of one origin in a pool of evidence. Only documents without a web address may exceed it."""
+"""The limit on one origin's share of a pool of evidence. Only documents without a web address may exceed the limit."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ SOURCES = ["chroma:notes", "bm25:notes", "hybrid:notes"]
 async def test_a_replay_needs_neither_the_corpus_nor_the_endpoint(
     ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, corpus_exists: bool
 ) -> None:
-    """A recorded error for a missing corpus is also replayed. Another ``k`` is a replay miss."""
+    """A recorded error for a missing corpus is also replayed. If ``k`` has changed, there is a replay miss."""
     system = load_graph("tool_mad")
     debaters = [{"name": name, "retriever": SOURCES if corpus_exists else "bm25:none"} for name in ("rag", "search")]
     given = {"model": "openai:stub", "embedder": "openai:some-embedding", "debaters": debaters, "max_rounds": 2}
@@ -122,7 +122,7 @@ async def test_a_stored_failure_of_an_embedding_is_used_only_in_a_replay(
     assert len(set(errors)) == 1
 
 
-def test_an_endpoint_without_a_key_is_found_only_in_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_of_openai_needs_a_key_except_in_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):

@@ -47,7 +47,7 @@ def record_batch_sizes(
     return sizes
 
 
-async def test_simultaneous_searches_for_equally_many_passages_are_one_batch(
+async def test_simultaneous_searches_with_the_same_k_are_one_batch(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = [await source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)]
@@ -70,7 +70,7 @@ async def test_each_search_of_a_failed_batch_gets_a_separate_error(
     assert sizes == [3]
 
 
-async def test_each_search_of_an_incomplete_batch_fails(
+async def test_all_searches_of_a_batch_fail_if_one_answer_is_missing(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_batch = source._query_batch

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(1)
     made = tmp_path_factory.mktemp("bart")
     tokenizer = AutoTokenizer.from_pretrained(get_model_path())
-    layers: dict[str, Any] = {f"{part}_{name}": 1 for part in ("encoder", "decoder") for name in ("layers",)}
+    layers: dict[str, Any] = {f"{part}_layers": 1 for part in ("encoder", "decoder")}
     heads: dict[str, Any] = {f"{part}_attention_heads": 2 for part in ("encoder", "decoder")}
     sizes: dict[str, Any] = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, **layers, **heads}
     marks: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102, "decoder_start_token_id": 101}

@@ -1,4 +1,4 @@
-"""Tavily: results, scores, and the requests of its client."""
+"""Tavily: results, scores, and requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_a_request_asks_for_at_most_20_results_and_names_the_last_day(start: StartVendor) -> None:
+async def test_a_request_asks_for_at_most_20_results_published_before_the_date(start: StartVendor) -> None:
     server = await start(TAVILY)
     await (await open_retriever("tavily", published_before="2024-03-01")).search("deepest lake", 99)
     assert (server.bodies[0]["max_results"], server.bodies[0]["end_date"]) == (20, "2024-02-29")

@@ -1,4 +1,4 @@
-"""Every web source is tested with a vendor that refuses, fails, is silent, or answers in another format."""
+"""Every web source is tested with a vendor that refuses, fails, is silent, or answers in a wrong format."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ async def test_an_empty_result_is_not_an_error(vendor: Vendor, start: StartVendo
 @every_vendor_with_key
 async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
     server = await start(vendor)
-    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect sets httpx's level
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # inspect_ai sets httpx's level
         assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert KEY in f"{server.headers}{server.queries}{server.bodies}"
-    # The loggers of aiohttp are those of the test's server.
+    # Only the test's server writes to aiohttp's loggers.
     logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))
     assert "HTTP Request" in logged
     assert KEY not in logged
@@ -92,7 +92,7 @@ async def test_http_errors_name_the_status_and_hide_the_key(
 
 
 @every_vendor
-async def test_a_key_is_hidden_if_the_message_is_cut_inside_it(vendor: Vendor, start: StartVendor) -> None:
+async def test_a_key_is_hidden_if_the_message_is_cut_inside_the_key(vendor: Vendor, start: StartVendor) -> None:
     await start(vendor, lambda n: web.Response(text="x" * 180 + KEY, status=400))
     assert KEY[:6] not in (await error_of(vendor)).detail
 
@@ -160,7 +160,7 @@ async def test_a_response_above_five_megabytes_is_an_error(vendor: Vendor, start
 
 
 @pytest.mark.parametrize(("vendor", "body"), [(v, body) for v in VENDORS for body in v.odd])
-async def test_a_response_in_another_format_is_an_error_and_not_an_empty_result(
+async def test_a_response_in_a_wrong_format_is_an_error_and_not_an_empty_result(
     vendor: Vendor, start: StartVendor, body: str
 ) -> None:
     server = await start(vendor, lambda n: web.Response(text=body))

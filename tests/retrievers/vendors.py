@@ -1,4 +1,4 @@
-"""Test responses of web sources, in the formats that their vendors document."""
+"""Example responses of web sources, in the formats that the vendors document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ OTHER_KEY = "OTHER_API_KEY"
 """The environment variable of a key of another vendor. It is set if the tested vendor uses no key."""
 
 Rule = Callable[[int], web.Response | None]
-"""A function from the number of a request (from 1) to the response; `FOUND` means the vendor's results."""
+"""A function from the number of a request (from 1) to the response.
+
+`FOUND` stands for the vendor's results. None means that the server does not respond.
+"""
 FOUND = web.Response()
 
 
@@ -32,7 +35,7 @@ class Vendor:
         nothing: the response body of a search without results.
         key: the environment variable of the vendor's key; empty if the vendor uses no key.
         used_up: the status and the body of the response if the account's quota is used up.
-        odd: response bodies in other formats.
+        odd: response bodies in wrong formats.
     """
 
     name: str

@@ -13,7 +13,7 @@ from tests.service.running import Service, running_service
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One web process and two workers. A package with a debate system of its own is installed."""
+    """One web process and two workers. A package that contains a debate system is installed."""
     folder = tmp_path_factory.mktemp("service")
     with running_stub(folder / "stub", latency_ms=300) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install_tutorial(folder)))

@@ -35,10 +35,10 @@ LIMITS = {
     "hal": "debates_a_day = 1",
     "ida": "tokens_a_day = 10",
 }
-"""The users, each with the lines of their corpora and limits in ``users.toml``."""
+"""Maps each user to the lines of ``users.toml`` that set the user's corpora and limits."""
 TOKENS = {name: f"{name}-and-a-token-of-{name}" for name in LIMITS}
 OURS = ("page", "worker-1", "worker-2", "chroma")
-"""The processes of the service that run programs of the project's image. `Service.is_ready` can check them."""
+"""The processes that `Service.start_all` starts from the project's image."""
 PATIENCE = 180.0
 """Seconds that a step may take on a busy machine."""
 CONTEXT = {"model": "openai:stub"}
@@ -132,7 +132,7 @@ class Service:
             time.sleep(0.1)
 
     def is_ready(self, name: str) -> bool:
-        """Whether a process of `OURS` reports that it is ready. Fails if the process has ended."""
+        """Whether a web process, a worker or Chroma reports that it is ready. Fails if the process has ended."""
         assert self.processes[name].poll() is None, self.log(name)
         try:
             path = "/api/v2/heartbeat" if name == "chroma" else "/ready"

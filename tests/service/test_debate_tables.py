@@ -1,4 +1,4 @@
-"""The service's tables in Postgres. They store debates with their users and workers, documents, and keys."""
+"""The service's tables in Postgres. They store debates, documents, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, 
         heartbeat.end()
 
 
-def test_a_search_for_a_text_with_quotes_finds_its_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+def test_a_search_finds_a_claim_with_quotes_in_any_case(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
     ledger, _ = ledgers
     ledger.begin(Request("b" * 32, "print", "rag", '{"claim": "He said \\"no\\"."}', "{}", True, None, "ann", "r"))
     assert [len(ledger.debates(text=text)) for text in ('SAID "NO"', 'said "yes"')] == [1, 0]
@@ -102,7 +102,7 @@ def test_a_debate_has_one_worker_until_this_worker_is_lost(
 
 
 def record_and_list(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    """Record the run of the debate ``aaa...``. Return the debates of a person; of all persons if it is None."""
+    """Record the run of the debate ``aaa...``. Return the person's debates; if ``person`` is None, all debates."""
     ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
@@ -169,10 +169,10 @@ async def test_unfinished_documents_and_other_users_do_not_replace_a_finished_do
         assert len(debates.all_document_ids()) == 1
 
 
-def test_an_idempotency_key_belongs_to_one_request_until_it_is_free_again(
+def test_an_idempotency_key_belongs_to_one_request_until_the_key_is_free(
     postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A key is free if it is released, its run has stopped, or no run is stored within a minute."""
+    """A released key is free. A key whose run stopped or did not start within a minute is free for the same request."""
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
         assert keys.reserve_key("key", "print", "one", None).is_ours

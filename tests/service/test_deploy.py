@@ -18,15 +18,15 @@ SOURCES = [
 ]
 HOME = "MOOT_HOME"
 NOT_SET = {"MOOT_TOKEN"}
-"""The variable in docs/howto/service.md that ``compose.yaml`` replaces by ``MOOT_USERS``."""
+"""The variable in docs/howto/service.md that the service in ``compose.yaml`` does not use."""
 FOREIGN_VARIABLES = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
 """Variables that only uvicorn and Aegra read."""
 
 MODES = ("read_only", "cap_drop", "security_opt", "restart")
 
 
-def test_the_example_of_the_environment_lists_the_variables_of_the_service() -> None:
-    """It lists the variables of compose.yaml, and those of the guide that compose.yaml does not set.
+def test_env_example_lists_the_variables_of_the_service() -> None:
+    """``.env.example`` lists the variables in compose.yaml, and those in the guide that compose.yaml does not set.
 
     Each listed variable is read by compose.yaml, moot, uvicorn or Aegra.
     """

@@ -51,7 +51,7 @@ def bobs_data(service: Service) -> BobsData:
 
 
 def bodies(bobs_data: BobsData) -> list[dict[str, Any]]:
-    """The bodies that another user sends to every route of a method other than GET."""
+    """The bodies that Cid sends to every POST, PUT, PATCH and DELETE route."""
     ids = bobs_data.ids
     run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
     redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}

@@ -1,4 +1,4 @@
-"""Each debate is listed once, as done, even if its worker is lost or its run loses a lease or its end."""
+"""Each debate is finished and listed once, even if a worker, a run's lease or a database update is lost."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_end_of_a_run_is_stored_after_the_database_refused_it(service: Servi
         check_stored(service, bob, "Paprika", [place])
 
 
-def test_a_run_starts_again_if_postgres_disconnects_at_its_end(service: Service) -> None:
+def test_a_run_starts_again_if_postgres_disconnects_at_the_end_of_the_run(service: Service) -> None:
     """The model is not called again."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:

@@ -19,13 +19,13 @@ PRICED = {"model": "openai:gpt-5"}
 
 
 def run_debate(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
-    """Start a debate, by default with a priced model; return the response at its end or its refusal."""
+    """Run a debate, by default with a priced model; return the response, which may be a refusal."""
     asked = {"assistant_id": "standard_prompting", "input": {"claim": claim}, "context": context}
     return client.post("/runs/wait", json={**asked, **more})
 
 
 def check_refused(answer: httpx.Response, reason: str) -> None:
-    """Check that a request was refused because of a quota, and that the response names this reason."""
+    """Check that a request was refused because of a quota, and that the response contains ``reason``."""
     assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
     assert reason in answer.json()["detail"]
 

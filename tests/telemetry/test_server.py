@@ -107,7 +107,7 @@ def test_requests_of_other_websites_for_metrics_are_refused(locked: Server) -> N
 
 
 @pytest.mark.parametrize("token", ["", METRICS_TOKEN])
-def test_users_of_a_server_with_its_own_authentication_cannot_read_metrics(tmp_path: Path, token: str) -> None:
+def test_users_of_a_server_with_an_auth_hook_cannot_read_metrics(tmp_path: Path, token: str) -> None:
     """Only ``MOOT_METRICS_TOKEN`` gives access. If it is empty, the response to a refused request names it."""
     (tmp_path / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
@@ -125,7 +125,7 @@ def test_users_of_a_server_with_its_own_authentication_cannot_read_metrics(tmp_p
                 assert "MOOT_METRICS_TOKEN" in body["detail"]
 
 
-def test_a_server_that_sends_spans_without_content_also_shows_metrics(locked: Server, receiver: Receiver) -> None:
+def test_a_server_sends_spans_without_the_claim_and_shows_metrics(locked: Server, receiver: Receiver) -> None:
     locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
     locked.send("/runs/wait", RUN, BEARER)
     receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))

@@ -43,7 +43,7 @@ def test_codes_in_errors_are_replaced_by_words(detail: str, words: str) -> None:
     assert in_words(detail).endswith(words)
 
 
-def test_settings_have_the_same_names_as_on_the_page() -> None:
+def test_settings_have_the_same_labels_in_reports_and_on_the_page() -> None:
     named = dict(re.findall(r'^  (\w+): "(.*)",$', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     assert {name: re.sub(r" \(.*\)$", "", named[name]) for name in CODES["setting"]} == CODES["setting"]
 

@@ -77,7 +77,7 @@ async def test_lines_and_reports_contain_all_reasons_and_queries(graph: str) -> 
 
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_every_reason_and_argument_has_a_line(graph: str) -> None:
-    """A line of a turn names the turn's agent, its side or nobody. Each graph of the debate has a section."""
+    """A line about a turn names the turn's agent, its side or nobody. Each entry of ``graphs`` has a section."""
     document = await a_debate(graph)
     shown_lines = [line for section in round_sections(document) for line in section.lines]
     about = {line.turn for line in shown_lines if line.turn is not None}
@@ -339,7 +339,7 @@ async def test_a_report_says_whether_the_verdict_depends_on_one_source() -> None
 
 
 WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)\"""")
-"""Finds the code of a warning in the source text."""
+"""Matches the code of a warning in the text of a Python file."""
 
 
 def test_every_code_has_words() -> None:

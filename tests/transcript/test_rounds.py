@@ -1,4 +1,4 @@
-"""The document and the live output give the same reason for each round. Reports name the reason of the end."""
+"""The document and the live output give the same reason for each round. Reports name the stop reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def run_debate(name: str, task: str | None = None, **given: Any) -> Output
 def check_reasons(output: Output, reasons: list[str], *words: str) -> None:
     """Check the reasons in the document, and that reports name the stop reason.
 
-    The lines ``words`` must be in the live output and in the document's lines, in this order.
+    The lines ``words`` must be in the live output and in the lines of `round_sections`, in this order.
     """
     document, printed = output
     assert checked_document(document) == document

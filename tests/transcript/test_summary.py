@@ -37,7 +37,7 @@ async def quoted_document() -> dict[str, Any]:
 
 
 async def test_unsupported_sentences_of_a_summary_are_dropped_and_counted() -> None:
-    """A sentence is unsupported if it names no checked quote, an unknown quote, or a number that is not quoted."""
+    """A sentence must name known quotes only, at least one. Its numbers must be in the quoted evidence or the claim."""
     document = await quoted_document()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
@@ -136,7 +136,7 @@ async def test_the_call_of_a_summary_is_stored_in_the_ledger_of_its_debate(
     assert len(stub.calls()) == 2
 
 
-async def test_a_debate_without_a_checked_quote_is_summarised_without_a_call(start_stub: StartStub) -> None:
+async def test_a_debate_without_a_checked_quote_gets_an_empty_summary_without_a_call(start_stub: StartStub) -> None:
     start_stub([{"status": 500}])
     document = await a_debate()
     for turn in document["turns"]:
@@ -164,6 +164,6 @@ async def test_a_summary_gets_the_remaining_calls_of_its_debate() -> None:
     assert summary_settings(document)["max_calls"] == 2
 
 
-async def test_a_debate_without_the_setting_is_not_summarised() -> None:
+async def test_a_debate_without_the_setting_reader_summary_is_not_summarised() -> None:
     document = await quoted_document()
     assert await summarised(document) is document

@@ -94,9 +94,9 @@ async def test_the_reason_in_an_interrupted_debate_is_printed_once(start_stub: S
 
 
 def check_caveats(document: dict[str, Any], printed: list[Line], line: str, *caveats: str) -> None:
-    """Check the caveats of a verdict in the live output, the message, the page and the reports.
+    """Check the caveats of a verdict in the live output, `outcome_in_words`, the page and the reports.
 
-    ``line`` is the verdict in the live output and the message.
+    ``line`` is the expected result of `moot.nodes._texts.verdict.verdict_line`.
     """
     assert [one.text for one in printed if one.tone == "outcome"] == [f"Verdict: {line}"]
     assert [one.text for one in printed if one.tone == "caveat"] == list(caveats)
@@ -109,7 +109,8 @@ def check_caveats(document: dict[str, Any], printed: list[Line], line: str, *cav
     for kind in ("md", "html"):
         page = report(document, kind)
         for caveat in caveats:
-            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # reports have their own bold start
+            # Reports have other words at the beginning.
+            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]
             assert (escaped(rest) if kind == "md" else html.escape(rest, quote=False)) in page
 
 

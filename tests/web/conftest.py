@@ -73,7 +73,7 @@ def serve(folder: Path, endpoint: str) -> Iterator[Served]:
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server answers. It fails if the server's process ends, or after 90 seconds."""
+    """Wait until a server answers; fail if its process ends first, or after 90 seconds."""
     deadline = time.monotonic() + 90
     while True:
         assert process.poll() is None, log.read_text()[-3000:]
@@ -86,7 +86,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 class Wire:
-    """A proxy between a browser and the server. A test can cut its connections and restore it."""
+    """A proxy between a browser and the server. A test can cut the connection and restore it."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -122,7 +122,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests of a browser in the session's event loop, because the browser belongs to that loop."""
+    """Run tests that use the browser in the session's event loop, because the browser belongs to that loop."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             # Only the first marker counts, so append=False puts this marker before that of the mode "auto".
@@ -143,7 +143,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def wire(served: Served) -> AsyncIterator[Wire]:
-    """A `Wire` to the server, which accepts connections."""
+    """A running `Wire` to the server."""
     wire = Wire(int(served.url.rpartition(":")[2]))
     await wire.mend()
     yield wire
@@ -152,7 +152,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page in the browser. It fails at the end if a payload ran or was blocked, or on a script error or dialog."""
+    """A page in the browser. The test fails if a payload ran or was blocked, or on a script error or dialog."""
     faults: list[str] = []
     page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -71,7 +71,7 @@ async def a_debate(graph: str = "tool_mad") -> Document:
 def with_evidence(document: Document, count: int) -> Document:
     """The debate with ``count`` more pieces of evidence, at least one.
 
-    The debate's first answer quotes the first new piece word for word.
+    The debate's first answer gets a verified quote from the first new piece.
     """
     document = copy.deepcopy(document)
     pieces = [

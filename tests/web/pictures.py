@@ -1,4 +1,4 @@
-"""Takes the pictures of the page in docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
+"""Takes the pictures in docs/pictures: run ``python -m tests.web.pictures``.
 
 The program needs Chromium and Playwright, but no model, because the models are scripted. Run it again if the page
 changes.
@@ -84,7 +84,7 @@ async def open_page(browser: Browser, url: str, sign: str, size: tuple[int, int]
 
 
 async def start_debate(browser: Browser, url: str, more: dict[str, Any]) -> Page:
-    """Start a debate with ``more`` settings; return its page while it runs."""
+    """Start a debate with `SETTINGS` and the settings ``more``; return its page."""
     page = await open_page(browser, f"{url}/moot", ".ask")
     await page.get_by_label("A claim, an article").fill(CLAIM)
     await page.get_by_text("Method and every setting").click()

@@ -1,4 +1,4 @@
-"""Tests of the LangGraph API with LangGraph's own clients, and with clients of MCP and A2A."""
+"""Tests of the LangGraph API with LangGraph's own clients, of MCP, of A2A, and of ``moot assistants``."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_a_remote_graph_works_as_a_client_and_as_a_node(server: Server, cl
 
 
 async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server, client: LangGraphClient) -> None:
-    """An invalid call returns an error that explains the fault. An unknown tool raises an error."""
+    """If the arguments are invalid, the result is an error that explains the fault. An unknown tool is an MCPError."""
     await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
     async with Client(f"{server.url}/mcp?tools=rag,quick_check") as session:
         few = (await session.list_tools()).tools
@@ -202,7 +202,7 @@ async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server
 
 
 async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
-    """An invalid call returns an error that explains the fault."""
+    """If the arguments are invalid, the result is an error that explains the fault."""
     async with Client(f"{server.url}/mcp") as session:
         [tool] = [tool for tool in (await session.list_tools()).tools if tool.name == "find_claims"]
         found: Any = await session.call_tool("find_claims", {"text": CLAIM, "model": "fake:1"})

@@ -64,7 +64,7 @@ def test_without_a_token_only_the_health_check_answers(server_with_auth: Server)
     assert server_with_auth.refused("/threads/search", {}, studio)[0] == 401
 
 
-def test_only_the_owner_of_a_thread_finds_its_document_and_its_state(server_with_auth: Server) -> None:
+def test_only_the_owner_of_a_thread_finds_its_document_and_learns_its_state(server_with_auth: Server) -> None:
     thread = run_as(server_with_auth, ADA)
     id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
@@ -73,8 +73,8 @@ def test_only_the_owner_of_a_thread_finds_its_document_and_its_state(server_with
         assert server_with_auth.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
     assert json.loads(server_with_auth.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
     resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
-    # Bob gets 404, so he does not learn that the thread has nothing to resume.
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
+    # Bob gets 404, so he does not learn that the thread has nothing to resume.
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 
 

@@ -39,7 +39,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[Server]:
-    """One server for all tests that do not stop it; each test looks at its own batches only."""
+    """One server for all tests that do not stop it."""
     with serving(tmp_path_factory.mktemp("one"), stub) as server:
         yield server
 
@@ -69,7 +69,7 @@ def batch_state(server: Server, id: str, **asked: str) -> dict[str, Any]:
 
 
 def wait_for_batch(server: Server, id: str) -> dict[str, Any]:
-    """Wait until all claims of a batch have ended; return its state."""
+    """Wait until a batch has ended; return its state."""
     found: dict[str, Any] = wait_for_result(
         lambda: (one := batch_state(server, id))["ended"] and not one["going"] and one
     )

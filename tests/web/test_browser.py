@@ -74,12 +74,12 @@ async def test_a_claim_is_checked_saved_as_a_report_and_filled_in_again(
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.evaluate(UNLABELLED_FIELDS) == []
     await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
-    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # no input is cleared
+    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()
     await page.get_by_text("More options").click()
     await page.get_by_label("Who said it").fill("Ada")
     await page.get_by_label("When it was said").fill("2020-10")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1}))
-    await page.get_by_role("button", name=GO).click()
+    await page.get_by_role("button", name=GO).click()  # the claim is still in the form
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     document = stored_document(served, page)
     assert document["claim"] == CLAIM + MARKUP
@@ -304,7 +304,7 @@ async def test_the_page_follows_a_debate_again_after_a_lost_connection(page: Pag
 async def test_a_debate_is_stopped_and_resumed(page: Page) -> None:
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.locator(".turn").first.wait_for()
-    await page.locator(".holding th", has_text="searched").nth(1).wait_for()  # each debater's own source
+    await page.locator(".holding th", has_text="searched").nth(1).wait_for()  # each debater's row names its source
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
     assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
@@ -364,7 +364,7 @@ async def test_a_debate_with_500_pieces_of_evidence_is_shown(
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_an_open_or_accepted_verdict_has_a_caveat_only_once(page: Page, served: Served) -> None:
+async def test_a_caveat_is_shown_once_before_and_after_the_verdict_is_accepted(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}
@@ -372,7 +372,7 @@ async def test_an_open_or_accepted_verdict_has_a_caveat_only_once(page: Page, se
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
     caveat = page.locator(".warning", has_text="A source failed.")
     await caveat.wait_for()
-    assert await caveat.count() == 1  # both rounds failed for the same reason
+    assert await caveat.count() == 1  # the source failed in both rounds, for the same reason
     await page.get_by_role("button", name="Accept everything").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     assert await caveat.count() == 1

@@ -1,4 +1,4 @@
-"""A run can be cancelled even after the development server has stopped waiting for cancellations."""
+"""A run can be cancelled at any time. Without the patch, the server waits for a cancellation for four minutes only."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ importlib.import_module(RUNTIME)
 patch_cancellation()
 print(asyncio.run(cancelled()))
 """
-"""A program for a separate process, because importing the server's modules changes the process, such as its logging."""
+"""A program for a separate process, because importing the server's modules changes the logging, for example."""
 
 
 def run_forked(program: str, *words: str) -> tuple[int, str, str]:
-    """Run a program in a process that is forked like a server; return its exit code, its output and its errors."""
+    """Start a program as tests start a server; return its exit code, its output and its errors."""
     pipe = subprocess.PIPE
     with start([sys.executable, "-c", program, *words], server=True, stdout=pipe, stderr=pipe, text=True) as process:
         out, err = process.communicate(timeout=120)

@@ -150,7 +150,7 @@ def test_models_and_modules_not_listed_by_the_server_are_refused(server: Server,
 
 
 def test_every_setting_that_may_name_a_folder_or_a_python_object_is_checked() -> None:
-    """The description of such a setting mentions a folder or `langchain`; only that of `fallback` does not."""
+    """Such settings are found by " folder" or "langchain" in their descriptions; `fallback` is added by its name."""
     fields = {
         (graph, name): str(field.description)
         for graph in DESCRIPTIONS

@@ -1,4 +1,4 @@
-"""Documents of past debates are stored as files, listed, loaded, deleted and checked; ids reach no other file."""
+"""Documents of past debates are stored as files, listed, loaded, deleted and checked. Invalid ids reach no file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page finds claims in an article: its progress, failures, stops, models and links."""
+"""The page's search for the claims of an article: progress, failures, stops, models and links."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_stopped_search_for_claims_starts_again_with_another_model(axe_p
 
 
 async def test_a_search_for_claims_continues_after_a_reload_or_a_stop(page: Page, served: Served) -> None:
-    """A reload and the list of past checks show its progress. After a stop, a click resumes it."""
+    """The list of past checks links to the running search. After a stop, a click resumes the search."""
     await paste(page, "openai:hesitant")
     await page.get_by_label("Quick check").check()
     await page.get_by_role("button", name=FINDS).click()

@@ -33,7 +33,10 @@ def small_schema(schema: Schema) -> Schema:
 
 
 def limit_sizes(schema: Any) -> Any:
-    """A copy of a schema with at most two items per list. Objects have only declared properties, or at most two."""
+    """A copy of a schema with at most two items per list.
+
+    An object may have only its declared properties. If none are declared, it may have at most two, with any names.
+    """
     if isinstance(schema, list):
         return [limit_sizes(one) for one in schema]
     if not isinstance(schema, dict):
@@ -61,14 +64,13 @@ GRAPH = {"anyOf": [{"enum": list(DESCRIPTIONS)}, {"type": "string", "format": "u
 RUN = object_schema(
     ["assistant_id", "input"],
     assistant_id=GRAPH,
-    input={"type": ["null", "string", "array", "number"]},  # never an object, so every run is refused
+    input={"type": ["null", "string", "array", "number"]},  # not an object, so that runs are refused
     context=SETTINGS,
     config={"anyOf": [object_schema([], configurable=SETTINGS), {}]},
 )
 START = {"const": "run.start"}
 COMMAND = object_schema(["id", "method", "params"], id={"type": "integer"}, method=START, params={"anyOf": [RUN, {}]})
 ASSISTANT = object_schema(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
-THREAD = object_schema(["thread_id"], thread_id={"type": "string", "format": "uuid"})
 BODIES = {"/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
 """The schemas of bodies of our routes; the other routes get any JSON."""
 CHECKED = {

@@ -65,7 +65,7 @@ def test_requests_from_allowed_origins_are_not_refused(headers: dict[str, str], 
         ({"origin": "null"}, "POST", "/runs", "does not name its website"),  # a sandboxed frame, a file
         ({"origin": "http://localhost:3000"}, "POST", "/runs", "refuses requests of other websites"),
         ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "refuses requests of other websites"),
-        (FETCH, "GET", "/threads", "refuses requests of other websites"),  # an image, a script
+        (FETCH, "GET", "/threads", "refuses requests of other websites"),  # without an Origin header
         ({**FETCH, "sec-fetch-site": "same-site"}, "GET", "/threads", "refuses requests of other websites"),
         (LINK, "GET", "/runs", "refuses requests of other websites"),
         (LINK, "POST", "/moot", "refuses requests of other websites"),

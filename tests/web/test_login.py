@@ -54,7 +54,7 @@ def ask(server: Server, path: str, method: str = "GET", body: str | None = None,
 
 
 def log_in(server: Server, token: str, **fields: str) -> Any:
-    """The response to the log-in form, as of `ask`."""
+    """Send the log-in form; return the response as `ask` does."""
     form = "application/x-www-form-urlencoded"
     return ask(server, "/moot/login", "POST", urlencode({"token": token, **fields}), content_type=form)
 
@@ -81,7 +81,7 @@ def test_a_program_that_sends_the_token_is_answered(locked: Server, monkeypatch:
 
 
 def test_health_checks_and_preflights_need_no_token(locked: Server) -> None:
-    """A plain OPTIONS request and the page's script need it."""
+    """A plain OPTIONS request and the page's script need the token."""
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,
@@ -109,7 +109,7 @@ def test_logging_in_begins_a_session_and_logging_out_ends_it(locked: Server) -> 
     assert ask(locked, "/moot/api/debates", **session)[0] == 200
     assert ask(locked, "/threads/search", "POST", "{}", content_type="application/json", **session)[0] == 200
     assert "You are logged in" in ask(locked, "/moot/login", **session)[2]
-    assert ask(locked, "/moot/logout", "GET", **session)[0] == 405  # a link cannot log out
+    assert ask(locked, "/moot/logout", "GET", **session)[0] == 405  # a link cannot log a user out
     assert ask(locked, "/moot/logout", "POST", **session)[0] == 303
     assert ask(locked, "/moot/api/debates", **session)[0] == 401
 
@@ -160,7 +160,7 @@ def test_the_api_docs_list_every_route_and_load_nothing_from_elsewhere(locked: S
     assert all(f" {path}</code>" in body for path in paths)
 
 
-# --- before the server starts -----------------------------------------------------------------------------------------
+# --- without a running server -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "moot.lan", ""])

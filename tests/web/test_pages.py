@@ -21,7 +21,7 @@ THREAD = "01a200c3-1f9c-7796-acfd-edbddb149c86"
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    """A client of the routes, with its own home."""
+    """A client of the routes; ``MOOT_HOME`` is a new folder."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     return TestClient(Starlette(routes=pages.ROUTES))
 

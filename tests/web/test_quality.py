@@ -1,4 +1,4 @@
-"""The page is usable in all its states: for axe-core, on narrow screens, and with a keyboard only."""
+"""The page has no faults that axe-core finds, fits on narrow screens, and can be used with a keyboard only."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ FAULTS = """async () => (await axe.run({resultTypes: ["violations"]})).violation
 UNFOLD = "document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))"
 WIDTH = "document.documentElement.scrollWidth"
 LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), (1440, "dark")]
+"""Pairs of a screen's width and a colour scheme."""
 COLOURS_BY_WIDTH = ("home", "list", "batch")
 """States whose colours differ on a narrow screen. They are checked in all `LOOKS`, other states in the first two."""
 
@@ -40,9 +41,9 @@ async def axe_page(served: Served, browser: Browser) -> AsyncIterator[Page]:
 
 
 async def faults_of_page(page: Page, name: str) -> list[str]:
-    """The faults that axe-core finds on the page in a state, and each width larger than the screen.
+    """The faults that axe-core finds on the page, and the widths of the page if it is wider than the screen.
 
-    All folded parts are unfolded. The `LOOKS` are pairs of a width and a colour scheme.
+    All folded parts except menus are unfolded. ``name`` is the name of the page's state.
     """
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
@@ -133,10 +134,10 @@ async def test_states_of_many_claims_have_no_faults(axe_page: Page, served: Serv
     await axe_page.locator(".batch .chip").first.wait_for()
     await axe_page.get_by_role("button", name="Try again: It fails.").wait_for()
     wrong += await faults_of_page(axe_page, "batch")
-    await axe_page.set_viewport_size({"width": 820, "height": 844})
+    await axe_page.set_viewport_size({"width": 820, "height": 844})  # a tablet, or A4 without margins
     claim = await axe_page.locator(".batch tbody .claim").first.bounding_box()
     assert claim is not None
-    assert claim["width"] > 120  # as on a tablet, or on A4 without margins
+    assert claim["width"] > 120
     await tab_to(axe_page, "Stop")
     await axe_page.keyboard.press("Enter")
     await axe_page.get_by_text("It was stopped.").wait_for()

@@ -1,4 +1,4 @@
-"""In a real browser, the page adds a summary to a report, and saves a ClaimReview of it."""
+"""In a real browser, the page adds a summary to a report, and saves the ClaimReview of a debate."""
 
 from __future__ import annotations
 

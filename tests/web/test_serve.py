@@ -155,6 +155,7 @@ def test_the_addresses_are_printed_after_the_server_has_begun_to_listen(
 
 
 def test_the_address_for_a_browser_has_brackets_around_an_ipv6_address() -> None:
+    """For a server on all interfaces, the address has the host ``localhost``."""
     assert browser_url("::1", 2024) == "http://[::1]:2024"
     assert browser_url("::", 2024) == browser_url("0.0.0.0", 2024) == "http://localhost:2024"
 

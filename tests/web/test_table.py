@@ -1,4 +1,4 @@
-"""No debate is lost if its client leaves, or if its server ends. Equal requests share one debate."""
+"""No debate is lost if its client leaves, or if its server ends. Equal requests with one key share one debate."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
 
 
 def second_folder(folder: Path) -> Path:
-    """A folder for another server that shares the first one's home."""
+    """A folder for a second server that shares the home of the server in ``folder``."""
     (folder / "home").mkdir(exist_ok=True)
     (folder / "other").mkdir()
     (folder / "other" / "home").symlink_to(folder / "home")
@@ -63,7 +63,7 @@ def second_folder(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def two_servers(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
-    """Two servers on one home, for all tests that stop no server; each test looks at its own debates only."""
+    """Two servers on one home, for all tests that stop no server."""
     folder = tmp_path_factory.mktemp("both")
     with serving(folder, stub) as first, serving(second_folder(folder), stub) as second:
         yield first, second
@@ -109,7 +109,7 @@ def start_slow_debate(server: Server, claim: str, name: str) -> dict[str, Any]:
 
 
 def calls_by(name: str, stub: StubEndpoint) -> list[dict[str, Any]]:
-    """The calls that have ended of models whose names start with ``name``."""
+    """The ended calls of models whose names start with ``name``."""
     return [call for call in stub.calls() if call["model"].startswith(name)]
 
 
@@ -134,8 +134,7 @@ Scenario = Generator[None, Server, None]
 def debate_under_way(stub: StubEndpoint) -> Scenario:
     """A debate that runs when the server stops.
 
-    Its own document gives the number of calls that it needed. A debate on another claim may need more or fewer, because
-    other prompts get other replies, and each unusable reply is requested again.
+    The number of calls that it needs is read from its own document. A debate on another claim may need more or fewer.
     """
     claim, server = "Another claim.", (yield)
     undisturbed = server.json("/runs/wait", run_of(CLAIM))
@@ -184,7 +183,7 @@ def debate_resumed_by_click(stub: StubEndpoint) -> Scenario:
 def waiting_question(stub: StubEndpoint) -> Scenario:
     """A debate whose question waits while the server is down.
 
-    Two copies of its thread are added to the file. The server removes only the copy that is too old.
+    Two copies of its thread are added to the file of threads. The server removes only the copy that is too old.
     """
     claim, server = "Somebody is asked about this.", (yield)
     thread = server.json("/threads", {})["thread_id"]
@@ -219,7 +218,7 @@ def waiting_question(stub: StubEndpoint) -> Scenario:
 
 
 def pickled_threads(stub: StubEndpoint) -> Scenario:
-    """Threads whose checkpoints would run code if the server unpickled them."""
+    """Threads whose checkpoints run code if they are loaded without restrictions: one pickle, and one msgpack."""
     server = yield
     mark = server.folder / "unpickled"
     called = ormsgpack.packb(("builtins", "eval", f"open({str(mark)!r}, 'w').close()"))
@@ -290,7 +289,7 @@ class Restarted:
 def restarted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint
 ) -> Iterator[Restarted]:
-    """A server that was stopped by a signal and started again; all tests share it, because a start takes long."""
+    """A server that was stopped by a signal and started again. Tests share it, because a start takes long."""
     folder = tmp_path_factory.mktemp("restarted")
     scenarios: dict[Callable[[StubEndpoint], Scenario], Scenario] = {scenario: scenario(stub) for scenario in SCENARIOS}
     with serving(folder, stub) as server:

@@ -89,7 +89,7 @@ READ = "import sqlite3, sys; file = sqlite3.connect(sys.argv[1]); file.execute('
 
 
 async def test_another_process_keeps_the_write_ahead_log_of_an_open_file(unlisted: list[str]) -> None:
-    """If this process lost its locks on the file, the other process would remove the log with the later writes."""
+    """If this process lost its locks on the file, the other process would remove the log, and lose later writes."""
     async with checkpointer() as saver:
         await fill_threads(saver, "first")
         await threads.delete("another")

@@ -278,7 +278,7 @@ def failed_source_sentence(warning: Mapping[str, Any]) -> str:
 
 
 def is_one_sided(document: Mapping[str, Any]) -> bool:
-    """Whether several debaters always gave the same answer, for or against the claim, of their own choice.
+    """Whether there are at least two debaters, and all their answers are the same, either for or against the claim.
 
     False for a debate that is not done, and for systems in `OPPOSED`.
     """
