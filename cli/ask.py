@@ -116,4 +116,4 @@ ASK_FUNCTIONS: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str
     "remark": _ask_remark,
     "verdict": _ask_verdict,
 }
-"""The function that asks the person at each moment. It returns the reply; {} accepts the proposal."""
+"""The functions that ask the person, by moment. Each returns the reply; an empty reply accepts the proposal."""

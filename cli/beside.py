@@ -24,7 +24,7 @@ RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Control:
-    """A control that runs after a debate. It may cost as much as the debate, measured in ``equal``."""
+    """A control that runs after a debate. The limit of its cost is the cost of the debate, in the measure ``equal``."""
 
     name: str
     equal: Equal

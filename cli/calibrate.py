@@ -60,7 +60,8 @@ def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
     left_out = " and ".join(note for note in left if not note.startswith("0 "))
     acts = (
         f"Act on verdicts with a confidence of at least {found.least_confidence:.2f}: {fitted.acted:,} of the "
-        f"{found.n:,} cases reach it, and {fitted.wrong:,} of these verdicts were wrong. Escalate the others."
+        f"{found.n:,} cases reach it, and {fitted.wrong:,} of these verdicts were wrong. Escalate verdicts with a "
+        "lower confidence."
         if found.least_confidence is not None
         else f"No confidence is high enough to act on at alpha {found.alpha:g}: every verdict is escalated."
     )

@@ -33,7 +33,8 @@ TITLES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "nDCG@10"
 class Options:
     """The options of ``moot eval retrieval``.
 
-    If ``qrels`` or ``sources`` is empty, all are measured. If ``encoder`` or ``against`` is None, its default is used.
+    Empty ``qrels`` stands for all qrels files, and empty ``sources`` for all sources. If ``encoder`` or ``against`` is
+    None, its default is used.
     """
 
     data: Path

@@ -11,7 +11,7 @@ from rich.console import Console
 
 
 def send_log(path: Path, *, as_json: bool) -> None:
-    """Sends a log to LangSmith, and prints a sentence about it or, if ``as_json``, LangSmith's reply.
+    """Sends a log to LangSmith, and prints a sentence about the experiment or, if ``as_json``, LangSmith's reply.
 
     Raises:
         UserError, WorldError: as `experiment_of` and `send_experiment`.

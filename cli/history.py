@@ -21,8 +21,8 @@ SHOWN = 8
 LONGEST = 70
 """Maximum number of characters of a claim that the table shows."""
 THREADS_STAY = (
-    "The server's own table of threads is not changed: a thread is removed 30 days after its last change, or at once "
-    "if the debate is deleted on the page."
+    "The server's own table of threads is not changed by this command. The server removes a thread 30 days after the "
+    "thread's last change, or at once if the debate is deleted on the page."
 )
 corpora = typer.Typer(cls=GuessingGroup, help="List, show and delete corpora.")
 

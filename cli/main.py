@@ -333,7 +333,7 @@ def service_command(
     else:
         try:
             run_service(host, port, at_once)
-        except SystemExit as ended:  # after SIGTERM, or if it could not start; a normal exit would take seconds
+        except SystemExit as ended:  # after SIGTERM or a failed start; a normal exit would take seconds
             end_now(int(ended.code or 0))
         end_now(0)
 

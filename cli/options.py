@@ -86,7 +86,8 @@ def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, 
         values: the values; they are changed.
         key: the dotted key.
         text: the value as JSON; if it is not valid JSON, the text itself is the value.
-        defaults: as for `parse_pairs`. If it is not empty and lacks the setting, the text is stored unchanged.
+        defaults: as for `parse_pairs`. If ``defaults`` is not empty and lacks the setting, ``text`` is stored
+            unchanged.
 
     Raises:
         UserError: a part of the key is already a plain value, or a list has no such element.

@@ -50,7 +50,7 @@ def designs_table(found: Separation) -> Table:
     caption = (
         f"A difference of {found.difference:+.3f}. Items: the number needed for a power of {POWER:.0%} at "
         f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest gain over the second "
-        f"accuracy with that power at {found.n:,} items.{about_none}\n{favourable}, {conclusion}"
+        f"accuracy that {found.n:,} items detect with that power.{about_none}\n{favourable}, {conclusion}"
     )
     columns = ("design", "discordant", f"power at {found.n:,}", "items", "detectable")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

@@ -43,8 +43,9 @@ def write_reports(
     Args:
         documents: result documents, folders of them, and ids of `moot list`.
         kinds: keys of `SUFFIXES`.
-        out: the folder for the reports. If there is only one report, a name with a suffix is its file, unless a folder
-            has this name. If None, each report is written to the folder of its document.
+        out: the folder for the reports. If there is only one report and ``out`` has a suffix, ``out`` is the
+            report's file, unless ``out`` is an existing folder. If None, each report is written to the folder of its
+            document.
         publisher: the publisher named in claim reviews.
         model: the model that summarises each document that has no summary; None for no new summaries. The summary is
             written into the document's file.

@@ -149,15 +149,16 @@ def parse_mode(text: str) -> Mode:
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
     """The system of the debate that ``--resume`` continues if the command line names no system.
 
-    It is the system of the last unfinished debate with the same input. If that debate is a run of ``control``, it is
-    the system of the finished debate that the control followed, or ``control`` itself if there is no such debate.
+    This is normally the system of the last unfinished debate with the same input. If that debate is a run of
+    ``control``, the system of the finished debate that the control followed is returned. If there is no such finished
+    debate, ``control`` itself is returned.
 
     Args:
         given: the input.
         control: the control that runs after the debate, if any.
 
     Raises:
-        UserError: there is no such debate.
+        UserError: the ledger has no unfinished debate with this input.
     """
     found = asyncio.run(unfinished_debates(None, given))
     if found and found[0].graph == control:
@@ -235,7 +236,9 @@ def is_process_running(pid: int) -> bool:
 
 
 def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Debate) -> Settings:
-    """The settings of the debate to resume. If it is not done, the command line and the preset may change its ceilings.
+    """The settings of the debate to resume.
+
+    If this debate is not done, the command line and the preset may change its ceilings.
 
     Args:
         system: the debate's system.
@@ -278,7 +281,7 @@ def resume_message(earlier: Debate) -> str:
 class PersonReplies:
     """Stores a person's replies in the ledger, so that a resumed debate does not repeat questions.
 
-    For each interrupt, `find` must be called before `store`: it counts the interrupts with the same value.
+    For each interrupt, `find` must be called before `store`, because `find` counts the interrupts with the same value.
 
     Args:
         use: the debate's use of the ledger. Replies are read and stored only in the mode ``record``.

@@ -49,7 +49,9 @@ class Stop:
         return 128 + self.signal if self.signal else STOPPED_BY_KEY
 
     def run(self, runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine and returns its result. A signal cancels the coroutine, even a signal that came before.
+        """Runs a coroutine and returns its result.
+
+        A signal cancels the coroutine, even if the signal came before this call.
 
         Raises:
             asyncio.CancelledError: a signal came, and the coroutine did not catch the cancellation.

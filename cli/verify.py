@@ -196,7 +196,7 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
     text = f"moot: interrupted after {calls}{' of the control' * is_control}."
     if out is not None:
         text += f" The debate so far is in {out}."
-    if use.mode == "off":
+    if use.mode in ("off", "replay"):
         return f"{text} The same command starts again from the beginning."
     return f"{text} The same command without --fresh resumes the debate from the ledger."
 
@@ -204,8 +204,8 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
     """The exit code: 0 without an error, 2 for user errors, 3 for other errors.
 
-    After an interruption, it is 143 if SIGTERM was the cause, else 130.
-    If the debate has no error, an error or interruption of its control decides the code.
+    After an interruption, the code is 143 if SIGTERM was the cause, else 130. If the debate has no error, an error
+    or an interruption of its control decides the code.
     """
     if document["status"] == "interrupted" or is_control_interrupted(document):
         return stop.exit_code

@@ -215,7 +215,7 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # stores only the result: the task would keep a debate in memory
+        if not (task.cancelled() or task.exception()):  # not the task, which would keep a debate in memory
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
     future = once_per_loop(key, start)

@@ -96,12 +96,12 @@ The first compares the whole names, the second the words in which they differ.
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The sentence "Did you mean X? " with the known name most similar to an unknown one.
+    """The sentence "Did you mean X? ", in which X is the known name most similar to an unknown name.
 
-    It ends with a space. It is empty if no known name is similar.
+    The sentence ends with a space. If no known name is similar, the text is empty.
 
     Args:
-        name: the name that was given.
+        name: the unknown name.
         known: the valid names.
     """
     similar = difflib.get_close_matches(name, list(known), n=5, cutoff=NAME_SIMILARITY)
@@ -128,7 +128,8 @@ class MootError(Exception):
     """The base class of moot's errors.
 
     Args:
-        detail: the error's text (see the module). Values of keys in the environment are replaced in it.
+        detail: the error's text (see the module). Secrets from the environment in this text, such as API keys, are
+            replaced.
         kind: a short stable name, e.g. ``missing_key``.
         retryable: whether the same call may succeed if it is repeated.
         retry_after: seconds that the server asked us to wait; None if it asked for no wait.

@@ -2,8 +2,8 @@
 
 All calls of an event loop to one endpoint share a `Limiter`. They are calls of chat models, embeddings and web sources.
 If the endpoint refuses a call (HTTP 429) or asks for a wait (Retry-After), all further calls wait. A wait of more than
-`LONGEST_WAIT` seconds applies only to calls of the same model or source. These calls fail until at most `LONGEST_WAIT`
-seconds of the wait are left.
+`LONGEST_WAIT` seconds applies only to calls of the same model or source. As long as more than `LONGEST_WAIT` seconds of
+the wait are left, these calls fail at once. Later calls wait for its end.
 """
 
 from __future__ import annotations

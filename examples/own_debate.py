@@ -31,7 +31,7 @@ from moot.nodes import (
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Routes to a round in which every agent answers, or to the vote if all agree or no round is left."""
+    """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, neighbours)

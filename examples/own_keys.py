@@ -41,7 +41,7 @@ def read(desk: Desk) -> dict[str, Any]:
 
 
 def write(update: dict[str, Any]) -> Desk:
-    """The desk's keys: the judge's answer, its reasons, and the number of tokens (uncounted tokens count as 0)."""
+    """The desk's keys: the judge's answer, its reasons, and the number of tokens that the endpoint counted."""
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in update["calls"])
     return {"ruling": update["answer"], "grounds": update["turns"][0]["rationale"], "cost": tokens}
 

@@ -4,7 +4,7 @@
     python examples/score_a_rag.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
 `retrieve` and `answer` stand for the nodes that your graph already has. `score` is moot's node: `read` makes its input
-from the graph's own keys, and `write` keeps its score and warnings in the graph's state.
+from the graph's own keys, and `write` keeps the node's score and warnings in the graph's state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGES = [
 
 
 class Rag(TypedDict, total=False):
-    """The state of your graph, and the keys that the score adds to it."""
+    """The state of your graph, and the keys that the node `score` adds to it."""
 
     question: str
     documents: list[Document]
@@ -51,7 +51,7 @@ def write(update: dict[str, Any]) -> Rag:
 
 
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A graph that retrieves, answers and scores. It withholds an answer below the threshold or without a score."""
+    """A graph that retrieves, answers and scores. It withholds an answer whose score is None or below the threshold."""
 
     def retrieve(state: Rag) -> Rag:
         words = set(state["question"].lower().strip("?").split())

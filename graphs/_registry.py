@@ -15,7 +15,7 @@ from moot.core.installed import Plugins
 
 _LINES = (files("moot.graphs") / "systems.jsonl").read_text(encoding="utf-8").splitlines()
 SYSTEMS: dict[str, dict[str, str]] = {line["graph"]: line for line in map(json.loads, _LINES)}
-"""moot's own debate systems by name. Each line of the file has a title, a description, and the cells of a table."""
+"""moot's own debate systems by name. Each line of the file has a system's title, description and row of a table."""
 DESCRIPTIONS = {name: line["description"] for name, line in SYSTEMS.items()}
 """The descriptions of moot's own debate systems by name; ``langgraph.json`` has the same descriptions."""
 OTHER_GRAPHS = {
@@ -127,7 +127,9 @@ def graph_path(name: str) -> str:
 
 
 def graph_title(name: str) -> str:
-    """The title of a debate system for readers; its name with spaces for underscores if it is unknown or has no title.
+    """The title of a debate system, for readers.
+
+    If the system is unknown or has no title, the result is its name with spaces instead of underscores.
 
     Raises:
         UserError: a package declares the system, but the system cannot be used.

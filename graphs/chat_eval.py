@@ -29,13 +29,13 @@ class ChatEvalSettings(RoundsSettings):
 
 
 def start_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Starts the next round. After round 1, every agent gets all last answers and the summary of the last round."""
+    """Starts the next round. From round 2 on, every agent gets all last answers and their summary."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, all_others, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Routes to the vote if no round or budget is left, else to the summariser."""
+    """Routes to the vote if the rounds or the budget are used up, else to the summariser."""
     if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))

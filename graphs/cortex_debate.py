@@ -24,7 +24,10 @@ from pydantic import Field
 
 
 class CortexSettings(WeighingSettings):
-    """Settings of CortexDebate. The defaults are the paper's, except the embedder; the paper states no temperature."""
+    """Settings of CortexDebate. The defaults are the paper's, except those of `embedder` and `temperature`.
+
+    The paper states no temperature.
+    """
 
     agents: Agents = Field(
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
@@ -43,7 +46,7 @@ def begin(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
-    """Routes to the vote if all agents agree, or if no round or budget is left; else to the weighing of the agents.
+    """Routes to the vote if all agree, or if the rounds or the budget are used up; else to the weighing of the agents.
 
     An agreement in round 0 does not end the debate. With the setting ``evaluation`` at peer, the agents first score
     each other's answers, if there are answers to score.

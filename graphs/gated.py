@@ -2,7 +2,7 @@
 
 several agents answer independently, each from its own retrieval; every quote is checked
 if all agents give the same answer, and their verified quotes come from enough origins, this answer is the verdict
-otherwise another system debates, and its verdict is the verdict; its first round uses the evidence of all these agents
+otherwise another system debates and starts with the evidence of all these agents; its verdict is the verdict
 
 The setting ``when`` can make the debate follow always or never.
 """

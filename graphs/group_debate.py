@@ -51,13 +51,13 @@ def groups(settings: GroupSettings) -> list[list[str]]:
 
 
 def start_round(state: DebateState, settings: GroupSettings) -> Next:
-    """Starts the next round. Every agent gets the last answers in its group, and any summaries of all groups."""
+    """Starts the next round. Every agent gets its group's last answers and, from round 3 on, all groups' summaries."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: GroupSettings) -> Next:
-    """Routes to the vote if no round or budget is left.
+    """Routes to the vote if the rounds or the budget are used up.
 
     Otherwise, after round 1, it starts the next round without summaries. After a later round, it routes to the
     summariser, once for each group with answers.

@@ -41,7 +41,7 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """Routes to the search for the claim; without a search, to the grouping of the texts given with the claim."""
+    """Routes to the search for the claim or, if the settings exclude a search, to the grouping of the given texts."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 

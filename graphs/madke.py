@@ -8,8 +8,8 @@ until the debaters agree, or the rounds are used up
     debaters agree if their answers are the same; if all are free texts that may mean the same, the judge decides
 the summariser states which of the last answers is the result of the debate
 
-In the paper, the judge is asked after every round. Here, it is not asked about labels, numbers and identical texts: its
-reply could not change the result.
+In the paper, the judge is asked after every round. Here, it is not asked about labels, numbers and identical texts,
+because its reply could not change the result.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MadkeSettings(PoolDebateSettings):
 
 
 def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes to the search for the claim; without a search, to the debaters."""
+    """Routes to the search for the claim or, if the settings exclude a search, to the debaters."""
     return to_pool(state, settings) if settings.searches else debate(state, settings)
 
 
@@ -96,7 +96,7 @@ def consensus(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes to the summariser if the debaters agree, or if no round or budget is left; else to the next round."""
+    """Routes to the summariser if all agree, or if the rounds or the budget are used up; else to the next round."""
     over = no_round_left(state, settings) or all_agreed(state)
     return "summarise" if over else debate(state, settings)
 

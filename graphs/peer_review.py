@@ -42,9 +42,9 @@ def start_round(state: DebateState, settings: PeerReviewSettings) -> Next:
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Routes to the vote if no round or budget is left, else to the reviews.
+    """Routes to the vote if the rounds or the budget are used up.
 
-    If no answer can be reviewed, it starts the next round.
+    Otherwise, it routes to the reviews or, if no answer can be reviewed, starts the next round.
     """
     if no_round_left(state, settings):
         return "vote"

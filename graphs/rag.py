@@ -33,7 +33,7 @@ class RagSettings(PoolSettings, SingleReaderSettings):
 
 
 def search(state: DebateState, settings: RagSettings) -> Next:
-    """Routes to the search for the claim; without a search, to the answer."""
+    """Routes to the search for the claim or, if the settings exclude a search, to the answer."""
     return to_pool(state, settings, AGENT) if settings.searches else to_agent(state)
 
 

@@ -31,7 +31,7 @@ class ReconcileSettings(RoundsSettings):
 
 
 def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
-    """Routes to the vote if all agents agree, or if no round or budget is left; else starts the next round."""
+    """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}

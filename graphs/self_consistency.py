@@ -51,7 +51,7 @@ def start_samples(state: DebateState, settings: SelfConsistencySettings) -> Next
     """Starts the next samples (answers of the agent); if no sample is left, routes to the vote.
 
     Without a budget, all samples start at once. With a budget, one sample starts first, because its cost shows how many
-    further samples the budget allows. After these, the number is computed again.
+    further samples the budget allows. When these have ended, the number of further samples is computed again.
     """
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples

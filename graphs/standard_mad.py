@@ -32,12 +32,12 @@ class StandardMadSettings(PoolDebateSettings):
 
 
 def search(state: DebateState, settings: StandardMadSettings) -> Next:
-    """Routes to the search for the claim; without a search, to the first debater."""
+    """Routes to the search for the claim or, if the settings exclude a search, to the first debater."""
     return to_pool(state, settings) if settings.searches else next_speaker(state, settings)
 
 
 def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
-    """Routes to the debater who speaks next; after a round, to the judge if no round or budget is left."""
+    """Routes to the debater who speaks next; after a round, to the judge if the rounds or the budget are used up."""
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
     return to_next_speakers("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])

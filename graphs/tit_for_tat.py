@@ -70,8 +70,8 @@ def after_argument(state: DebateState, settings: TitForTatSettings) -> Next:
 def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
     """Routes to the end if the moderator prefers an answer.
 
-    Otherwise, it routes to the next debater. But if a round is over and no round or budget is left, it routes to the
-    judge.
+    Otherwise, it routes to the next debater. But if a round is over, and the rounds or the budget are used up, it
+    routes to the judge.
     """
     if state["answer"] is not None:
         return "close"

@@ -7,8 +7,8 @@ repeat, for every debater at the same time:
 until all debaters give the same answer and every score reaches its threshold, or the rounds are used up
 if the rounds end without such an agreement, the judge decides from the whole debate and each debater's mean scores
 
-The scores decide only after an agreement, and the judge reads them. So the answers of a round without an agreement are
-not scored at once. They are scored together with the answers of the next agreement, or before the judge decides.
+The scores are needed only after an agreement and by the judge. So the answers of a round without an agreement are not
+scored at once. They are scored together with the answers of the next agreement, or before the judge decides.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ SCORES = ("faithfulness", "answer_relevance")
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     """Routes after a round, as the setting ``scoring`` says. A round that uses up the budget counts as the last.
 
-    - ``on``: to the scores after an agreement or the last round, else to the next round.
+    - ``on``: to the scoring after an agreement or the last round, else to the next round.
     - ``consensus_only``: to the end after an agreement, to the judge after the last round, else to the next round.
     - ``all_rounds``: to the judge after the last round, else to the next round.
     """
@@ -97,7 +97,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
     """Routes to the end after a stable consensus.
 
-    Otherwise, it routes to the judge if no round or budget is left, else to the next round.
+    Otherwise, it routes to the judge if the rounds or the budget are used up, else to the next round.
     """
     if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"

@@ -40,8 +40,8 @@ class ConsistencySettings(DebaterSettings):
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
     """Routes to the end after a consensus.
 
-    Otherwise, it routes to the next round. But if no round or budget is left, it routes to the scores or, with the
-    setting ``scoring`` off, to the judge.
+    Otherwise, it routes to the next round. But if the rounds or the budget are used up, it routes to the scoring or,
+    with the setting ``scoring`` off, to the judge.
     """
     if agreed_answer(state["votes"]) is not None:
         return "agree"

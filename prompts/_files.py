@@ -62,9 +62,10 @@ def placeholders(prompt: str) -> frozenset[str]:
 def check_edited(name: str, text: str) -> str:
     """Checks a text that replaces a shipped prompt, and returns it with the line ends of shipped prompts.
 
-    The text may leave out placeholders that the shipped prompt has only in its instructions. If the shipped prompt has
-    placeholders about the speaker (`SPEAKER`), they may be anywhere or left out. The other placeholders of the shipped
-    data must be in the text's data. In its instructions, the text may use them only if the shipped instructions do.
+    The text may use only placeholders of the shipped prompt. Placeholders about the speaker (`SPEAKER`), and those that
+    only the shipped instructions have, may be anywhere in the text or left out. The other placeholders of the shipped
+    data must be in the text's data. The text's instructions may use such a placeholder only if the shipped instructions
+    use it, too.
 
     Args:
         name: the name of the shipped prompt.

@@ -65,7 +65,10 @@ class ArxivRetriever(WebRetriever):
         ]
 
     def _read(self, body: bytes) -> list[Preprint]:
-        """The preprints in a feed. Raises an error if an entry is an error message: arXiv sends it with status 200."""
+        """The preprints in a feed.
+
+        arXiv sends an error message as an entry of a feed with status 200. Such a message is raised as an error.
+        """
         feed = read_xml(body, f"{ATOM}feed")
         fields = [
             {name: text_within(e.find(ATOM + name)) for name in Entry.model_fields}

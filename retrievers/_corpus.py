@@ -31,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """The number of passages in a batch. An interrupted build loses the work on at most three batches."""
 RECENT = 1.0
-"""Seconds for which the state of a corpus is cached, because a lookup blocks and so needs a thread."""
+"""Seconds for which the state of a corpus is cached. The cache saves lookups, which block and so need a thread."""
 _states: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """The time of the last lookup and the state of each corpus, by `_state_key`."""
 FETCHED = {"fetched", "sha256"}
@@ -103,7 +103,7 @@ def check_own_name(name: str) -> None:
 def corpus_state(name: str) -> str:
     """A text that identifies a corpus's store, and changes when the corpus is indexed again. Blocking."""
     check_name(name)
-    states = _states  # `_forget_states` replaces this dict: if a corpus is indexed meanwhile, its old state is dropped
+    states = _states  # if a corpus is indexed during the lookup, `_forget_states` drops this dict with the old state
     state = open_store().state(name)
     states[_state_key(name)] = (time.monotonic(), state)
     return state
@@ -136,8 +136,8 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
     if manifest.encoder != encoder:
         raise UserError(
             f"The corpus {manifest.name!r} was built with the encoder {manifest.encoder} ({manifest.dimension} "
-            f"dimensions) and cannot be used with {encoder}. Set embedder={manifest.encoder}, or index it again "
-            "under another name.",
+            f"dimensions) and cannot be used with {encoder}. Set embedder={manifest.encoder}, or index the "
+            "passages again under another name.",
             kind="corpus_mismatch",
         )
 
@@ -155,8 +155,8 @@ def check_vectors(name: str) -> None:
 def _no_vectors_error(name: str) -> UserError:
     """The error if a corpus needs vectors, but was built without them."""
     return UserError(
-        f"The corpus {name!r} was built without vectors, so only BM25 can search it. Name bm25:{name} as the source. "
-        "To add passages to it, set embedder=none. To get vectors, index it again under another name.",
+        f"The corpus {name!r} was built without vectors, so only BM25 can search it. Use bm25:{name} as the source. "
+        "To add passages to it, set embedder=none. To get vectors, index the passages again under another name.",
         kind="corpus_mismatch",
     )
 
@@ -164,7 +164,7 @@ def _no_vectors_error(name: str) -> UserError:
 def check_dimension(manifest: Manifest, dimension: int) -> None:
     """Raises an error if the encoder's vectors and the corpus's vectors differ in length.
 
-    They differ if the encoder's name now refers to another model.
+    The lengths differ if the encoder's name has come to refer to another model.
     """
     if manifest.dimension != dimension:
         raise UserError(
@@ -234,7 +234,7 @@ async def _build(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
     if known is not None and known.complete:
-        # Raises an error if passages are lost, because new passages would hide the loss.
+        # Checks that no stored passage is missing. Later, new passages would hide a gap in the number of passages.
         await asyncio.to_thread(_open_complete, store, known)
     begun = Manifest(name, text_encoder.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
@@ -250,7 +250,7 @@ async def _build(
 
 
 def _record_ids(passages: Iterable[Passage], ids: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
-    """Yields the passages. In ``ids``, it records each document's passage ids by the document's name and source."""
+    """Yields the passages, and records the ids of each document's passages in ``ids``, by document and source."""
     for passage in passages:
         if isinstance(passage, DocumentPassage):
             ids.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
@@ -317,15 +317,16 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
     """Opens a corpus's collection, and checks that it is complete. Blocking.
 
-    It must have at least as many passages as the manifest says. Its first and last passage must be readable with
-    their vectors.
+    The collection must have at least as many passages as the manifest says. Its first and its last passage must have
+    readable vectors.
     """
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
     if stored < manifest.passages:
         raise store.damaged(manifest.name, f"it should have {manifest.passages} passages and has {stored}")
-    with chroma_errors(manifest.name, "vectors are missing"):  # Chroma itself would search the remaining vectors
+    # Without this check, Chroma would search only the vectors that are left.
+    with chroma_errors(manifest.name, "vectors are missing"):
         for offset in (0, stored - 1):
             collection.get(limit=1, offset=offset, include=["embeddings"])
     return collection

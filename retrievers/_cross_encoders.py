@@ -42,7 +42,7 @@ async def open_cross_encoder(name: str) -> CrossScorer:
     """The CrossEncoder with this name (or in this folder). The last four models stay loaded.
 
     Raises:
-        UserError: the model cannot be loaded, or this process is a server that does not list the model.
+        UserError: the model cannot be loaded, or `check_model` does not allow it.
     """
     return await load_in_thread(_load_cross, name, "reranker or cross_encoder")
 

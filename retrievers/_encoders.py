@@ -43,9 +43,9 @@ DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
 """Maximum number of texts in a short list. Most short lists come from debates, most long lists from indexing."""
 BATCH_CHARACTERS = 2000
-"""If a batch of short lists has this many characters, no list is added: a larger batch would not be faster."""
+"""No list is added to a batch of short lists with this many characters, because a larger batch would not be faster."""
 STEP = 32
-"""In short lists, lengths in tokens are rounded up to a multiple of this: each new input shape costs a compilation."""
+"""Token counts in short lists are rounded up to a multiple of this, because each new input shape is compiled."""
 BULK_STEP = 8
 """The same as `STEP`, but for long lists."""
 TOKENS_AT_ONCE = 1024
@@ -85,8 +85,8 @@ class Encoder(Protocol):
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
     """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
 
-    The vectors of passages that dense or hybrid search found with this encoder are cached, and so are those of earlier
-    calls.
+    Two kinds of vectors are cached: those of passages that dense or hybrid search found with this encoder, and those
+    that earlier calls of this function returned.
 
     Args:
         pieces: the evidence; title and text are encoded.
@@ -202,7 +202,7 @@ class SentenceEncoder(VectorCache):
             future: Future[dict[str, Vector]] = Future()
             self._waiting.append((fresh, future))
             self._in_progress |= dict.fromkeys(fresh, future)
-        if texts:  # submitted after this iteration of the loop, so that all requests of the iteration share the batch
+        if texts:  # in the event loop's next iteration, so that all requests of the current iteration share a batch
             asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)
         return list(dict.fromkeys(self._in_progress[text] for text in texts))
 
@@ -214,7 +214,7 @@ class SentenceEncoder(VectorCache):
             while self._waiting and size < BATCH_CHARACTERS:
                 taken.append(self._waiting.popleft())
                 size += sum(map(len, taken[-1][0]))
-            if self._waiting:  # the event loop that should have submitted these lists may be closed
+            if self._waiting:  # submitted here too, because the event loop that should submit the rest may be closed
                 self._workers.submit(self._compute_batch)
         together = [text for texts, _ in taken for text in texts]
         if not together:
@@ -237,12 +237,12 @@ class SentenceEncoder(VectorCache):
 
 
 def one_core_threads(torch: Any, count: int) -> ThreadPoolExecutor:
-    """Starts threads that each compute on one core. One text is too small for several cores, but many texts arrive."""
+    """Starts threads that each compute on one core, because a short list is too small to be shared among cores."""
     cores = torch.get_num_threads()
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # sets the thread's default now; otherwise PyTorch would later replace the 1 by it
+        torch.get_num_threads()  # PyTorch sets the thread's default at the first call, so this call must come first
         torch.set_num_threads(1)
         started.wait()
 
@@ -250,7 +250,7 @@ def one_core_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     for _ in range(count):
         threads.submit(start)
     started.wait()
-    torch.set_num_threads(cores)  # the 1 of the new threads would also apply to all threads that start later
+    torch.set_num_threads(cores)  # otherwise, threads that start later would also compute on one core
     return threads
 
 
@@ -483,7 +483,7 @@ def decode_vector(vector: Any) -> Any:
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
-    """Scales vectors to unit length, and rounds them to 32-bit floats as the ledger stores them.
+    """Scales vectors to unit length, and rounds them to 32-bit floats, which the ledger also stores.
 
     Raises:
         WorldError: a vector is not a list of numbers, or its norm is 0 or not finite.

@@ -285,7 +285,10 @@ def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retr
 
 
 def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
-    """The known piece, with the court's and a person's rulings on the new piece. A known pool stays."""
+    """A copy of ``known`` with the rulings on ``new`` by the court or a person.
+
+    If only ``new`` has a ``pool``, the copy has this pool.
+    """
     merged: Evidence = {**known}
     if "weight" in new:
         merged |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}

@@ -1,7 +1,7 @@
 """Splits texts into sentences, counts tokens, ranks texts by their words, and makes excerpts of long texts.
 
 If a text is longer than a debate allows, its excerpt has the beginning and the sentences nearest to the query. The
-piece keeps the whole text, and ``shown`` lists the parts that agents read.
+piece of evidence keeps the whole text, and its field ``shown`` lists the parts that agents read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ these languages agree. The rules also cover other scripts.
 Italian is left out: its rules join English sentences, and take quadratic time.
 """
 BLOCK = 5000
-"""Characters that the sentence rules read at a time: texts without spaces or with open quotes take quadratic time."""
+"""Maximum number of characters that the sentence rules read at a time.
+
+In texts without spaces or with open quotes, the rules take quadratic time.
+"""
 LONG = 200
 """Maximum number of tokens of a sentence. A longer sentence is split: it is probably a list, a table or a text without
 full stops.
@@ -186,7 +189,7 @@ def is_short(text: str, most: int) -> bool:
 
 
 async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[list[int]]:
-    """The parts of a long text to show: its beginning, and the sentences nearest to a query that fit.
+    """The parts of a long text to show: its beginning, and as many of the sentences nearest to a query as fit.
 
     Each part is a pair of a start and an end (exclusive), in code points. The parts are in the text's order.
 

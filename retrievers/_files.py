@@ -138,7 +138,7 @@ def read_page(url: str) -> list[Passage]:
         passage.model_copy(
             update={
                 "id": f"{url}#{passage.id.partition('#')[2]}",
-                # A document without a title is named after its file, whose name is the hash.
+                # The host replaces a title that is only the name of the stored file, which begins with the hash.
                 "title": host if passage.title.startswith(fetched.sha256) else passage.title,
                 "source": host,
                 "url": passage.url or fetched.from_url,
@@ -237,8 +237,8 @@ def _passage(name: str, **fields: Any) -> Passage:
         return DocumentPassage(document=name, **fields)
     except ValidationError as error:
         raise UserError(
-            f"{name!r} cannot be indexed: its path becomes the passages' id, and is too long or not UTF-8. Rename or "
-            "move the file.",
+            f"{name!r} cannot be indexed: its path is too long or not UTF-8, so it cannot be part of the passages' "
+            "ids. Rename or move the file.",
             kind="invalid_file",
         ) from error
 

@@ -105,7 +105,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
 
     Args:
         name: the corpus, on a Chroma server.
-        encoder: the name of its encoder.
+        encoder: the name of the corpus's encoder.
         dimension: the dimension of the corpus's vectors.
         passages: the passages to add.
 
@@ -142,7 +142,7 @@ async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passa
 
 
 def passages_to_store(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
-    """The passages that a collection does not have, or has with other content. Blocking."""
+    """The passages in ``batch`` that are new to a collection, or are stored there with other content. Blocking."""
     batch = list({p.id: p for p in batch}.values())  # a batch may have the same passage twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
@@ -188,7 +188,7 @@ def chroma_errors(name: str, problem: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        chroma = sys.modules.get("chromadb.errors")  # not imported here: corpora without vectors do not need Chroma
+        chroma = sys.modules.get("chromadb.errors")  # not imported, as corpora without vectors do not need Chroma
         if isinstance(error, sqlite3.Error) or (chroma and isinstance(error, chroma.ChromaError)):
             raise damaged(name, f"{problem} ({error})") from error
         raise

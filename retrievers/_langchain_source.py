@@ -73,7 +73,9 @@ def short_error(error: BaseException) -> str:
 
 
 class UserSource:
-    """The base class of sources that run code from outside moot. Exceptions and timeouts become WorldErrors.
+    """The base class of sources that run code from outside moot.
+
+    MootErrors of this code are raised unchanged. Its other exceptions, and timeouts, become WorldErrors.
 
     Args:
         name: the source's name.
@@ -91,7 +93,7 @@ class UserSource:
 
         Raises:
             WorldError: the source failed or timed out.
-            MootError: a MootError of the source, unchanged.
+            MootError: the source itself raised a MootError.
         """
         query = clean(query)
         if not query:
@@ -142,7 +144,8 @@ def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "
         documents: the documents; their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are
             used.
         query: the query that found them.
-        retriever: the retriever that found them; also their source if their metadata has none.
+        retriever: the retriever that found them. It is also the source of documents without ``source`` in their
+            metadata.
 
     Returns:
         One piece for each text and source, in the order of the documents. Documents without text are left out.

@@ -72,9 +72,10 @@ class LexicalCollection:
         limit: int = -1,
         offset: int = 0,
     ) -> dict[str, list[Any]]:
-        """Passages with the given ids, in the order in which they were first stored.
+        """Passages, in the order in which they were first stored.
 
-        If ``ids`` is None, these are the passages of the source in ``where``; without ``where``, all passages.
+        ``ids`` selects passages by id. If ``ids`` is None, ``where`` selects a source. If both are None, all passages
+        are returned.
         ``include`` is ignored: texts and metadata are always returned.
         """
         query, values = "SELECT id, text, metadata FROM passages", list[Any]()

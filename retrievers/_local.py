@@ -48,7 +48,7 @@ QUERIES_AT_ONCE = 64
 in a full request.
 """
 PATIENCE = 1.0
-"""Seconds after which the next batch of queries starts, even if the last batch has no answer yet."""
+"""Seconds after which a batch of queries is sent, even if the batch before it has no answer yet."""
 SMALL = 5000
 """If a corpus has more passages, BM25 searches it in a thread. For other corpora, starting the thread would take longer
 than the search.
@@ -144,10 +144,11 @@ async def open_hybrid(
 
 
 async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
-    """Awaits ``opening``. If the corpus is unfinished, the key's last result in this event loop is returned.
+    """Awaits ``opening``, and returns the result.
 
-    So a debate continues with the earlier state of a corpus that is being indexed. If the key has no earlier result,
-    the error is raised.
+    If ``opening`` fails because the corpus is unfinished, the last result for ``key`` in this event loop is returned.
+    So a debate continues with the earlier state of a corpus that is being indexed. If there is no such result, the
+    error of ``opening`` is raised.
     """
     opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
     try:
@@ -249,7 +250,7 @@ class ChromaRetriever:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
         if len(rows["ids"]) < len(missing):
-            raise damaged(self._corpus.manifest.name, "passages that it had when it was opened are missing")
+            raise damaged(self._corpus.manifest.name, "passages have disappeared since it was opened")
         cosines = np.asarray(rows["embeddings"]) @ np.asarray(vector)
         return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 
@@ -268,7 +269,7 @@ class ChromaRetriever:
         return [[*zip(*rows, strict=True)] for rows in zip(*results, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
-        # Text and vector both come from the collection: the passage may have changed since the corpus was opened.
+        # Texts and vectors must both come from the collection, because passages may have changed since the opening.
         encoded = [encoded_text(some.get("title", ""), text) for text, some in zip(texts, about, strict=True)]
         self._encoder.remember(encoded, unit_vectors(vectors))
 
@@ -388,8 +389,8 @@ def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float = DENSE_WEIGHT) -> dict[str, float]:
     """The fused scores by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
 
-    A passage without a lexical score shares no word with the query, so its BM25 is 0. If a search has no score above 0,
-    its term is 0.
+    The BM25 of a passage without a lexical score is 0, because the passage shares no word with the query. If a search
+    has no score above 0, the term of this search is 0.
 
     Args:
         dense: the cosines of all candidates, by id.
@@ -445,7 +446,7 @@ class HybridRetriever:
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        # A passage that was stored after the rows were read has no row.
+        # A passage that was stored after the rows were read has no row, and is left out.
         known = {i: self._rows[i] for i in dense if i in self._rows}
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)

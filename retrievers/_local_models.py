@@ -65,7 +65,8 @@ async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T
 def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
     """Loads a model after waiting for other threads that load models. Blocking.
 
-    A UserError of ``load`` is raised again by the next calls, except if ``name`` is a folder or a package is missing.
+    For `RETRY_SECONDS` after a UserError of ``load``, calls with the same arguments raise the error again, and do not
+    load. But they do load if the error was a missing package, or if ``name`` is a path that exists.
 
     Raises:
         UserError: the model cannot be loaded, or an attempt within the last `RETRY_SECONDS` failed.
@@ -78,7 +79,7 @@ def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
         try:
             return load(name)
         except UserError as error:
-            if error.kind != "missing_package":  # such an error is not remembered: the package may be installed later
+            if error.kind != "missing_package":  # not remembered, because the package may be installed later
                 _failures[load, name] = time.monotonic(), error
             raise
 

@@ -52,11 +52,11 @@ class Rules:
 def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
     """The results of one or more sources as one list, best first. Blocking.
 
-    Sources alternate: the first result of each, the second of each, and so on. Pieces with the same text are merged at
-    the position of the first piece, with the origins and retrievals of all. Texts are the same if they differ only in
-    white space, case, kinds of dashes, and `IGNORED_PUNCTUATION` around words. One text may also have a few more words
-    at its beginning or end; then the longer text is used. No other difference is ignored, because one changed word can
-    reverse the meaning. The environment's keys are hidden.
+    Sources alternate: the first result of each, the second of each, and so on. Pieces with the same text become one
+    piece, at the position of the first, with the origins and retrievals of all these pieces. Texts are the same if they
+    differ only in white space, case, kinds of dashes, and `IGNORED_PUNCTUATION` around words. One text may also have a
+    few more words at its beginning or end; then the longer text is used. No other difference is ignored, because one
+    changed word can reverse the meaning. The keys of `environment_keys` are hidden in the pieces.
 
     Args:
         found: the results of each source, best first.
@@ -115,7 +115,8 @@ def iso_date(text: str) -> str | None:
     """Converts a date to ISO form: a year, a month or a day. None if not even a year can be parsed.
 
     Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order. If only
-    years are recognised, the latest year is used. Whether a day of an eight-digit or ISO date exists is not checked.
+    years are recognised, the latest year is used. The day in an eight-digit date or in an ISO date is not checked,
+    so the day may not exist.
     """
     if re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
         return text
@@ -195,7 +196,8 @@ def website(piece: Evidence) -> str:
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:
     """Adds the origins and the retrievals of ``other``, a piece with the same text, to a copy of the piece.
 
-    Each source is listed once. If both pieces have the same source, a missing date is taken from the other piece.
+    Each source is listed once. If the piece has no date, and ``other`` has the same source, the date of ``other`` is
+    used.
     """
     origins = {o["source"]: o for o in reversed([*origins_of(piece), *origins_of(other)])}
     joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}

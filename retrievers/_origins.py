@@ -29,7 +29,7 @@ PERMUTATIONS = 256
 """Number of permutations of MinHash. With 256, an index of 0.25 is estimated with a standard error of 0.03."""
 SEED = 26
 FEWEST = 30
-"""Texts with fewer different word pairs are not compared, because they may be similar by chance."""
+"""A text with fewer distinct word pairs than this is not compared, because it may be similar to others by chance."""
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
 """Websites with documents of many authors. Each of their documents is a separate origin."""
@@ -43,13 +43,13 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
     The origin of a piece with a web address is the registered domain of the address, by the public suffix list:
     ``news.bbc.co.uk`` belongs to ``bbc.co.uk``. On the websites in `COLLECTIONS`, each page is an origin. Without a web
     address, the origin is the document. All pages and headings of a file (`DOCUMENTS`) belong to one document. Two
-    origins become one if they have near-duplicates, or if one piece was found at both. Texts with fewer than `FEWEST`
-    word pairs have no near-duplicates.
+    origins become one if a piece of one is a near-duplicate of a piece of the other, or if one piece was found at both.
+    Texts with fewer than `FEWEST` distinct word pairs have no near-duplicates.
 
     Args:
         pieces: the evidence.
         alike: the smallest share of common word pairs at which two texts are near-duplicates (Jaccard index, 0 to 1).
-        in_parts: whether each heading of a file is a separate origin, not the whole file.
+        in_parts: whether each heading of a file is a separate origin; if not, the whole file is one origin.
 
     Returns:
         A readable name of the origin for each id. Origins that became one have the name of one of them.
@@ -127,9 +127,9 @@ def within_share(
     """The pieces that may join a pool so that no origin exceeds its share.
 
     The share applies to the new pieces alone, and to the new pieces together with the pool. An origin may always have
-    one piece. A document without a web address may exceed its share if places remain, because the user chose it (see
-    `_is_strictly_limited`). Each heading of a file is a separate origin, because one report may hold most of the
-    evidence. No piece is removed from the pool.
+    one piece. A document without a web address may exceed its share if fewer than ``k`` pieces of its source would join
+    otherwise, because the user chose the document (see `_is_strictly_limited`). Each heading of a file is a separate
+    origin, because one report may hold most of the evidence. No piece is removed from the pool.
 
     Args:
         pieces: the candidates, best first.
@@ -212,7 +212,10 @@ def _is_strictly_limited(piece: Evidence, name: str) -> bool:
 
 @lru_cache(4096)
 def registered_domain(url: str) -> str:
-    """The registered domain of a web address; the host if it has none, such as an IP address. Empty without a host."""
+    """The registered domain of a web address; empty if the address has no host.
+
+    A host without a registered domain, such as an IP address, is returned itself.
+    """
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:  # not a valid web address

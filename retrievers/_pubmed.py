@@ -65,7 +65,7 @@ def iso_pub_date(element: Element | None) -> str | None:
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives 1999: the issue was complete in 1999
+        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives 1999, when the issue was complete
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year

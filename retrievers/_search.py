@@ -97,8 +97,9 @@ async def open_retriever(
         published_before: a day in ISO form; web sources that can filter by date leave out pieces published on this day
             or later.
         reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for no reranking.
-        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
-        recent: whether a cached state of the corpus may be used, which is at most one second old. Set it only if the
+        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
+            ``wikipedia``.
+        recent: whether a cached state of the corpus, at most one second old, may be used. Set ``recent`` only if the
             corpus has been opened before.
 
     Raises:
@@ -126,7 +127,8 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
 
     Args:
         name: a name as in this module's docstring.
-        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
+        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
+            ``wikipedia``.
 
     Raises:
         UserError: as `resolve` and `installed_source`.
@@ -152,7 +154,7 @@ def installed_source(name: str) -> Any:
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus that a source searches if neither its name nor ``corpus`` names a corpus; otherwise empty."""
+    """The demo corpus that a source searches; empty if ``corpus`` is not empty, or if ``name`` is no key of `DEMO`."""
     return "" if corpus else DEMO.get(name, "")
 
 
@@ -162,11 +164,12 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
     Args:
         names: names as in this module's docstring.
         corpus: the corpus for names without ``:CORPUS``; None for the demo corpora.
-        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
+        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
+            ``wikipedia``.
 
     Returns:
-        Two dicts. The first maps the name of each corpus to the digest of its passages. The second maps the name of
-        each source to its kind; it leaves out names that begin with their kind.
+        Two dicts. The first maps the name of each corpus to the digest of its passages. The second maps the
+        names of sources to their kinds. It has only names that do not begin with the kind, such as ``web``.
 
     Raises:
         UserError: as `resolve`, or a corpus is missing, unfinished or damaged.
@@ -186,7 +189,8 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
 
     Args:
         name: a name as in this module's docstring.
-        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
+        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
+            ``wikipedia``.
 
     Raises:
         UserError: the source is unknown, or the name that a package declares cannot be used (see `Plugins.check`). Or

@@ -157,7 +157,7 @@ class FolderStore:
             raise self.damaged(name, f"it cannot be opened ({error})") from error
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus. The manifest is deleted first: without it, the folder does not count as a corpus.
+        """Deletes a corpus. The manifest is deleted first, so that a folder that is left over is no corpus.
 
         Raises:
             OSError: the folder is missing, or cannot be deleted.
@@ -167,9 +167,10 @@ class FolderStore:
         shutil.rmtree(self.folder / name, ignore_errors=False)
 
     def check(self, name: str) -> None:
-        """Checks the index files' checksums. If they differ from the manifest's, Chroma gives wrong results or crashes.
+        """Checks that index files are unchanged. With changed files, Chroma would give wrong results or crash.
 
-        A manifest without checksums passes (see `_recorded_checksums`).
+        The files' checksums must be those in the manifest. A manifest without checksums (see `_recorded_checksums`)
+        passes.
 
         Raises:
             UserError: an index file was added, changed or deleted.
@@ -180,7 +181,8 @@ class FolderStore:
             changed = sorted(path for path, _ in recorded.items() ^ found.items())
             if not changed:
                 return
-            if self._recorded_checksums(name) == recorded:  # if not, another process has just indexed the corpus
+            # If the manifest has changed, another process has just indexed the corpus, and the loop checks again.
+            if self._recorded_checksums(name) == recorded:
                 raise self.damaged(name, f"{changed[0]} was added, changed or deleted after the build")
 
     def damaged(self, name: str, problem: str) -> UserError:
@@ -215,7 +217,7 @@ def import_chroma(name: str) -> Any:
         name,
         "chroma",
         "A corpus with vectors",
-        "BM25 needs no vectors: index files with `moot index PATH --corpus NAME --embedder none` and name bm25:NAME "
+        "BM25 needs no vectors: index files with `moot index PATH --corpus NAME --embedder none` and use bm25:NAME "
         "as the source.",
     )
 
@@ -230,7 +232,7 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
     ``state`` (`FolderStore.state`) is only a part of the cache's key.
     """
     store.check(name)
-    # For each path, Chroma caches an open database, which may be outdated. Existing clients keep theirs.
+    # Chroma caches one open database per path, which may be outdated. Clients that exist already keep their databases.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)

@@ -45,7 +45,7 @@ async def open_summariser(name: str) -> Summariser:
     """The summarisation model with this name, or in this folder. The two models used last stay loaded.
 
     Raises:
-        UserError: the model cannot be loaded, or the server does not list it.
+        UserError: the model cannot be loaded, or `check_model` does not allow it.
     """
     return await load_in_thread(_load, name, "source_summaries")
 

@@ -47,7 +47,7 @@ class TavilyRetriever(WebRetriever):
     async def find(self, query: str, k: int) -> list[WebResult]:
         """Tavily's results with their scores.
 
-        ``end_date`` is treated as inclusive. Tavily's documentation contradicts itself on this.
+        moot assumes that Tavily's results include the day ``end_date``. Tavily's documentation contradicts itself here.
         """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()
@@ -67,7 +67,7 @@ class TavilyRetriever(WebRetriever):
 
     async def _client(self) -> Any:
         key, base_url = self.source.key(), self.source.address()
-        # `Reply` must check each answer before Tavily's client reads it: that client replaces missing results with [].
+        # `Reply` must check each answer before Tavily's client, because this client replaces missing results with [].
         http = await open_client(self.source, Reply.model_validate_json)
 
         def make() -> Any:

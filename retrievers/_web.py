@@ -146,7 +146,7 @@ def header_text(variable: str) -> str:
 
 
 class KeyRedaction(logging.Filter):
-    """Removes keys from httpx's logs, which contain addresses: some sources accept a key only in the address."""
+    """Removes keys from httpx's logs. The logs contain addresses, and some sources accept a key only in the address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Removes keys from the record's message. Always returns True, so no record is dropped."""
@@ -191,7 +191,8 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
     """The result of a call to a source, within the limits. HTTP errors, timeouts and ValueErrors become MootErrors.
 
     If the source refuses the call because of too many calls (``rate_limited``), the call is repeated for at most
-    `LONGEST_WAIT` seconds, even if ``limits.max_wait`` is longer. A debate can then search another source.
+    `LONGEST_WAIT` seconds, even if ``limits.max_wait`` is longer. A longer wait would keep a debate from searching
+    another source.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -230,7 +231,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
     """An HTTP client class whose requests raise a MootError if an answer is too long, or its status is not 200.
 
-    If neither is the case, ``check`` is called with the answer's body. It may raise an error of its own.
+    Otherwise, ``check`` is called with the answer's body. ``check`` may raise its own errors.
     """
     httpx = imported("httpx")
     base: Any = httpx.AsyncClient
@@ -293,7 +294,7 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 
 def month_number(name: str) -> int | None:
-    """The number of the month (1 to 12) whose English name has the same first three letters; None if there is none."""
+    """The number of the month (1 to 12) whose English name has the same first three letters; None for no month."""
     return next((n for n, month in enumerate(MONTHS, 1) if name[:3].casefold() == month), None)
 
 

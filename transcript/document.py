@@ -140,7 +140,7 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
     for line in words.verdict(document):
         if line.what != "dissents":
             shown.add(line.text)
-        elif panel:  # only for a panel: in other debates, the rounds show the dissenters' reasons
+        elif panel:  # in other debates, the rounds show the dissenters' reasons, and the verdict refers to them
             shown.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in shown]

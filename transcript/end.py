@@ -57,12 +57,12 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The answer with its caveats, confidence, calibration, robustness, reasons, citations and dissents.
 
-    Without a verdict, there are only the reason for that and the caveats. An abstention counts as a verdict. If origins
-    of evidence were read one by one, a list of them comes first.
+    If there is no verdict, the lines say why there is none, and the caveats follow. An abstention counts as a verdict.
+    If origins of evidence were read one by one, a list of these origins comes first.
 
     Args:
         document: the result of a debate that is done.
-        shown: the reasons so far. A reference replaces each reason that a turn was shown with.
+        shown: the reasons so far. If a turn was shown with a reason, a reference to the turn replaces the reason.
     """
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
@@ -150,9 +150,9 @@ def headline(document: Mapping[str, Any], text: str) -> Iterator[Line]:
 
 
 def is_tied(document: Mapping[str, Any]) -> bool:
-    """Whether only votes decided, and several answers have the largest sum of weights.
+    """Whether a debate was decided by votes alone, and several answers have the largest sum of weights.
 
-    It is also true if there are votes, but no vote has an answer.
+    The result is also true if there are votes, but no vote has an answer.
     """
     votes = document["votes"]
     if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):

@@ -39,8 +39,8 @@ class Line:
     """An actor, an action and a text.
 
     moot's own lines have neither ``who`` nor ``what``. A line that continues the previous line has no ``who``. ``turn``
-    is the index of the line's turn in the document, from 0. It is None if the line belongs to no turn, or if `Live`
-    made it. ``link`` is the web address of the item that the text names; empty for no address.
+    is the index of the line's turn in the document, from 0. ``turn`` is None if the line belongs to no turn, or if
+    `Live` made the line. ``link`` is the web address of the item that the text names; empty for no address.
     """
 
     who: str
@@ -53,7 +53,7 @@ class Line:
 
 @dataclass
 class Section:
-    """A heading and its lines. ``graph`` is the round whose communication graph is shown with them, if any."""
+    """A heading and its lines. ``graph`` is the number of the round whose communication graph is shown, or None."""
 
     heading: str
     lines: list[Line] = field(default_factory=list)

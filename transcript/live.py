@@ -96,7 +96,8 @@ class Live:
             if key in self._shown:
                 continue
             self._shown.add(key)
-            is_claim = field == "query" and "retrieval" in turn  # then the query is the claim
+            # A formulated query is shown before the sources answer. A query that comes with their answers is the claim.
+            is_claim = field == "query" and "retrieval" in turn
             lines = [] if is_claim else [*self._words.field_lines(field, turn, update)]
             if self._order and turn["phase"] in self._words.concurrent_phases:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))

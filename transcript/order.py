@@ -11,8 +11,8 @@ T = TypeVar("T")
 class DebateOrder(Generic[T]):
     """Decides which of several concurrent debates to show.
 
-    Events of the other debates wait until the shown debate's round is over. A round is over once the debate has an
-    event of another round, or its last event was shown.
+    Events of the other debates wait until the shown debate's round is over. The round is over once the shown debate has
+    an event of another round, or the last event of this debate was shown.
 
     Args:
         first: the name of the debate that is shown first.

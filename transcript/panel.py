@@ -34,7 +34,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
 
     Args:
         document: the result.
-        shown: the reasons so far. A reference replaces each reason that a turn was shown with.
+        shown: the reasons so far. If a turn was shown with a reason, a reference to the turn replaces the reason.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"

@@ -26,14 +26,14 @@ class ScoredWords(Words):
         return [field for field in super().entries(turn) if field != "scores" or complete]
 
     def _with_scores(self, turn: Turn) -> Turn:
-        """The stored turn of the agent's answer, which has all scores so far; the given turn if there is no answer.
+        """The stored turn with the agent's answer of the round; the given turn if there is no answer.
 
-        Scores arrive one by one.
+        Scores arrive one by one. The stored turn has all scores so far, and the given turn may have only one of them.
         """
         return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
     def _known_metrics(self, turn: Turn) -> list[str]:
-        """The metrics of which the turn's answer has scores; empty if the turn itself has no scores."""
+        """The metrics that have scores in the stored turn (`_with_scores`); empty if the given turn has no scores."""
         return (
             [metric for metric in METRICS if metric in self._with_scores(turn)["scores"]] if turn.get("scores") else []
         )
@@ -85,7 +85,7 @@ class ScoredWords(Words):
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _ungated_outcome(self, left: bool) -> str:
-        """What follows if the debaters agree and no score decides; empty if the debate ends.
+        """What follows if the debaters agree and no score decides; empty if the agreement ends the debate.
 
         Args:
             left: whether rounds are left.
@@ -113,5 +113,5 @@ class ScoredWords(Words):
         return "; ".join(filter(None, parts))
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """See `Words.stop`. The reason ``max_rounds`` has no line, because `after_round` shows that rounds are over."""
+        """See `Words.stop`. ``max_rounds`` has no line here, because `after_round` has already written one."""
         return super().stop(None if reason == "max_rounds" else reason)

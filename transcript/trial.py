@@ -53,7 +53,7 @@ POOLS = {
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 """The arbiter's action for each status of a weighed piece."""
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
-"""A note on who reads pieces of a status."""
+"""Maps the status of a piece to a note on who reads the piece."""
 MOST_TITLES = 5
 """Maximum number of titles in a list. The other titles are only counted."""
 
@@ -69,7 +69,7 @@ class TrialWords(Words):
         return HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"])
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """No lines, because the findings of critic and court are shown with their turns."""
+        """No lines, because the findings of the critic and of the court are shown with their turns."""
         yield from ()
 
     def stop(self, reason: str | None) -> Iterator[Line]:
@@ -150,7 +150,7 @@ class TrialWords(Words):
         return self._statement(turn, "lacks", turn["gap"])
 
     def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The query of a side in a debate, and a note on any search that found nothing."""
+        """In a debate, the query of a side. In every phase, a line about a search without results."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
@@ -163,7 +163,7 @@ class TrialWords(Words):
         yield from self._no_results(turn, update, side_name(turn), "finds")
 
     def _joined(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """How many pieces were found, how novel they are, and which of them join the record; no line for no pieces."""
+        """How many pieces were found, how novel they are, and which of them join the record; no line without pieces."""
         found = [piece for piece in update.get("evidence") or [] if piece["id"] in turn["evidence_ids"]]
         joined = [titled(self.pieces[id]) for id in turn["joined"] if id in self.pieces]
         if turn["evidence_ids"]:

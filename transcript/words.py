@@ -50,7 +50,7 @@ HIDDEN_IF_EMPTY = {"thought", "query"}
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
 """Maps a turn's step to the verb for the agent who gives the answer. For other steps, the verb is the step itself."""
 DECIDING = {"judge", "summarise"}
-"""Steps of the turns that decide after a debate has stopped. Summaries of rounds also have the step ``summarise``."""
+"""Steps of turns that decide after a debate has stopped. Summaries of rounds have such a step, but decide nothing."""
 STOPS = {
     "max_rounds": "The rounds are used up.",
     "budget_exhausted": "The budget is used up.",
@@ -60,7 +60,7 @@ STOPS = {
 SEE_VERDICT = "reasons: see the verdict"
 """The text in place of reasons that are shown with the verdict."""
 NAMED_VOTERS = 8
-"""Maximum number of voters that are shown for an answer. If it has more votes, only their number is shown."""
+"""Maximum number of voters that are shown for an answer. For more voters, only their number is shown."""
 
 
 class Words:
@@ -103,7 +103,7 @@ class Words:
 
         A reference is used if an earlier turn gave the same reasons, or if the verdict shows them. `self.reasons` maps
         reasons to the turn that gave them first, or to None if the verdict shows them. While a debate runs,
-        `self.decided` maps the reasons of deciding turns to these turns. The verdict will show these reasons.
+        `self.decided` maps the reasons that the verdict will show to the deciding turns that gave them.
         """
         reason = clean(reason or "")
         if reason and reason not in self.reasons:
@@ -151,7 +151,7 @@ class Words:
         return [field for field in self.fields if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def field_lines(self, field: str, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The lines for a field of a turn, and for the data that the update has about this field."""
+        """The lines for a field of a turn. ``update`` has data that the turn lacks, such as the searched corpora."""
         found: Iterator[Line] = getattr(self, f"_{field}")(turn, update)
         return found
 
@@ -269,12 +269,12 @@ class Words:
             yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {vote_words(votes)}.")
 
     def _voter_count(self, round: int) -> int:
-        """The number of agents who vote in a round: all declared agents, except those that failed in it or earlier."""
+        """The number of agents who vote in a round: all declared agents that have not failed so far."""
         failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] <= round}
         return len(set(self.speakers) - failed)
 
     def hearing(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """For each agent, the agents whom it hears in a round and those whom it does not, with their weights."""
+        """A line for each agent: the agents that it hears in a round, then the weighed agents that it does not hear."""
         for reader, kept in entry["kept"].items():
             weights = entry.get("weights", {}).get(reader, {})
             others = [source for source in weights if source not in kept]
@@ -319,7 +319,7 @@ def pieces_of(update: Mapping[str, Any]) -> list[Any]:
 
 
 def person_actions(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A person's changes, remarks and question, each as a verb and a text; only "accepts" if there are none."""
+    """A person's changes, remarks and question, each as a verb and a text; if there are none, "accepts" and a step."""
 
     def titles(ids: Sequence[str]) -> str:
         return "; ".join(titled(pieces[id]) for id in ids)
@@ -361,7 +361,7 @@ def weights_of(votes: Sequence[Vote]) -> str:
 def voters(votes: Sequence[Vote], total: int) -> str:
     """The voters for one answer: their names, or the numbers of their answers if the answers are numbered.
 
-    If there are more than `NAMED_VOTERS`, only their number and the ``total`` are shown.
+    If there are more voters than `NAMED_VOTERS`, only the number of voters and the ``total`` are shown.
     """
     if len(votes) > NAMED_VOTERS:
         return f"{len(votes)} of {total}"

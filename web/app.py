@@ -1,7 +1,7 @@
 """The ``http.app`` of ``langgraph.json``: the local page, and middleware before every route of the server.
 
-It is a FastAPI application because Aegra, the server of `moot service`, accepts no other. FastAPI's own API pages are
-off, because `moot.web.docs` serves ``/docs``.
+It is a FastAPI application, because Aegra, the server of `moot service`, requires one. FastAPI's own API pages are off,
+because `moot.web.docs` serves ``/docs``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def record_debates() -> AsyncIterator[None]:
         WorldError: the database cannot be reached.
     """
     check_auth()
-    current_use()  # raises if MOOT_LEDGER is not valid
+    current_use()  # raises an error if MOOT_LEDGER is not valid
     await asyncio.to_thread(begin_server_telemetry)
     await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits for it
     async with AsyncExitStack() as stack:
@@ -90,8 +90,8 @@ class DebateRecording:
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Context manager: starts the background work of the page, and ends it when the server stops.
 
-    If the server skips the middleware `DebateRecording`, this context manager also records debates, and raises the
-    errors of `record_debates`. If `moot serve` started the server, the errors of `restore` are raised too.
+    If the server skips the middleware `DebateRecording`, this context manager also enters `record_debates`. If
+    `moot serve` started the server, it also calls `restore`. It raises the errors of both.
     """
     START_LOCK.end()
     async with AsyncExitStack() as stack:

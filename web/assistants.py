@@ -32,7 +32,7 @@ def create_assistants(url: str) -> dict[str, str]:
         token = os.environ.get(TOKEN, "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         with httpx.Client(base_url=url) as probe, get_sync_client(url=url, api_key=None, headers=headers) as client:
-            probe.get("/ok")  # without a server, it fails at once; `client` would retry for a long time
+            probe.get("/ok")  # fails at once if there is no server; `client` would retry for a long time
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(

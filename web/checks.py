@@ -32,7 +32,7 @@ EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Routes that run graphs on a thread; the group is the thread's id."""
 RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
-"""Routes that run graphs, or that create or change assistants; it also matches a few routes that only read."""
+"""Routes that run graphs, or that create or change assistants. The pattern also matches some routes that only read."""
 MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
 SOURCE_SETTINGS = ("sources", "fallback", "retriever")
@@ -104,7 +104,7 @@ async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphCl
     names_interrupts = isinstance(reply, dict) and reply and set(reply) <= set(interrupts)
     if reply is not None and len(interrupts) > 1 and not names_interrupts:
         shape = ", ".join(f'"{id}": REPLY' for id in interrupts)
-        detail = f'Several interrupts wait for replies: send {{"resume": {{{shape}}}}}, or some of them.'
+        detail = f'Several interrupts wait: send {{"resume": {{{shape}}}}}. You may leave out some of these replies.'
         raise UserError(detail, kind="invalid_reply")
 
 
@@ -123,8 +123,8 @@ async def state_of(thread: str, params: Mapping[str, Any], client: LangGraphClie
 async def check_settings(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Checks the settings in a request for a run, a schedule or an assistant.
 
-    If the request names an assistant, they are first merged into the assistant's settings.
-    Nothing is checked if there is no such graph or assistant, because the server then refuses the request itself.
+    If the request names an assistant, the request's settings are first merged into the assistant's settings. If there
+    is no such graph or assistant, nothing is checked, because the server refuses the request itself.
 
     Raises:
         UserError: a setting is unknown, or its value is out of its range.
@@ -146,7 +146,7 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
 def check_loading(values: Any) -> None:
     """Refuses settings that would load a local model or module that the administrator did not list.
 
-    This also checks nested settings. Only LangGraph's server refuses settings; other processes allow all of them.
+    This also checks nested settings. Nothing is refused outside LangGraph's server.
 
     Raises:
         UserError: the settings would load a model or module that is not listed.
@@ -172,7 +172,7 @@ def names_local_model(setting: str, value: str) -> bool:
 
 
 def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """Yields the mappings with settings in a request, each with a flag: whether it contains only settings.
+    """Yields the mappings with settings in a request, each with a flag: whether the mapping contains only settings.
 
     ``context`` contains only settings. ``config.configurable``, where LangGraph formerly expected settings, also has
     values of the server.
@@ -185,9 +185,9 @@ def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
 
 
 async def graph_and_settings(id: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
-    """The graph and the settings of an assistant. For the name of a graph, this graph without settings.
+    """The name of an assistant's graph, and the assistant's settings.
 
-    The graph is an empty text if there is no such assistant.
+    If ``id`` is the name of a graph, returns ``id`` without settings. If there is no such assistant, the name is empty.
 
     Args:
         id: the assistant's id, or the name of a graph.

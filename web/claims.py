@@ -77,7 +77,7 @@ def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
 async def claims_as_csv(request: Request) -> Response:
     """Converts edited claims to CSV for ``moot batch``.
 
-    The body has the ``claims``. Its ``url`` or else its ``source`` becomes the claims' group, by default ``text``.
+    The body has the ``claims``. Their group is the body's ``url``, or else its ``source``, or else ``text``.
     """
     body = parse_json(await body_of(request, LARGEST_TABLE))
     claims = body.get("claims") if isinstance(body, dict) else None

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
-"""A document's id: the debate's start time (UTC) and id. Imported documents, and further branches of a finished
-debate, have a random part in place of the debate's id."""
+"""A document's id: the debate's start time (UTC), then the debate's id. Imported documents, and further
+branches of a finished debate, have a random part in place of the debate's id."""
 HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in the debate's document and in the table."""
 LARGEST = 32 * 2**20
@@ -153,7 +153,7 @@ def no_debate_error() -> UserError:
 
 
 def save(document: Document) -> str:
-    """Stores a document from outside and returns its id. If an equal document is stored already, returns its id.
+    """Stores a document from outside and returns its id. If an equal one is stored already, returns that one's id.
 
     Raises:
         UserError: the document cannot be written.
@@ -240,7 +240,7 @@ def document_ids(debate: str) -> list[str]:
 def writable_folder() -> Iterator[Path]:
     """Context manager: yields the folder of debates; a missing folder is created.
 
-    An OSError inside the context is also raised as one of these errors:
+    An OSError of the folder's creation, or of the code inside the context, is raised as one of these errors.
 
     Raises:
         UserError: the folder cannot be written.

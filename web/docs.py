@@ -1,6 +1,6 @@
 """The page ``/docs``, which lists the server's routes and loads nothing from other servers.
 
-The page of LangGraph's server loads a script from another website, which could send any request to this server.
+LangGraph's own page loads a script from another website. Such a script could send any request to this server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def docs_page(app: Any) -> str:
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
-    # If LangGraph's server also runs an app, its OpenAPI document has no descriptions of LangGraph's own routes.
+    # LangGraph's server leaves the descriptions of its own routes out of this document if it also runs an app.
     own = imported("langgraph_api.validation").openapi["paths"]
     for path, known in spec["paths"].items():
         known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}

@@ -1,9 +1,10 @@
 """Idempotency keys: equal requests with the same key start one debate, so that a double click or a retry is free.
 
 The header ``Idempotency-Key`` applies to routes that start runs: ``/runs``, ``/threads/ID/runs``, and their ``/wait``
-and ``/stream``. A second request gets the run of the first request, joins its stream, or waits for its document. If the
-debate was interrupted or failed, the second request resumes the debate. If another server with the same ``MOOT_HOME``
-runs the debate, the second request is refused. A key is valid as long as its debate's row is in the table.
+and ``/stream``. A second request gets the run of the first request. With ``/stream``, it joins the run's stream; with
+``/wait``, it waits for the debate's document. If the debate was interrupted or failed, the second request resumes the
+debate. If another server with the same ``MOOT_HOME`` runs the debate, the second request is refused. A key is valid as
+long as its debate's row is in the table.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class IdempotencyKeys:
         self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request or passes it on: unchanged, as the first of its key, or changed so that it joins a run."""
+        """Passes a request on. If the request starts a run and has a key, `_answer` handles it."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
         key, route = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])
@@ -237,7 +238,7 @@ class RunRecorder:
 def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.Match[str]) -> None:
     """Changes the body of a key's first request, so that it starts the key's debate, or resumes the debate of ``row``.
 
-    Other requests can then join the run. If the route names no thread, the request creates its thread.
+    Other requests can then join the run. If the route names no thread, the request creates one.
     """
     for name, more in TABLE.run_arguments(RunRequest(row.id if row else None, key)).items():
         body[name] = merge_values(body.get(name) or {}, more)
@@ -269,8 +270,11 @@ def used_key_error() -> UserError:
 
 
 def other_server_error() -> UserError:
-    """The error for a debate that another server or process starts or runs."""
-    return UserError("The debate of this idempotency key is running on another server.", kind="debate_running")
+    """The error for a request that waited too long for another request, usually one with the same key."""
+    return UserError(
+        "The debate of this idempotency key is being started, or runs on another server. Send the request again later.",
+        kind="debate_running",
+    )
 
 
 def parse_body(key: str, content: bytes) -> dict[str, Any]:

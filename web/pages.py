@@ -185,7 +185,7 @@ def _static_file_response(name: str) -> Response:
 
 
 async def health(request: Request) -> Any:
-    """The health check for Aegra. LangGraph's server has its own route of this name, which comes first."""
+    """The health check for Aegra. On LangGraph's server, another route with the same path comes first."""
     return {"ok": True}
 
 
@@ -205,7 +205,7 @@ async def choices(request: Request) -> Any:
 def _choices() -> dict[str, Any]:
     """As `choices`. Blocking.
 
-    ``lacks`` has a text for web search and one for the offered model: the reason why it cannot be used, or empty.
+    ``lacks`` says why web search and why the offered model cannot be used; each text is empty if there is no reason.
     """
     corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
@@ -391,7 +391,7 @@ def _ending(document: debates.Document) -> dict[str, Any]:
 
 
 async def describe_running(request: Request) -> Any:
-    """A running debate in words; the request's body is its document so far."""
+    """A running debate in words. The request's body is the debate's document so far."""
     content = await body_of(request, debates.LARGEST)
     return await run_in_threadpool(_describe_running, content)
 
@@ -401,7 +401,10 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 
 async def running_view(request: Request) -> Any:
-    """The page's view of a running debate. The body is its document so far; ``open`` in the query names open parts."""
+    """The page's view of a running debate.
+
+    The body is the debate's document so far. ``open`` in the query has the headings of the parts that are open.
+    """
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)

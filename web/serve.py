@@ -96,7 +96,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
     prepare(host, studio=studio)
     threading.Thread(target=announce, args=(host, port), kwargs={"open_browser": open_browser}, daemon=True).start()
     here = os.getcwd()
-    sys.path.append(here)  # for the user's own sources; last, so that no file there shadows a package
+    sys.path.append(here)  # for the user's own sources; at the end, so that none of them shadows a package
     config = server_config()
     with own_folder("moot-") as folder, contextlib.chdir(folder):
         run_server(
@@ -117,8 +117,8 @@ def check_token(host: str, *, users: bool = False) -> None:
         users: whether a file of users is enough in place of the token.
 
     Raises:
-        UserError: the token is not valid; or other machines can reach the server, and neither the token nor (with
-            ``users``) a file of users is set. If the file is needed, it must be valid.
+        UserError: the token is not valid; other machines can reach the server, and neither a token nor (with ``users``)
+            a file of users is set; or this file is needed and is not valid.
     """
     if not read_token() and not is_local(host) and not (users and read_users()):
         more = f"; or name users in {USERS}" * users
@@ -155,7 +155,7 @@ def check_free(host: str, port: int) -> None:
 
 def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process before the server starts: its environment variables, its logs and its handler of SIGTERM."""
-    # This import is slow: it comes after the checks, so that their errors appear at once.
+    # This slow import comes after the checks, so that the errors of the checks appear at once.
     from moot.nodes._runtime.tracing import set_langsmith_environment
 
     set_langsmith_environment()  # also for LangSmith clients that LangGraph's server creates
@@ -166,8 +166,8 @@ def prepare(host: str, *, studio: bool) -> None:
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
     if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
         logging.disable(logging.DEBUG)  # also silences libraries that set their own level
-    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides its announcement: moot prints its own
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the working folder is removed, as after Ctrl-C
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides LangGraph's announcement
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the working folder is removed, as after Ctrl-C
 
 
 def check_installed() -> None:

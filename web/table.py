@@ -75,7 +75,7 @@ class Table:
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
         self.latest: dict[str, str] = {}
-        """Maps a thread's id to its last document's id. A debate without the ledger has no row with its thread."""
+        """Maps a thread's id to the id of its last document. Needed for debates that the ledger does not record."""
         self.locks: dict[str, FileLock] = {}
         """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
 
@@ -137,7 +137,7 @@ class Table:
         token = current_user.set(session.use.person)
         try:
             path = await asyncio.to_thread(write_document, session)
-        except Exception as fault:  # it must not make the debate fail, so only the log and the row report it
+        except Exception as fault:  # only the log and the row report this fault, so that the debate does not fail
             log.exception("The document of the debate %s cannot be stored.", session.id)
             return None, f"Its document cannot be stored: {getattr(fault, 'detail', fault)}"
         finally:
@@ -346,7 +346,7 @@ async def thread_exists(thread: str, client: LangGraphClient) -> bool:
 async def run_exists(thread: str, run: str, client: LangGraphClient) -> bool:
     """Whether this server has a run, and the caller may see it. Raises WorldError as `_exists`.
 
-    The run of a debate may be on another server with the same ``MOOT_HOME``.
+    False if the run is on another server with the same ``MOOT_HOME``.
     """
     return await _exists(client.runs.get(thread, run))
 

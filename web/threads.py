@@ -35,7 +35,7 @@ DAYS = 30
 EPOCH = 12_219_292_800
 """Seconds from the epoch of time-based UUIDs (1582-10-15) to 1970."""
 TABLES = ("checkpoints", "writes")
-"""The tables of LangGraph's checkpointer. Rows of ``checkpoints`` are deleted last, because the queries read them."""
+"""The tables of LangGraph's checkpointer. ``writes`` must be pruned first, because the queries read ``checkpoints``."""
 
 
 def threads_path() -> Path:

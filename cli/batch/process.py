@@ -1,5 +1,7 @@
 """The parent's handle of a process that runs rows of a batch.
 
+In this module, a row is a `Job`: one debate of a row of the file.
+
 This module does not import the debate systems, because only the child process needs them.
 """
 
@@ -55,7 +57,7 @@ class Worker:
 
         Args:
             config: a line with the process's configuration.
-            program: the module that it runs.
+            program: the module that the process runs.
 
         Raises:
             WorldError: the process ended before it was ready.
@@ -140,5 +142,6 @@ class Worker:
 
 
 def _resolve(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None) -> None:
-    if not future.done():  # an interrupted batch cancels it, and a process that was ready has resolved `_ready`
+    # A future may be done already: an interrupted batch cancels it, and a ready process has set the result of `_ready`.
+    if not future.done():
         future.set_result(answer)

@@ -137,7 +137,7 @@ class Batch:
                 self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
 
     def _add_debate(self, job: Job, spent: tuple[float, float, float] | None) -> None:
-        """Stores a debate with its outcome from earlier runs, if there is one; counts the debate and its cost."""
+        """Stores a debate, and its outcome if an earlier run left one; counts the debate and its cost."""
         self.total += 1
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
@@ -239,7 +239,7 @@ def _other_results(batch: Batch) -> list[str]:
 
 
 def all_done(summary: Summary) -> bool:
-    """Whether all debates of all rows are done, also if they found no answer."""
+    """Whether all debates of all rows are done. A debate that found no answer is done, too."""
     return summary.complete == summary.rows
 
 

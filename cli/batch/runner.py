@@ -1,7 +1,8 @@
 """Runs the rows of a batch in this process.
 
-`moot.cli.batch.workers` runs them in several processes, and `moot.cli.queue.runner` on a queue. All runners take the
-same rows (`moot.cli.batch.jobs`) and process them in the same way (`moot.cli.batch.work`).
+In this module, a row is a `Job`: one debate of a row of the file. `moot.cli.batch.workers` runs rows in several
+processes, and `moot.cli.queue.runner` on a queue. All runners take the same rows (`moot.cli.batch.jobs`) and process
+them in the same way (`moot.cli.batch.work`).
 """
 
 from __future__ import annotations

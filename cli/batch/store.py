@@ -89,8 +89,8 @@ class Store:
             [before], *_ = self._file.execute("SELECT coalesce(max(turn), 0) FROM rows")
         except sqlite3.DatabaseError as error:
             raise UserError(
-                f"{folder / FILE} is not the database of a batch ({error}). Name another folder, or remove the file: "
-                "finished rows are found by their documents.",
+                f"{folder / FILE} is not the database of a batch ({error}). Name another folder, or remove the file. "
+                "Without the file, finished rows are found by their documents.",
                 kind="invalid_file",
             ) from error
         if _stored_id(folder) != self.batch:

@@ -27,10 +27,15 @@ MOST_SHOWN = 50
 """Maximum number of rows on the screen. If the table has more, only failed and bad rows are printed."""
 LONGEST = 60
 """Maximum length of a claim on the screen, in characters."""
+MOST_ANSWERS = 10
+"""Maximum number of different answers of a system that are printed."""
 MOST_FAULTS = 10
 """Maximum number of errors that are printed."""
 LONGEST_FAULT = 300
-"""Maximum length of an error on the screen, in characters. The first error of the table may be longer."""
+"""Maximum length of an error on the screen, in characters.
+
+The most frequent error is printed in full if it is also the first error of the table.
+"""
 NOT_BEGUN = "not begun"
 """The status of a debate without an outcome."""
 
@@ -170,8 +175,9 @@ def show_table(summary: Summary, folder: Path, console: Console, stop_reason: st
     if len(summary.faults) > MOST_FAULTS:
         console.print(Text("The table has the other errors.", style="red"))
     for system, answers in summary.answers.items():
-        counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
-        console.print(Text(f"{system}: {clean(counts)}"))
+        counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(MOST_ANSWERS))
+        more = f" and {count_with_noun(left, 'other answer')}" if (left := len(answers) - MOST_ANSWERS) > 0 else ""
+        console.print(Text(f"{system}: {clean(counts)}{more}"))
     unanswered = f"; {count_with_noun(summary.unanswered, 'debate')} found no answer" if summary.unanswered else ""
     nouns = {"failed": ("debate", " failed"), "bad": ("bad row", ""), NOT_BEGUN: ("debate", " not begun")}
     counted = ((summary.statuses[status], noun, state) for status, (noun, state) in nouns.items())

@@ -38,7 +38,8 @@ class DocumentStore(Protocol):
         Args:
             job: the debate.
             document: the debate's document.
-            outcome: the debate's outcome. If a report or history entry fails, that error is added to its ``error``.
+            outcome: the debate's outcome. If no report can be made, or the debate cannot be added to the history, a
+                message is added to the outcome's ``error``.
 
         Raises:
             UserError, WorldError: the document cannot be stored.
@@ -57,7 +58,7 @@ class Folder:
         self.path = path
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `DocumentStore.put`. The report is written first: a row without a document is run again."""
+        """As `DocumentStore.put`. The report is written first, because a row that has a document is not run again."""
         try:
             page = report(document, "html")
         except MootError as error:
@@ -120,7 +121,7 @@ class RowProcessor:
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
-    """A debate's outcome from its document. ``spent`` is the cost of all runs, ``paid`` is the cost of the last run."""
+    """A debate's outcome from its document. ``spent`` in it is the cost of all runs, ``paid`` that of the last run."""
     error = document["error"] or {}
     calls = document["calls"]
     return {
@@ -153,7 +154,8 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
 def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
     """The outcome in the document of a debate. Blocking.
 
-    It is None if there is no readable document, or if the document is of another debate or of one that is not done.
+    None if there is no readable document, or if the document is that of another debate, or that of a debate that is not
+    done.
     """
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())

@@ -74,7 +74,10 @@ class ProcessRunner:
                     self.ceilings_file.settle_killed(slot)
 
     async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> list[Job]:
-        """Lets a worker run rows, several at once. Returns the unfinished rows if it was killed, else an empty list."""
+        """Lets a worker run rows, several at once.
+
+        If the worker is killed, its unfinished rows are returned; else an empty list.
+        """
         unfinished: list[Job] = []
 
         async def take_rows() -> None:

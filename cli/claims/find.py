@@ -34,7 +34,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Maximum number of dropped claims that are printed; the same for unread parts of the text."""
+"""Maximum number of dropped claims, and of unread parts of the text, that are printed."""
 LONGEST = 160
 """Maximum length of a quote on the screen, in characters."""
 STEPS = 3
@@ -109,7 +109,7 @@ def find_claims(
     except (asyncio.CancelledError, KeyboardInterrupt):
         note = (
             "The same command without --fresh continues; answered calls are not paid again."
-            if use.mode == "record"
+            if use.mode in ("record", "reuse")
             else ""
         )
         print(f"moot: interrupted. {note}".rstrip(), file=sys.stderr)  # noqa: T201
@@ -150,7 +150,9 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
 
 
 def check_out(out: Path | None) -> None:
-    """Checks that ``out``, if it is given, can be written. This is done before any call is paid.
+    """Checks that the file ``out`` can be written; does nothing if ``out`` is None.
+
+    `find_claims` checks this before it pays for calls.
 
     Raises:
         UserError: its suffix is not .csv or .json, or it cannot be written.
@@ -226,7 +228,7 @@ def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
 def show_claims(found: JsonObject, console: Console) -> None:
     """Prints each claim with its score and the reason for the score, its speaker, its quote, and its places.
 
-    Words of the claim that its quote lacks are underlined.
+    Words that the claim has but its quote does not have are underlined.
     """
     for one in found["claims"]:
         claim = Text(one["claim"], style="bold")

@@ -49,8 +49,8 @@ class QueueDocuments:
 
     Args:
         rows: the queue's rows.
-        leave_to_others: leaves a row to another worker if its outcome requires this, and returns whether it did so.
-            Blocking.
+        leave_to_others: takes the outcome of a row. If this machine may have caused the outcome, leaves the row to
+            another worker and returns True; otherwise returns False. Blocking.
     """
 
     def __init__(self, rows: QueuedRows, leave_to_others: Callable[[Outcome], bool]) -> None:
@@ -108,7 +108,7 @@ class QueueRowProcessor:
             return {"stored": True}
 
     async def _run_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """As `run_row`, but every error is raised."""
+        """The same as `run_row`, but errors are raised, not handled."""
         batch, worker = QueuedBatch(**row["batch"]), row["worker"]
         if "passages" in row["job"]:
             return await self._answer_for(batch, worker, row["job"]["key"], await store_piece(row["job"]))
@@ -130,9 +130,9 @@ class QueueRowProcessor:
         return answer
 
     async def _answer_for(self, batch: QueuedBatch, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
-        """Builds the answer for a row. Its outcome is stored first, unless the row is to run again.
+        """Builds the answer for a row. The row's outcome is stored first, unless the row is to run again.
 
-        An outcome with ``spent`` was already stored, together with its document.
+        An outcome with ``spent`` is not stored here: it was stored together with the debate's document.
         """
         if outcome["status"] == "done":
             self._proven.add(batch.id)
@@ -147,7 +147,7 @@ class QueueRowProcessor:
     def _leave_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
         """Leaves all rows of this worker to other workers if this machine may have caused the outcome. Blocking.
 
-        Returns whether it did so. It changes nothing if no other worker is alive.
+        Returns whether the rows were left. If no other worker is alive, the rows stay with this worker.
         """
         machine_may_be_at_fault = (
             outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven

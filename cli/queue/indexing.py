@@ -28,7 +28,7 @@ from moot.retrievers._filling import Progress, Target, fill_part
 log = logging.getLogger(__name__)
 
 MOST_QUEUED = 64
-"""Maximum number of pieces of a corpus in the queue. It keeps the workers busy and the database small."""
+"""Maximum number of pieces of a corpus in the queue. This is enough to keep the workers busy."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
 """No ceilings for tokens, USD and calls."""
 POLL_SECONDS = 0.25

@@ -43,7 +43,7 @@ class WorkerWatch:
         self._had_worker = True
 
     def check(self) -> None:
-        """Checks for workers, and prints the message unless the previous check also found none. Blocking."""
+        """Prints the message if the queue has no worker, unless the previous check also found no worker. Blocking."""
         before, self._had_worker = self._had_worker, bool(self._rows.workers())
         if before and not self._had_worker:
             self._print_line(NO_WORKER)
@@ -125,7 +125,10 @@ class QueueRunner:
             await self._collect(on_end)
 
     async def _collect(self, on_end: OnEnd) -> bool:
-        """Writes the documents of some newly ended rows and reports their outcomes; returns false if there is none."""
+        """Writes the documents of some newly ended rows and reports their outcomes.
+
+        Returns whether there were such rows.
+        """
         found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE)
         for row in found:
             if not await asyncio.to_thread(self._store.has_debate, row.key):

@@ -183,7 +183,7 @@ class QueueWorker:
                 answer = await process.ask(row)
         except TimeoutError:
             await process.end()
-            return None, f"more than {self.row_seconds:,.0f} s"
+            return None, f"no answer for more than {self.row_seconds:,.0f} s"
         return answer, "" if answer else await process.exit_reason()
 
     # --- processes ----------------------------------------------------------------------------------------------------
@@ -271,10 +271,10 @@ async def _procrastinate(
                 is_temporary = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
                 if not is_temporary or ending.is_set():
                     raise
-                if time.monotonic() > max(began, warned) + PATIENCE:  # one warning for all queries that wait
+                if time.monotonic() > max(began, warned) + PATIENCE:  # all waiting queries share the warnings
                     warned = time.monotonic()
                     log.warning(
-                        "The database has been unreachable for more than %.0f s. This worker waits for it.", PATIENCE
+                        "The database could not be used for more than %.0f s. This worker waits for it.", PATIENCE
                     )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):

@@ -55,7 +55,7 @@ MOST_AT_ONCE = 1000
 LEAST_INTERVAL = 0.02
 """Minimum number of seconds between the starts of two transactions, so that jobs of many debates share one."""
 CHECK_INTERVAL = 0.1
-"""Minimum seconds between two checks whether the file was removed. It applies only if all queued jobs store results."""
+"""Minimum seconds between checks whether the file was removed. Jobs other than `_StoreJob` cause a check at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,9 @@ class CallLedger:
             settings: the debate's settings, as a JSON value; secrets in them are not stored (see `hide_secrets`).
             adopt: whether to resume the newest interrupted or failed debate with the same graph, input, settings
                 (ceilings may differ) and version of moot. It has no effect if an id or an idempotency key is given.
-            id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
-                new debate gets this id. By default, a new debate gets a random id.
+            id: the debate's id. If the ledger has a debate with this id, that debate is resumed, or run again if it is
+                done. If the ledger has no such debate, the new debate gets this id. By default, a new debate gets a
+                random id.
             idempotency_key: a name that the caller gives the request. Equal requests with the same name share one
                 debate; `DebateStart.owned` tells whether this request must run it.
             person: the user who owns the debate, on a server with users.
@@ -269,7 +270,7 @@ class CallLedger:
         Args:
             debate: the id of a debate that has begun.
             key: the key of the call.
-            value: a JSON value or, for an embedding, a list of vectors; they are stored as 32-bit floats.
+            value: a JSON value or, for an embedding, a list of vectors, which are stored as 32-bit floats.
             about: a description of the call, such as its role and its model, and fields such as `PAID`.
 
         Raises:
@@ -385,7 +386,7 @@ class CallLedger:
 class _StoreJob:
     """A job that stores the result of a call; one SQL statement can run several such jobs.
 
-    ``raw`` holds packed vectors, or a JSON text in which `entry` hides the ``keys``.
+    ``raw`` holds packed vectors or a JSON text. ``keys`` are the secrets that `entry` hides in the text.
     """
 
     debate: str
@@ -404,7 +405,7 @@ class _StoreJob:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedJob:
-    """A job, and the future that gets its result or error; None if no caller waits."""
+    """A job, and the future that gets the job's result or error. The future is None if no caller waits."""
 
     job: Job
     future: asyncio.Future[Any] | None

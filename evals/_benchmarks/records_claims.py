@@ -71,7 +71,7 @@ def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Reco
 
     Args:
         read: reads a record.
-        task: the task with two labels. The items get its spelling of the labels.
+        task: the task with two labels. The items get the task's spelling of the labels.
     """
 
     def read_if_known(record: Record) -> Item:
@@ -334,10 +334,11 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def check_covid(record: Record) -> Item:
     """Read a record {id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
-    The label belongs to the claim together with the sentences in ``evidence_set``. Most claims with the label
-    NOTENOUGHINFO also occur, word for word, with another label. From the claim alone, a system cannot be right for both
-    records (see `moot.evals._benchmarks.records_items.best_possible_accuracy`). So `with_sentences` adds the sentences.
-    If the label is NOTENOUGHINFO, the document is gold evidence, but its sentences are not.
+    The label belongs to the claim together with the sentences in ``evidence_set``. Most claims of records with the
+    label NOTENOUGHINFO also occur, word for word, in records with another label. A system that reads only the claim
+    cannot answer all these records correctly (see `moot.evals._benchmarks.records_items.best_possible_accuracy`). So
+    `with_sentences` adds the sentences. If the label is NOTENOUGHINFO, the document is gold evidence, but the
+    document's sentences are not.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
@@ -369,15 +370,16 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
         The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
 
     Raises:
-        UserError: ``corpus.json`` cannot be read or lacks a sentence of a record, or a record lacks the field
-            ``cord_id`` or ``evidence_set``.
+        UserError: ``corpus.json`` cannot be read; a sentence of a record is not in ``corpus.json``; or a record lacks
+            the field ``cord_id`` or ``evidence_set``.
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)
     if corpus is None:
         return (
             records,
-            "there is no corpus.json near the records: claims come without the sentences that their labels are about",
+            "there is no corpus.json beside the records or in the folder above, so claims come without the sentences "
+            "that their labels are about",
         )
     abstracts = {str(entry.fields.get("cord_id")): entry.fields for entry in read_file(corpus, corpus.name)}
     return [
@@ -391,7 +393,7 @@ def _add_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -
         chosen = [article["abstract"][part["sent_index"]] for part in record.fields["evidence_set"]]
         fields = {**record.fields, "title": article.get("title"), "sentences": " ".join(chosen)}
     except (LookupError, TypeError) as error:
-        why = "its sentences are not in corpus.json. Take both files from one release."
+        why = "the record's sentences are not in corpus.json. Take both files from one release."
         raise invalid(record.where, why) from error
     return replace(record, fields=fields)
 

@@ -138,7 +138,7 @@ def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
-        yield from _parse_lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
+        yield from _parse_lines(content.encode().splitlines(), name)  # some published .json files contain JSON Lines
         return
     except (ValueError, RecursionError) as error:
         raise invalid(name, f"not readable JSON ({error}).") from error
@@ -184,7 +184,8 @@ def _load_json(content: str) -> Any:
 
     Raises:
         UnicodeEncodeError: the text contains a lone surrogate.
-        ValueError, RecursionError: as `parse_json` explains for its UserError.
+        ValueError: the text is not JSON, or an object has the same key twice.
+        RecursionError: the text is nested too deeply.
     """
     value = json.loads(content, object_pairs_hook=_unique_keys)
     if "\\ud" in content.lower():  # an escaped surrogate, which is valid in a pair; encoding fails if it is alone

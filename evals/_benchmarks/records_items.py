@@ -64,9 +64,10 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
 
 
 def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
-    """The id of a record without an id: the record's index in its file.
+    """Make an id for a record that has none.
 
-    If there are several files, the id is the file's name, followed by the index if the file has several records.
+    If all records come from one file, the id is the record's index in the file. If there are several files, the id is
+    the file's name, followed by the index if the file has several records.
     """
     if len(sizes) == 1:
         return str(record.index)
@@ -117,7 +118,7 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
     )
     for count, reason in (
         (indistinguishable, "no system can give all of them"),
-        (len(conflicting) - indistinguishable, "each comes with a different text, date or speaker"),
+        (len(conflicting) - indistinguishable, "the right answer depends on the text, date or speaker"),
     ):
         if count:
             notes.append(f"{count_with_noun(count, 'question')} with different answers: {reason}")
@@ -131,6 +132,8 @@ def _context(item: Item) -> tuple[object, ...]:
 
 def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
     """The best possible accuracy of a system that gives the same answer to identical questions.
+
+    Questions are identical if their claims, options and contexts (`_context`) are equal.
 
     Args:
         items: the items of the evaluation.
@@ -153,4 +156,4 @@ def _date_notes(items: Sequence[Item]) -> list[str]:
     missing = sum(item.published_before is None for item in items)
     if missing in (0, len(items)):
         return []
-    return [f"items without a date: {missing} of {len(items)}; for these items, newer evidence is not left out"]
+    return [f"items without a date: {missing} of {len(items)}; the date of their evidence is not limited"]

@@ -1,8 +1,8 @@
 """Measure sources on queries with relevance judgements, for ``moot eval retrieval``.
 
 A row is one qrels file with the passages to search. The passages are indexed as a corpus. The name of the corpus
-contains a digest of the passages and of the encoder's name: if either changes, a new corpus is built. Passages that are
-already stored are not encoded again.
+contains a digest of the passages and of the encoder's name, so a new corpus is built if either changes. Otherwise, the
+old corpus is used again, and its passages are not encoded again.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: s
 def corpus_name(row: Row, encoder: str) -> str:
     """The name of the corpus with a row's passages.
 
-    It contains the names of the passages' files, cut to 40 characters, or ``union`` for this scope. A digest of the
-    passages and of the encoder's name follows.
+    The name contains ``union`` for a row with the scope ``union``, and otherwise the names of the passages' files, cut
+    to 40 characters. A digest of the passages and of the encoder's name follows.
     """
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
@@ -212,9 +212,9 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
     Args:
         rows: the measured rows.
-        against: the source that all other sources are compared with; every row must have values of this source. None:
-            ``hybrid`` is compared with the best other source of each row. A row without ``hybrid``, or with ``hybrid``
-            alone, then has no difference.
+        against: the source that all other sources are compared with; every row must have values of this source. If
+            it is None, ``hybrid`` is compared with the best other source of each row, and a row without ``hybrid`` or
+            without another source has no difference.
 
     Returns:
         The differences in single rows, and the mean differences. There is a mean only over two or more rows.

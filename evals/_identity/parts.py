@@ -63,7 +63,7 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(graph: str, settings: Settings) -> str:
-    """The version of a system. If its settings choose an inner debate system, that system's version follows a "+"."""
+    """The version of a system; if the settings choose an inner debate system, also a "+" and the inner version."""
     debate = getattr(settings, "debate", None) if settings.inner_settings() else None
     return single_version(graph) + (f"+{single_version(debate)}" if debate else "")
 
@@ -93,8 +93,8 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 def endpoints(*models: str) -> dict[str, str]:
     """The addresses of models' providers, by provider, without user names and passwords.
 
-    Providers whose models run in this process are left out. If the address of another provider is unknown, the name of
-    the provider's company stands for it.
+    Providers whose models run in this process are left out. The name of a provider's company stands for an unknown
+    address.
 
     Raises:
         UserError: a provider's address, key or package is missing or invalid.

@@ -178,10 +178,11 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "DVC counts the kept edges whose two agents gave different answers in the round before. CVR counts those of "
-        "these edges whose reading agent was wrong before, and then gives the right answer that it read. Both are "
-        "means per item. Items that ended without a round of debate count as 0. Context is the mean length of the "
-        f"prompts for answers, in tokens. {POOLED}",
+        "On a kept edge, one agent reads the other's answer. DVC counts the kept edges whose two agents gave different "
+        "answers in the round before. CVR counts the edges of DVC on which the reader was wrong in the round before, "
+        "and now gives the answer that it read, which is right. Both are means per item. Items that ended without a "
+        "round of debate count as 0. Context is the mean length of the prompts for answers, in tokens. "
+        f"{POOLED}",
         heads,
         rows,
     )

@@ -23,7 +23,7 @@ from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
-"""The second measure to compare, by the first measure. It is used only if the benchmark has it."""
+"""The second measure to compare, by the first measure. Only benchmarks that have this second measure use it."""
 FIRST_ROUND, PRIOR, ALWAYS_OPEN = "first-round majority", "label prior", "always"
 """The kinds of controls that are derived from logs."""
 
@@ -41,9 +41,9 @@ class System:
         label: the system's name, which is unique in a study.
         items: for each run, the observations by the item's id.
         runs: the logs of the runs, in the same order; empty for a derived control.
-        control: the kind of control, retrieval variant or attack; None for any other system.
-        of: the label of the system that a control belongs to. None for any other system, for a control with a constant
-            answer, and for a control whose system is unknown.
+        control: the kind of control, retrieval variant or attack; None if the system is none of these.
+        of: the label of the system that a control, variant or attack belongs to; None if ``control`` is None, if the
+            answer is constant, or if the system that it belongs to is unknown.
     """
 
     label: str
@@ -130,7 +130,7 @@ class Study:
 
     @cached_property
     def same_items(self) -> frozenset[str]:
-        """The ids of the common items, on which scores are computed, from the function `same_items`."""
+        """The ids of the items on which scores are computed: the result of `same_items` for all systems."""
         return same_items(self.systems)
 
 
@@ -197,8 +197,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     ceilings = [run.ceiling for run in runs if run.ceiling is not None]
     if ceilings:
         notes.append(
-            "Some items ask the same question but have different right answers: a system that gives them the same "
-            f"answer has an accuracy of at most {min(ceilings):.3f}."
+            "Some items ask the same question but have different right answers, so a system that gives them the "
+            f"same answer has an accuracy of at most {min(ceilings):.3f}."
         )
     notes += [f"{name}: not computable, because {reason}." for name, reason in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
@@ -229,7 +229,7 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
             continue
         roots[_system_key(run)].append(run)
         reason = f"there are {len(named)} systems of that name" if named else "there is no log of that system"
-        notes.append(f"{run.system} is a control of {run.of}, but {reason}: it is shown as a separate system.")
+        notes.append(f"{run.system} is a control of {run.of}, but {reason}, so it is a separate system here.")
     return list(roots.values()), list(controls.values()), notes
 
 
@@ -260,7 +260,8 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
-        run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
+        # each log without a key counts as a run of its own, because its retries cannot be recognised
+        run_id = run.seed if run.key else run.file
         if other := newest.get(run_id):
             same = f"{run.file} has the same seed, settings and items"
             notes.append(f"{other.file} ({other.system}): left out, because {same}.")
@@ -290,9 +291,10 @@ def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """Controls with a constant answer: the most frequent right label and, if it differs, the label for open claims.
+    """Two controls with a constant answer: the most frequent right label, and the label for open claims.
 
-    An open claim has too little evidence. If the benchmark's answers are not labels or letters, there are no controls.
+    An open claim has too little evidence. If there is no label for open claims, or it is the most frequent right label,
+    there is only the first control. If the benchmark's answers are not labels or letters, there is none.
     """
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
@@ -341,9 +343,9 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
         study: the study with all systems.
         against: the baseline. If it is a system's label, all other systems are compared with this system. If it is a
             kind of control, each system is compared with its own control of that kind. A control with a constant answer
-            belongs to no system, so all other systems are compared with it. None: each system is compared with all its
-            own controls, and each system except the first with the first. Controls of a system are not compared with
-            the first.
+            belongs to no system, so all other systems are compared with it. If the baseline is None, each system is
+            compared with all its own controls, and each further system also with the first system. Controls are not
+            compared with the first system.
     """
     systems = study.systems
     named = [s for s in systems if s.label == against]

@@ -86,10 +86,10 @@ def calibration_table(study: Study) -> Table | None:
         "calibration",
         "Calibration",
         f"ECE is the expected calibration error over {BINS} bins, of equal width and of equal mass. AURC is the area "
-        "under the risk-coverage curve; for a random order, it is the share of wrong answers. Lower is better. An "
-        "abstention has no confidence. Confidences are raw: nothing was fitted to right answers. A system's first "
-        "row is for the confidence in its documents. The rows below it are for other figures that the documents state, "
-        "such as the share of votes. All runs are pooled.",
+        "under the risk-coverage curve; for a random order, it is the share of wrong answers. ECE, the Brier score and "
+        "AURC are better the lower they are. An abstention has no confidence. Confidences are raw: nothing was "
+        "fitted to right answers. A system's first row is for the confidence in its documents. The rows below it are "
+        "for other figures that the documents state, such as the share of votes. All runs are pooled.",
         heads,
         rows,
     )
@@ -134,10 +134,10 @@ def thresholds_table(study: Study) -> Table | None:
         "thresholds",
         "Thresholds of scores",
         "The answers are those within debates. An answer passes a threshold if its score is at least the threshold; "
-        "the first measure decides whether it is right. Only a negative answer relevance is below threshold 0. Answers "
-        "with an unknown score are left out. Two kinds of answers need not follow from evidence. In the first, the "
-        "writer neither searched nor was given evidence. In the second, the task is multiple choice, a number or an "
-        "expression, and the answer uses no evidence. Such an answer may have no faithfulness, and then counts only "
+        "the first measure decides whether an answer is right. Only a negative answer relevance is below threshold 0. "
+        "Answers with an unknown score are left out. Two kinds of answers need not follow from evidence. In the first, "
+        "the writer neither searched nor was given evidence. In the second, the task is multiple choice, a number or "
+        "an expression, and the answer uses no evidence. Such an answer may have no faithfulness, and then counts only "
         "under answer relevance. A threshold of answer relevance is valid only for the encoder with which it was "
         "chosen. Answers of one debate are not independent, so small differences may be due to chance. "
         "All runs are pooled.",

@@ -74,8 +74,8 @@ def stops_table(study: Study) -> Table | None:
                 [system.label, reason, len(group), system.errors, len(group) / len(system.answered), score, rounds]
             )
     caption = (
-        "Share is items with this stop reason / all items of the system with an outcome. Stop reasons are not "
-        f"random: debates on hard items take longer. {INTERVALS}"
+        "Share is items with this stop reason / all items of the system with an outcome. Scores of different "
+        f"stop reasons are over different items: for example, debates on hard items take longer. {INTERVALS}"
     )
     return make_table("stops", "By stop reason", caption, heads, rows)
 
@@ -116,7 +116,7 @@ def rounds_table(study: Study) -> Table | None:
 
 
 def _score_after(observation: Observation, number: int, study: Study) -> float | None:
-    """The score of the majority answer in the last round up to ``number``, or in the first round if it is later."""
+    """The score of the majority answer in the last round up to ``number``; if there is none, in the first round."""
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]

@@ -189,7 +189,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
         yield (
             "The same cost",
             f"No control with the same cost was run for {', '.join(without_controls)}: "
-            "a better score may only be due to a higher cost.",
+            "a better score may be due to nothing but a higher cost.",
         )
     if single := [s.label for study in studies for s in study.measured if len(s.runs) == 1]:
         yield (
@@ -236,15 +236,16 @@ def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     effect = f"{reversed_count} of {len(tests)} differences" if reversed_count else "no difference"
     yield (
         "Missing answers",
-        f"{missing:,} of {planned:,} answers are missing and count for no system. If items on which a system failed "
-        f"in every run counted as wrong, that would reverse or remove {effect}.",
+        f"{missing:,} of {planned:,} answers are missing. They count neither as right nor as wrong. If items "
+        f"on which a system failed in every run counted as wrong, that would reverse or remove {effect}.",
     )
 
 
 def _reverses(study: Study, comparison: Comparison) -> bool:
     """Whether a difference changes its sign or becomes 0 if missing answers count as wrong.
 
-    An item's answer is missing if all runs of a system on the item failed. Items that only one system has do not count.
+    A system's answer to an item is missing if all runs of the system on the item failed. Items that only one of the two
+    systems has do not count.
     """
     ids = common_items(comparison.first, comparison.second)
     ours, theirs = (

@@ -162,8 +162,8 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     """The data of a chart of scores against costs in USD or, if the cost of some system is unknown, against tokens.
 
     Returns:
-        None if there is no table, if the costs and tokens of some systems are unknown, or if fewer than two systems
-        have a score and a positive cost or number of tokens.
+        None if there is no table or no score; if the cost of some system and the tokens of some system are unknown; or
+        if fewer than two systems have a score and, in the chart's unit, a positive cost.
     """
     if table is None:
         return None

@@ -46,8 +46,8 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
 
     Returns:
         Two lists. The first has the title of each benchmark, with the number of compared items in each of its studies.
-        If a benchmark was run on several sets of items, or with several judges, there is an entry for each of them. The
-        second list has a line for each system and model.
+        If a benchmark was run on several sets of items, or with several judges, each set of items with each judge is an
+        entry of its own. The second list has a line for each system and model.
     """
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}

@@ -119,8 +119,8 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         for (n, x, y), is_known in zip(points, known, strict=True)
     ]
     about_line = (
-        "A dashed line joins the systems that no other system equals or beats at a lower cost, or beats at the same "
-        "cost."
+        "A dashed line joins the systems on the front: no other system is at least as good at a lower cost, or better "
+        "at the same cost."
     )
     alt = f"Score by {unit}. {about_line} {'; '.join(parts)}."
     return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)

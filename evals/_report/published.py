@@ -77,7 +77,7 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Our figures next to the papers' figures of the same systems on the same benchmarks; None if no paper has any."""
+    """Our figures next to the papers' figures of the same systems on the same benchmarks; None if there are none."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),
@@ -103,8 +103,8 @@ def published_table(studies: Sequence[Study]) -> Table | None:
     return make_table(
         "published",
         "The papers' figures and ours",
-        "The papers' figures are from other items, models, prompts and evidence than ours: a difference says nothing "
-        "about the system, and is not tested. Our figures are over the items on which all our systems have an "
+        "The papers' figures are from other items, models, prompts and evidence than ours, so a difference says "
+        "nothing about the system, and is not tested. Our figures are over the items on which all our systems have an "
         "outcome. In brackets are 95% intervals. Ours are by the bootstrap over groups of items. Theirs are as "
         "printed, else Wilson's from their value and number of items; an F1 without a printed interval has no "
         "interval.",

@@ -92,7 +92,7 @@ def study_notes(study: Study) -> list[str]:
     notes = [*study.notes, *_item_notes(study), *_run_notes(study)]
     if study.model is None:
         notes.append(
-            "No single model was set for these systems: their roles may have different models (see the settings)."
+            "No single model was set for these systems, so their roles may have different models (see the settings)."
         )
     return list(dict.fromkeys(notes))
 
@@ -159,7 +159,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 def unpriced_models(study: Study) -> list[str]:
     """The models whose price is unknown, judged by the answered items with counted tokens.
 
-    A model is listed if such an item called it, and every such item that called it has an unknown cost.
+    A model is listed if one of these items called the model, and the cost of every one that called it is unknown.
     """
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None

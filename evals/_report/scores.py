@@ -55,8 +55,8 @@ LESS_EVIDENCE = (
 """Kinds of warnings of a debate that had less evidence than it should have, or evidence from a fallback source."""
 
 BEST_POSSIBLE_NOTE = (
-    " Best possible: some items ask the same question but have different right answers; a system that gives them the "
-    "same answer cannot have a larger share of right answers than this."
+    " Best possible: the largest share of right answers of a system that always gives the same answer to the same "
+    "question; some items ask the same question but have different right answers."
 )
 
 

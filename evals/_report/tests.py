@@ -113,8 +113,8 @@ def differences_table(
         "intervals over groups of items; an item without a group is its own group. With several runs, scores and "
         "intervals are of the mean over runs. Better and worse: the number of items on which the system is better or "
         "worse by the first measure. The test is McNemar's exact test if both systems have a single run and no two "
-        "items are in the same group. Otherwise, it is a permutation test: it flips the signs of the differences of "
-        f"items' means over runs, for all items of a group together. Holm's correction is for {size} tests: "
+        "items are in the same group. Otherwise, it is a permutation test of the differences between items' means "
+        f"over runs: it flips the signs of all differences of a group together. Holm's correction is for {size} tests: "
         f"{family or 'those of this table'}. Detectable is the smallest difference that a test of this many items "
         f"finds with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
         "p-value. For McNemar's test, it is computed with the observed share of discordant items. For the permutation "
@@ -182,7 +182,8 @@ def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cel
     share = (test.better + test.worse) / test.n
 
     def power_gap(effect: float) -> float:
-        # the power does not depend on the accuracies themselves; accuracies around 1/2 allow any effect up to the share
+        # the power depends on the difference of the two accuracies, not on their level; at a level of 1/2, the
+        # difference may have any value up to the share of discordant items
         return power((1 + effect) / 2, (1 - effect) / 2, test.n, share, alpha) - POWER
 
     if not share or power_gap(share) < 0:
@@ -241,9 +242,9 @@ def policies_table(study: Study) -> Table | None:
         "Scores by the policy for items without an answer",
         "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
         "all runs. Left out: the score is over the items without an abstention. Their share is the coverage. No "
-        "usable reply: the system's models replied, but the reply could not be used, even after another request; this "
-        "is wrong under every policy, except in the column that counts it as missing. Missing items are those on "
-        "which the run failed, and those that were not run. They count in two scores only: in one as wrong, in the "
+        "usable reply: the system's models replied, but the reply could not be used, even after another request. Such "
+        "an item is wrong under every policy, except in the column that counts it as missing. Missing items are those "
+        "on which the run failed, and those that were not run. They count in two scores only: in one as wrong, in the "
         f"other as right. The {first} of all items, with abstentions as wrong, lies between these two.",
         heads,
         rows,

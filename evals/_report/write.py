@@ -106,11 +106,11 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     if stated == {"report"}:
         return "report", f"{all_tests}, the family that the plan states (or its default)", []
     notes = [
-        "The plans of the logs do not all state the same family of tests: all tests of this report count as one family."
+        "The plans of the logs do not all state the same family of tests, so all tests of this report are one family."
     ]
     return (
         "report",
-        f"{all_tests}, the default, as the plans state no common family",
+        f"{all_tests}, the default, because the plans state no common family",
         notes if len(stated) > 1 else [],
     )
 
@@ -125,7 +125,7 @@ def _make_section(number: int, study: Study, tests: Sequence[Comparison], family
     tables = tuple(table for make in table_functions if (table := make(study)) is not None)
     notes = study_notes(study)
     if not any(table.key == "differences" for table in tables):
-        notes.append("Nothing is tested, as there is no baseline.")
+        notes.append("Nothing is tested, because there is no baseline.")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{number}-{study.benchmark.name}-{study.model or 'models'}")[:80]
     benchmark = study.benchmark
     return Section(name, study.title, benchmark.name, benchmark.licence, study.model, study.data, tables, tuple(notes))

@@ -6,11 +6,11 @@ The controls run after a debate on the same samples, and read figures from its l
   same sample;
 - `self_correction`: a single agent that revises its answer for as many rounds as the debate had;
 - `single_call`: one call that reads the evidence in the debate's result;
-- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two controls with this evidence, to
-  show whether a debate wins only because of its evidence.
+- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two controls, but they read the
+  evidence in the debate's result. They show whether a debate wins only because of its evidence.
 
-If a debate has no outcome on a sample, this sample is missing data for its controls. If the debate's cost on a sample,
-in the unit of the budget, is unknown or 0, the sample is missing data for the self-consistency controls.
+If a debate has no outcome on a sample, this sample is missing data for the debate's controls. If the debate's cost on
+a sample, in the unit of the budget, is unknown or 0, the sample is missing data for the self-consistency controls.
 
 A retrieval variant is the debate's system with another setting of retrieval. Further controls are derived from logs,
 and need no call (`moot.evals._stats.derived`).
@@ -74,7 +74,7 @@ CONTROLS: dict[Control, MatchedControl] = {
 
 
 def is_debate(system: type[Settings]) -> bool:
-    """Whether a system is a debate: it has a setting for its number of rounds."""
+    """Whether a system is a debate. A system with a setting for its number of rounds is a debate."""
     return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
 
 
@@ -95,7 +95,7 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
 
     There is a variant for each retrieval mode of the system (none, once, every round), except the chosen mode. The mode
     ``later``, which retrieves in every round but the first, has no variant. A system with sources and the setting
-    ``progressive_retrieval`` has the variants ``retrieval once`` (unless this mode is chosen) and ``retrieval none``.
+    ``progressive_retrieval`` has the variant ``retrieval none`` and, if the setting is True, also ``retrieval once``.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]

@@ -19,8 +19,8 @@ _watches: list[Watch] = []
 class DebateHooks(Hooks):
     """Hooks for debates in Inspect.
 
-    A connection belongs to an event loop, and each run of Inspect has a new loop. So the next run cannot use the
-    connections of this run.
+    A connection belongs to an event loop, and each run of Inspect has a new loop. So connections are closed when a run
+    ends: the next run could not use them.
     """
 
     async def on_sample_end(self, data: SampleEnd) -> None:

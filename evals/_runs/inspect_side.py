@@ -51,7 +51,8 @@ SHARED_OPTIONS = ("temperature", "max_tokens", "seed")
 """Options of Inspect's models that are also settings of debates. The model's name is not among them."""
 MODEL_USAGE = (sample_model_usage_context_var, model_usage_context_var)
 ROLE_USAGE = (sample_role_usage_context_var, role_usage_context_var)
-"""Inspect's variables with the usage of each model or role, for a sample and for the whole run."""
+"""Inspect's variables with the usage of each model (`MODEL_USAGE`) and of each role (`ROLE_USAGE`). In each pair, the
+first variable is for one sample, and the second for the whole run."""
 NO_OPTIONS = GenerateConfig()
 """The config in the events of moot's calls. All events share it, because creating a config takes longer than creating
 an event."""
@@ -74,7 +75,7 @@ class MootModel(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Make one call, without tools; of the config, only `SHARED_OPTIONS` are used.
+        """Make one call, without tools. The config's options other than `SHARED_OPTIONS` are ignored.
 
         The output is empty if the reply cannot be used.
 
@@ -196,7 +197,7 @@ def moot_name(model: Model | list[Model]) -> str | None:
 
 
 def messages_of(document: Document) -> list[ChatMessage]:
-    """A debate's turns as messages, in order, each with its speaker and round as metadata; then the debate's end."""
+    """A message for each turn of a debate, in order, with its speaker and round as metadata, and one for the ending."""
     turn_lines = [
         (section.heading, line)
         for section in round_sections(document)
@@ -224,8 +225,8 @@ def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
     The events contain no prompts and no replies: prompts are in the ledger and in LangSmith, and the sample's messages
-    show the turns. Replies from the ledger and shared replies do not count as usage of this run, nor do
-    calls whose tokens the endpoint did not count.
+    show the turns. Calls with a reply from the ledger, with a shared reply, or with tokens that the endpoint did not
+    count are not part of the usage.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:

@@ -34,8 +34,8 @@ class Header:
     def identity(self) -> str:
         """The identity that a log and its retries share: the system with its settings, the items, and the judge.
 
-        The identity is the log's key, which does not depend on the system's label. Without a key, it is made from
-        moot's other metadata. If these name no system, the identity is Inspect's task id.
+        The identity is the log's key, which does not depend on the system's label. If the log has no key but names the
+        system, the identity consists of `IDENTITY_FIELDS`, the items and the judge. Otherwise, it is Inspect's task id.
         """
         if "key" in self.metadata:
             return str(self.metadata["key"])

@@ -60,7 +60,7 @@ class PlannedBenchmark(BaseModel):
     @field_validator("data")
     @classmethod
     def _make_absolute(cls, data: Path | None, info: ValidationInfo) -> Path | None:
-        """Make a path absolute: relative to the folder in the validation context, else to the current folder."""
+        """Resolve a relative path against the folder in the validation context or, without one, the current folder."""
         return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 
@@ -245,8 +245,8 @@ def make_cells(plan: Plan) -> list[Cell]:
 
     Raises:
         UserError: as `make_cell`; a setting in the plan is not a setting of any graph; two systems are the same or have
-            the same label; a benchmark has two files; a control needs a model, or a price of its model, and there is
-            none; or prices cannot be read.
+            the same label; a benchmark has two files; a system with controls names models only for single roles; a
+            control with a budget in USD has a model without a price; or prices cannot be read.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -308,8 +308,8 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
     that the graph does not have are left out.
 
     Raises:
-        UserError: the graph or a setting is unknown; a value is out of its range; or the plan sets `sources`, but the
-            system's speakers have their own sources, and no setting lists these speakers.
+        UserError: the graph or a setting is unknown; a value is out of its range; or the plan sets `sources`, but
+            each of the system's speakers has its own source, and no setting of the plan or system lists the speakers.
     """
     settings_type = load_graph(system.graph).settings
     speakers = "sources" in plan.settings and setting_with_sources(settings_type)
@@ -332,7 +332,7 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
 
 
 def setting_with_sources(settings_type: type[Settings]) -> str | None:
-    """The name of the setting whose speakers have their own sources.
+    """The name of the setting that lists speakers, if the listed speakers have their own sources.
 
     None if there is no such setting, or if the system has the setting `sources`.
     """
@@ -369,7 +369,8 @@ def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterabl
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
     if names and cell.model is None and not SPEAKER_SETTINGS.isdisjoint(cell.settings):
         raise UserError(
-            f"The controls of {cell.system} need one model: name it under `models`, not only models of single roles.",
+            f"The controls of {cell.system} need one model. Name a model for the whole system (`models` in the plan), "
+            "not only models of single roles.",
             kind="invalid_setting",
         )
     in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_equal_cost for name in names)

@@ -390,7 +390,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
         max_retries=0,  # `with_retries` below retries calls
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
-    # if RAGAS cannot parse a reply, it calls the model once more, with the reason; not if the reply was cut off
+    # if RAGAS cannot parse a reply, it tells the model the reason and asks once more, unless the reply was cut off
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
     class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing

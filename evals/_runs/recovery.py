@@ -14,7 +14,8 @@ from sqlite3 import Connection
 from typing import Any
 from unittest.mock import patch
 
-# Inspect's only option is to turn recovery off (`log_realtime`), so its class is extended here
+# Inspect has no option for the writes of recovery, only one that turns recovery off (`log_realtime`); so this module
+# extends Inspect's class
 from inspect_ai._eval.task import log as task_log
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
@@ -23,8 +24,7 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""Number of waiting events of a sample at which they are written. Inspect's bounded mode keeps the same number in
-memory."""
+"""The waiting events of a sample are written when this many wait. Inspect's bounded mode keeps as many in memory."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):

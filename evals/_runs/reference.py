@@ -59,7 +59,7 @@ class References:
 
 
 async def document_with_outcome(location: str, sample: int | str) -> dict[str, Any] | None:
-    """The result document of a debate on a sample, from the debate's log; None if the debate has no outcome on it.
+    """The result document of a debate on a sample, from the debate's log; None without an outcome on the sample.
 
     Raises:
         ValueError: the document is damaged.
@@ -105,7 +105,7 @@ def read_log_headers(logs: str) -> Iterator[EvalLog]:
             except UNREADABLE as error:
                 raise UserError(
                     f"{info.name.removeprefix('file://')} cannot be read as a log ({error}). Move it out of "
-                    f"{logs}; its samples run again.",
+                    f"{logs}; then its samples are run again.",
                     kind="invalid_file",
                 ) from error
 

@@ -117,7 +117,7 @@ class Limits:
             if any(before := ceilings.spent):
                 cost = "" if self.max_cost is None else f", ${before.usd:.6f}"
                 took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}{cost}"
-                tell(f"Earlier runs took up to {took}, which count against the ceilings ({spent.name}).")
+                tell(f"Earlier runs took up to {took}, which count against the ceilings (see {spent.name}).")
             yield
 
 
@@ -267,8 +267,8 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
     """Yield a message for each cell that is run anew although the folder has a log of the cell.
 
-    The message names the parts that differ (`moot.evals._identity.parts`). If no earlier log of the cell records its
-    parts, the message says this.
+    The message names the parts that differ (`moot.evals._identity.parts`). If no earlier log of the cell records
+    such parts, the message says that an older version of moot wrote the log.
     """
     newest = newest_logs(logs)
     for cell in cells:

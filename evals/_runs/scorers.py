@@ -73,7 +73,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def reasons_text(document: Document) -> str:
-    """The reasons of the verdict as its speakers wrote them, or the error of a failed debate; without both, a note."""
+    """The reasons of the verdict as its speakers wrote them, or the error of a failed debate; else a note."""
     if document["error"]:
         return str(document["error"]["detail"])
     reasons = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
@@ -199,7 +199,7 @@ def gold_recall() -> Scorer:
 
 @metric(name="mean")
 def mean_if_named() -> Metric:
-    """The mean; NaN if no verdict could name the evidence that the score requires."""
+    """The mean; NaN if `official_score` returns False as its second value for every sample."""
 
     def value(scores: list[SampleScore]) -> float:
         named = any((score.score.metadata or {})["named"] for score in scores)
@@ -210,7 +210,7 @@ def mean_if_named() -> Metric:
 
 @metric(name="stderr")
 def stderr_if_named() -> Metric:
-    """The mean's standard error; NaN if the mean is NaN."""
+    """The standard error of the mean; NaN if `mean_if_named` is NaN."""
     error = stderr()
 
     def value(scores: list[SampleScore]) -> float:
@@ -267,7 +267,7 @@ def support_em() -> Scorer:
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_f1")
 def support_f1() -> Scorer:
-    """F1 of the sentences that the verdict quotes and the supporting facts (HotpotQA)."""
+    """F1 of the set of sentences that the verdict quotes, against the set of supporting facts (HotpotQA)."""
     return official_scorer("support_f1")
 
 

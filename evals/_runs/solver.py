@@ -6,7 +6,7 @@
 If the settings name no model, the debate uses Inspect's model (`moot.evals._runs.inspect_side`). Moot's nodes make the
 calls, and the solver reports them to Inspect when the debate is over. So Inspect's time and error limits apply, but not
 its token limits. The graphs' settings `budget` and `max_cost` limit the tokens and the cost of a debate;
-`shared_ceilings` limits those of many debates together.
+`shared_ceilings` limits the totals of many debates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DebateRunner = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 
 
 class DebateFailed(Exception):  # noqa: N818 - Inspect shows this name
-    """A debate could not run, or failed through no fault of the system: the sample is missing data."""
+    """The sample is missing data, because its debate could not run, or failed through no fault of the system."""
 
 
 @solver(name="debate")
@@ -164,9 +164,9 @@ def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> 
 
 
 def _with_day(settings: Settings, sample: TaskState) -> Settings:
-    """Set ``published_before`` to the sample's day.
+    """Set the setting ``published_before`` to the sample's input ``published_before``.
 
-    The settings stay unchanged if they have a day already, the sample has no day, or the system does not retrieve.
+    The settings stay unchanged if they already set it, the sample has no such input, or the system does not retrieve.
     """
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 def make_sample(item: Item, benchmark: Benchmark) -> Sample:
     """Convert an item to an Inspect sample.
 
-    The sample's metadata are for measures. Only the metadata under the key `moot.evals._runs.solver.INPUTS` reach
-    debates.
+    The metadata under the key `moot.evals._runs.solver.INPUTS` are for the debate. All other metadata are for measures,
+    and do not reach the debate.
     """
     plain = asdict(item)
     metadata = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}

@@ -215,9 +215,9 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
             figure is unknown.
 
     Returns:
-        By round, from 1, the distance over n debates; a value of None if n is 0. ``missing`` counts debates whose
-        figure is unknown in this round or in their last round. ``left_out`` counts debates that ended before this
-        round. The result is {} if there is no round.
+        A score for each round, by the number of the round, from 1; {} if there is no round. ``value`` is the distance
+        over ``n`` debates; None if ``n`` is 0. ``missing`` counts debates whose figure is unknown in this round or in
+        their last round. ``left_out`` counts debates that ended before this round.
 
     Raises:
         UserError: scipy is not installed.

@@ -103,8 +103,8 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
         confidence: the confidence of the interval.
 
     Returns:
-        An interval without a value if there is no item. If some group has several items, an interval without ends if
-        there is only one group or all items have the same value.
+        An interval without a value if there is no item. The interval has no ends if some group has several items and,
+        besides, there is only one group or all items have the same value.
 
     Raises:
         UserError: scipy or statsmodels is not installed.

@@ -20,9 +20,9 @@ Document = Mapping[str, Any]
 
 
 def consistent(document: Document) -> bool:
-    """Whether the speakers of a debate agreed at its end, even if it stopped for another reason.
+    """Whether the speakers of a debate agreed at its end, even if the stop reason is not consensus.
 
-    If the stop reason is not consensus, the last reply of the judge who checks for agreement decides (MADKE). Without
+    If the stop reason is not consensus, the judge who checks for agreement decides, by the last reply (MADKE). Without
     such a judge, all voters must have given the same last answer; without votes, the debate is not consistent. A debate
     that is not done is not consistent.
 

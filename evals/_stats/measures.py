@@ -14,7 +14,7 @@ MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_b
 K = 10
 """Number of documents that each query requests from a source."""
 NO_GOLD, NO_MATCH = -2, -1
-"""Numbers that no gold document has. `NO_GOLD` fills the arrays of queries that have fewer gold documents than others.
+"""Indices that no gold document has. `NO_GOLD` fills the arrays of queries that have fewer gold documents than others.
 `NO_MATCH` stands for a found document that scores nothing, or for a rank without a document."""
 
 
@@ -45,8 +45,8 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 
     Raises:
         UserError: ranx is not installed.
-        ValueError: there is no query, a query has no gold document or a grade below 1, or the lists have different
-            lengths.
+        ValueError: there is no query, a query is without gold documents, a grade is below 1, or the lists have
+            different lengths.
     """
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
@@ -59,11 +59,11 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
     """Convert judgements and rankings to arrays for ranx.
 
-    Documents become numbers, because ranx compiles its code again for each length of a document's name.
+    Each document is represented by an index, because ranx compiles its code again for each length of a document's name.
 
     Returns:
-        Judgements of shape (queries, documents, 2): the number and grade of each gold document, best first. Rankings of
-        shape (queries, `K`, 2): the number of each document found, best first, and an unused 0.
+        Judgements of shape (queries, documents, 2): for each gold document, best first, its index and its grade.
+        Rankings of shape (queries, `K`, 2): for each document found, best first, its index and an unused 0.
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD

@@ -179,10 +179,10 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        labels: the labels to average over; by default the labels that are right for some item with an outcome. An
-            answer with a label outside this list is a miss (FN) of the right label, and does not enter the mean
-            otherwise. A label that is neither right for any item nor given as an answer has no F1, and is left out of
-            the mean.
+        labels: the labels to average over; by default the labels that are right for some item with an outcome. If an
+            answer is outside this list, it is a miss (FN) of the right label, but not a false positive (FP) of another
+            label. A label that is neither right for any item nor given as an answer has no F1, and is left out of the
+            mean.
 
     Returns:
         A value of None if every item is missing.
@@ -368,15 +368,15 @@ def fever_score(
 ) -> Score:
     """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of evidence.
 
-    A set is full if all its sentences are among the first five sentences found. If `open_label` is right, only the
-    label counts. Titles are compared by `fever_page`.
+    A set is full if all its sentences are among the first ``first`` sentences found. If `open_label` is right, only
+    the label counts. Titles are compared by `fever_page`.
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
         sets: each item's alternative sets of evidence; no set is needed if `open_label` is right.
         found: the sentences found for each item, best first; [] if there are none. None if the system does not report
-            pages and sentences: such an item is left out, unless it is missing.
+            pages and sentences. Such an item is left out if it has an outcome; otherwise it counts as missing.
         open_label: the label that needs no evidence.
         first: the number of found sentences that count.
 
@@ -417,15 +417,15 @@ def feverous_score(
 ) -> Score:
     """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of evidence.
 
-    A set is full if all its elements are among the first elements found. Titles are compared by `fever_page`. Unlike
-    FEVER, FEVEROUS requires evidence even for the label of claims without enough information.
+    A set is full if all its elements are among the elements that count (``first``, ``first_cells``). Titles are
+    compared by `fever_page`. Unlike FEVER, FEVEROUS requires evidence even for claims without enough information.
 
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
         sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
         found: the elements found for each item, best first; [] if there are none. None if the system does not report
-            pages and elements: such an item is left out, unless it is missing.
+            pages and elements. Such an item is left out if it has an outcome; otherwise it counts as missing.
         first: the number of found sentences, titles and sections that count.
         first_cells: the number of found cells, list items and table captions that count.
 
@@ -481,7 +481,8 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
     """The mean over items of gold ids found / gold ids, in [0, 1].
 
     Args:
-        gold: ids of each item's gold evidence. Items without gold evidence are left out, unless they are missing.
+        gold: ids of each item's gold evidence. An item without gold evidence is left out if ``found`` has
+            a value for it; otherwise it is missing.
         found: ids of the evidence found for each item; None if the item is missing.
 
     Raises:

@@ -33,7 +33,7 @@ TURN_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY_FIELDS = ("plaintiff_counsel", "defense_counsel", "overall")
 TURN_FIELDS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY_FIELDS)
 THRESHOLD_SCORES = ("faithfulness", "answer_relevance")
-"""The names of the scores that settings compare with a threshold."""
+"""The names of the scores for which Tool-MAD's settings have a threshold."""
 LONGEST_DETAIL = 200
 """Maximum number of characters of an error's details."""
 
@@ -137,7 +137,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
 
     Args:
         sample: Inspect's ``EvalSample``.
-        benchmark: its benchmark.
+        benchmark: the sample's benchmark.
         cost_of: computes the cost of calls.
         document: the sample's result document; None if there is none.
 
@@ -188,7 +188,7 @@ def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> b
 def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str]:
     """The kind of the error that makes an item missing, and details of the error.
 
-    The kind is None if the item has an outcome; the details are then about unusable replies, if any. If the debate
+    The kind is None if the item has an outcome; then the details are empty or about unusable replies. If the debate
     ended without an error but the sample failed, the item is missing.
     """
     error = (document or {}).get("error")
@@ -211,7 +211,7 @@ def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """The fields of a result document that reports read, without long texts, evidence, call records and settings."""
+    """The parts of a result document that are used in reports; call records, settings and most texts are left out."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
@@ -227,12 +227,12 @@ def measured_fields(document: Document) -> dict[str, Any]:
 
 
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
-    """The answers of a debate that have scores with a threshold (`THRESHOLD_SCORES`), with these scores.
+    """The answers of a debate, each with those of its scores that have a threshold (`THRESHOLD_SCORES`).
 
     Two kinds of answers need not follow from evidence. In the first, the writer never searched in the debate, and was
     shown no evidence for this answer. In the second, the task needs reasoning, and the answer uses no evidence. If the
     faithfulness of such an answer is None, the score is undefined and left out. Any other score of None is unknown. An
-    answer without any score left is left out.
+    answer that has none of these scores, or only undefined ones, is left out.
     """
     responses = [turn for turn in document["turns"] if turn["step"] == "respond"]
     searching = {turn["agent"] for turn in responses if turn.get("query") is not None}

@@ -58,7 +58,7 @@ def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
 
 
 def joint_match(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
-    """HotpotQA's joint scores: each score of the answer times the same score of the supporting facts.
+    """HotpotQA's joint scores: the answer's exact match, precision and recall, each times the same score of the facts.
 
     The joint F1 is computed from the joint precision and recall.
     """
@@ -205,7 +205,7 @@ def official_score(
 
 
 def why_not_computable(measure: str, observations: Sequence[Observation]) -> str:
-    """The reason why an official score of a run cannot be computed; empty if it can, or if no item has an outcome.
+    """Why an official score of a run cannot be computed; empty if it can be computed, or if no item has an outcome.
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.

@@ -99,7 +99,7 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
 
 
 def has_outcome(document: Document) -> bool:
-    """Whether a debate has an outcome: it finished, or failed only because its replies could not be used."""
+    """Whether a debate has an outcome: it finished, or failed only because its models' replies could not be used."""
     return document["status"] == "done" or (document["status"] == "failed" and is_model_fault(document))
 
 

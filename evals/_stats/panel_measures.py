@@ -41,8 +41,8 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
         documents: result documents of trials.
 
     Returns:
-        The names of all judges, sorted by length and then alphabetically, so that judge-2 comes before judge-10; and a
-        row for each document with each judge's verdict, in the order of the names. A verdict is None if the judge gave
+        The names of all judges, sorted by length and then alphabetically, so that judge-2 comes before judge-10; and
+        for each document a row of the judges' verdicts, in the order of the names. A verdict is None if the judge gave
         no readable verdict or was not asked. If a document has no panel, all values of its row are None.
     """
     given = [
@@ -147,7 +147,7 @@ def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
-    """The shares of unanimous and of split panels (PROClaim, table 3), among those that `panel_fleiss_kappa` counts.
+    """The shares of unanimous and split panels among the panels that `panel_fleiss_kappa` counts (PROClaim, table 3).
 
     Args:
         documents: result documents of trials.
@@ -215,7 +215,7 @@ def concessions(text: str) -> list[str]:
     """The concessions to the other side in a text, found by `CONCESSIONS`, in order.
 
     A phrase does not count if a negation or a condition precedes it in its clause ("I do not think you make a good
-    point", "even if you are right"). This misses a few real concessions ("nobody doubts that you are right").
+    point", "even if you are right"). This rule misses a few real concessions ("nobody doubts that you are right").
     """
     clauses = (" ".join(clause.split()) for clause in _CLAUSE_END.split(text.replace("’", "'")))
     return [
@@ -269,7 +269,7 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """The values of a key in one debate of a trial, one for each round; [] if the debate was not held."""
+    """The values of a key for the rounds of one debate of a trial; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
@@ -333,7 +333,7 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
         phase: the trial's primary debate, or the debate with switched sides.
 
     Returns:
-        The mean for each round over the debates that retrieved evidence in this round; None if no debate retrieved any.
+        For each round, the mean over the debates that retrieved evidence in this round; None if no debate did.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

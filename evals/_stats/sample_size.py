@@ -24,7 +24,7 @@ SLACK = 1e-9
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """Shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the maximum.
+    """Shares of discordant items for two accuracies: the minimum, the share if errors are independent, and the maximum.
 
     Raises:
         ValueError: an accuracy is outside [0, 1].
@@ -180,8 +180,9 @@ class Separation:
             the better system is right on all discordant items.
         separable: whether the smallest p-value is significant; if not, this test of n items with these accuracies is
             never significant.
-        designs: two samples; then paired designs with the fewest discordant items, with independent errors, and with
-            the most discordant items; then, if a share of discordant items is given, a paired design with this share.
+        designs: first the design of two samples; then three paired designs: with the fewest discordant items, with
+            independent errors, and with the most discordant items. If a share of discordant items is given, a paired
+            design with this share comes last.
     """
 
     difference: float

@@ -42,13 +42,13 @@ def to_review(state: TrialState, settings: TrialSettings) -> Next:
 def search(state: TrialState, settings: TrialSettings) -> Next:
     """Starts a search for each premise, up to `max_premises`, and a search with each side's query.
 
-    Without premises and queries, it routes to the review of the evidence.
+    If there is neither a premise nor a query, it routes to the review of the evidence.
     """
     return to_pools("retrieve", state, settings) or "review_evidence"
 
 
 def challenge(state: TrialState) -> Next:
-    """Makes each side challenge the other side's evidence and the given texts; without any, routes to the next step."""
+    """Makes each side challenge the other side's evidence and the given texts; with neither, goes on to `weigh`."""
     return to_challengers("challenge", state) or "gather_challenges"
 
 

@@ -27,7 +27,7 @@ def plan_call(
         prompt: the prompt's name.
         values: the values of the prompt's placeholders.
         reply: the schema of the reply.
-        quotes: maximum number of tokens of the quotes that the prompt will contain, but that are not in ``values`` yet.
+        quotes: maximum number of tokens of quotes that are not in ``values`` yet, but will be in the prompt.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)

@@ -22,7 +22,7 @@ PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
 """Minimum number of words of the sentences that `sentences_in` returns."""
 SHORT_WORD_LETTERS = 3
-"""Words of at most this many letters, except names, are not checked: in any language most are function words.
+"""Words of at most this many letters, except names, are not checked, because most are function words in any language.
 
 `months` leaves out such short names of months, except those of May. In `_is_lengthened`, this is the minimum number of
 letters of the shorter word.
@@ -64,8 +64,8 @@ NEAR_YEARS = 2
 def score_of(ratings: Ratings) -> float:
     """The check-worthiness of a claim, from 0 to 1.
 
-    If ``checkable`` or ``public_interest`` is 0, it is 0. Otherwise it is half the weighted mean of the ratings:
-    ``checkable`` has weight 2, each other rating has weight 1.
+    If ``checkable`` or ``public_interest`` is 0, the result is 0. Otherwise it is half the weighted mean of the
+    ratings: ``checkable`` has weight 2, each other rating has weight 1.
 
     Args:
         ratings: the ratings of the claim, each 0, 1 or 2.
@@ -149,11 +149,11 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 
 
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
-    """The words of a claim that its quote does not contain, and those of them that the text does not support.
+    """The words of a claim that its quote does not contain, and which of these words the text does not support.
 
     `_is_known` decides which words the text supports. Function words are ignored. A time that may be computed from the
-    text's date (`_may_be_computed`) is supported, and counts as computed, so that a person checks it. This also holds
-    if the text contains the time, because most texts contain the year of their date.
+    text's date (`_may_be_computed`) is supported, and counts as computed, so that a person checks it. It counts as
+    computed even if the text contains it, because most texts contain the year of their date.
 
     Args:
         claim: the claim.
@@ -195,7 +195,7 @@ def _is_function_word(word: str, plain: str) -> bool:
 def _may_be_computed(words: Sequence[str], at: int, date: str | None) -> bool:
     """Whether a word may be computed from the text's date: a year near it, a month, or a day near a month.
 
-    Without a date, no word may. A year is near if it is at most `NEAR_YEARS` away.
+    False without a date. A year is near if it is at most `NEAR_YEARS` away.
     """
     word = words[at]
     if not date:

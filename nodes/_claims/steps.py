@@ -348,7 +348,7 @@ def rewrite_claims_node() -> Node:
     """Rewrites each claim so that it can be understood without the text.
 
     Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
-    support. Without the setting ``split``, further claims for a quote also go there.
+    support. With the setting ``split`` off, all claims for a quote but the first go to ``dropped``, too.
 
     Reads: asked, part, found.
     """
@@ -394,8 +394,8 @@ def _unknown_number_entry(step: Step, number: int, text: str) -> Dropped:
 def join_duplicates_node() -> Node:
     """Joins claims with the same meaning, then keeps and numbers the `max_claims` claims with the highest scores.
 
-    The other claims move to ``left_out``. If the model gives no usable reply, only claims with the same words are
-    joined, with a warning.
+    Claims beyond `max_claims` move to ``left_out``. If the model gives no usable reply, only claims with the same words
+    are joined, with a warning.
 
     Reads: claims, left_out.
     """
@@ -468,7 +468,7 @@ def _count_words(claim: Claim) -> int:
 def finish_node() -> Node:
     """Records the run's status and cost, an error if no part was read, and warnings.
 
-    The warnings say how many parts the budget did not allow for, and that a demo model was used.
+    The node warns if the budget did not allow for every part, and if a demo model was used.
 
     Reads: parts, unread, calls, and if present error.
     """

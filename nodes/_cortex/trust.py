@@ -195,7 +195,7 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
 
 There must be at least one weight. CortexDebate's own rule is ``average``: it keeps edges with at least the mean weight
 (Eq. 10, 11). The other rules are variants (appendix D.1). In the paper, each agent has four opponents, so that
-``bottom-3-removed`` keeps one of them. If there are three or fewer opponents, it still keeps one (our choice).
+``bottom-3-removed`` keeps one of them. If an agent has three or fewer opponents, this rule also keeps one (our choice).
 """
 
 
@@ -210,14 +210,14 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (CortexDebate, Eq. 12; 5.3 and appendix E).
 
-    In a full graph, an agent reads the answers of all opponents, by descending weight. This order is our choice: the
-    paper names none.
+    In a full graph, an agent reads the answers of all opponents, by descending weight. This order is our choice,
+    because the paper names no order.
 
     In a sparse graph, an agent reads the answers of some opponents, in the order of the agents. ``evaluation`` decides
     which opponents these are:
 
     - ``mdm`` and ``mdm_without_i_and_s``: the opponents that ``pruning`` keeps.
-    - ``self`` and ``peer``: the opponents whose confidence or score is above the mean of all agents, possibly none.
+    - ``self``, ``peer``: the opponents whose weight (a confidence or a score) is above the mean of all agents, if any.
     - ``none``: half of the opponents, rounded up, drawn at random (our choice).
 
     Args:

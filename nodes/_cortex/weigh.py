@@ -132,7 +132,7 @@ async def _compare_in_time(comparison: Awaitable[dict[str, float]], name: str) -
 def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
     """The credibility of the agents in ``names``.
 
-    If the weights depend on credibilities and the size of a model is unknown, the function warns.
+    If the weights depend on credibilities, and a model's parameters or training tokens are unknown, the function warns.
     """
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
@@ -209,7 +209,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
     """The scores of the agents' last answers, by scoring agent, then by scored agent.
 
-    A score is None if the call gave none. Answers that were not scored have no entry.
+    A score is None if the call gave no score. Answers that were not scored have no entry.
     """
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:

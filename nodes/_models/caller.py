@@ -183,7 +183,7 @@ class Caller:
         return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
     def _with_seeds(self, messages: Sequence[BaseMessage]) -> Self:
-        """A copy of the speaker with the seeds for a request with these messages; the speaker if it has no seed."""
+        """A copy of the caller with the seeds for a request of these messages; without a seed, the caller itself."""
         if self.seed is None:
             return self
         ledger, (agent, sample) = self.ledger, self.sample
@@ -211,10 +211,10 @@ class Caller:
     ) -> tuple[AIMessage, Call]:
         """Shortens the messages to the model's context and makes a call.
 
-        If the endpoint refuses them as too long, they are shortened further, and the call is made again.
+        If the endpoint refuses the messages as too long, they are shortened further, and the call is made again.
 
-        The prompt of a role that decides is also shortened to the debate's ceilings. ``more``, a schema or tools, takes
-        a part of the budget that the ceilings leave for the prompt.
+        The prompt of a role that decides is also shortened to the budget that the ceilings leave. ``more`` (a schema
+        or tools) takes part of this budget.
 
         Raises:
             UserError, WorldError: the call failed for good; UserError also if the shortened prompt is still too long.

@@ -3,8 +3,8 @@
 Before a call, the cost of its prompt and of its longest reply is reserved; afterwards its real cost is recorded. The
 prompt's tokens are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, with a margin until the endpoint
 has counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved. A
-call that can never fit is not made (`BudgetExhausted`). For the calls that decide a debate, such as a judge's, budget
-is reserved from the start: their cost without evidence and answers. A debate within a debate has ceilings of its own
+call that can never fit is not made (`BudgetExhausted`). For the calls that decide a debate, such as a judge's, the
+cost without evidence and answers is reserved from the start. A debate within a debate has ceilings of its own
 within those of the outer debate.
 """
 
@@ -27,7 +27,7 @@ from moot.nodes._models.spend import NOTHING, UNBOUNDED, PlannedCall, Spend, in_
 from moot.nodes._records.entries import Call
 
 UNCOUNTED_SHARE = 0.8
-"""The factor of `BYTES_PER_TOKEN` until the endpoint has counted a prompt: some texts have fewer bytes per token."""
+"""The factor of `BYTES_PER_TOKEN` until the endpoint has counted a prompt. Some texts have fewer bytes per token."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 TOO_LATE = "The call was not made: the time of `max_seconds` is used up."
@@ -91,7 +91,7 @@ class Ceilings:
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def lock(self) -> AbstractContextManager[None]:
-        """A lock on the budget. It does nothing here: an event loop does not interrupt code without ``await``."""
+        """A lock on the budget. Not needed here, because an event loop does not interrupt code without ``await``."""
         return NO_LOCK
 
     def _lock(self) -> AbstractContextManager[None]:
@@ -161,7 +161,7 @@ class Ceilings:
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
-        """Releases the reservation for the decision: an inner debate decides, and makes its own reservation."""
+        """Releases the reservation for the decision, because an inner debate decides and makes its own reservation."""
         self._deciding_calls = {}
 
     def end(self) -> None:
@@ -247,7 +247,7 @@ class Ceilings:
         """The reservation available to a deciding call.
 
         A call no larger than planned may use the debate's whole reservation. A larger call may use only its
-        planned amount. Lost calls can leave too little for all deciding calls; then the last ones are refused.
+        planned amount. Lost calls can leave too little for all deciding calls; then the last of them are refused.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
@@ -268,7 +268,7 @@ class Ceilings:
         """
         with self._lock():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first: a kill before the next line loses no cost
+                level.spent = level.spent.plus(spent)  # first, so that a kill before the next line loses no cost
                 level.reserved = level.reserved.minus(reservation.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
@@ -427,7 +427,7 @@ class Ceilings:
         )
 
     def affordable_calls(self) -> int:
-        """How many calls like the last one still leave enough to decide; 0 if nothing or only time is bounded."""
+        """How many calls like the last one still leave enough to decide; 0 unless tokens, USD or calls are bounded."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one

@@ -1,9 +1,10 @@
 """A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
-A model's context comes from the setting ``context_tokens``. If it is not set, it comes from ``context`` in the tables
-of prices (``prices.jsonl``) and of open models (``model_sizes.jsonl``), or from the server of the embedded model.
-Otherwise it is unknown. If an endpoint refuses a prompt as too long, moot learns a context from the refusal
-(`learn_from_refusal`). For the rest of the process, the learnt context replaces a larger or unknown one.
+A model's context comes from the setting ``context_tokens``. If this setting is not used, the context comes from
+``context`` in the tables of prices (``prices.jsonl``) and of open models (``model_sizes.jsonl``), or from the server of
+the embedded model. If none of these states a context, it is unknown. If an endpoint refuses a prompt as too long, moot
+learns a context from the refusal (`learn_from_refusal`). For the rest of the process, the learnt context replaces a
+larger or unknown one.
 
 Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `bytes_per_token`. The
 divisor is `BYTES_PER_TOKEN` until the endpoint has counted prompts for this model.
@@ -138,7 +139,7 @@ def listed_context(model: str) -> int | None:
 def reply_room(context: int, max_tokens: int | None = None) -> int:
     """The tokens of a context that are reserved for a reply.
 
-    This is ``max_tokens``. If it is not set, it is `REPLY_RESERVE`, but at most a quarter of the context.
+    This is ``max_tokens``, if it is set; else the smaller of `REPLY_RESERVE` and a quarter of the context.
 
     Args:
         context: the model's context.
@@ -213,5 +214,5 @@ def learn_from_refusal(model: str, address: str, text: str, sent: int, max_token
     context = max(1, min(context, known) if known else context)
     _learnt[address, model] = context
     if tokens is None and estimate <= context - reply_room(context, max_tokens):
-        tokens = context + context // 8  # the estimate says that the prompt fits, so it is too low
+        tokens = context + context // 8  # the estimate says that the prompt fits, so the estimate is too low
     count_prompt(model, max(sent, FEWEST_COUNTED_BYTES), tokens)

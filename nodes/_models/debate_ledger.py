@@ -133,7 +133,7 @@ class DebateLedger:
 
         Returns:
             The number of places at which an equal call was made before the first one at this place. If a person has
-            replied in the debate, a list of the number of replies and this number.
+            replied in the debate, a list: the number of replies, then the number of places.
         """
         places = self._ordinals.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
@@ -221,7 +221,7 @@ class DebateLedger:
         return total if key else total.minus(self._found)
 
     def subtract_found_call(self, lost: Spend, cost: Spend) -> Spend:
-        """Subtracts the cost of a call, whose unusable reply is in the ledger, from the cost of lost calls.
+        """Subtracts the cost of a call whose unusable reply is in the ledger from the cost of lost calls.
 
         Without a key, `cost_of_lost_calls` then no longer counts the subtracted cost.
 

@@ -78,8 +78,8 @@ def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
 
     A ratio is None if one of its two values is unknown, or if the debate's value is zero.
 
-    ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
-        {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
+        ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
+            {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
     """
     both = zip(FullCost._fields, control, debate, strict=True)
     return {name: cost / base if cost is not None and base else None for name, cost, base in both}

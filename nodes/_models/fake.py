@@ -1,7 +1,6 @@
 """A fake chat model, which fills the JSON schema of a call with random values.
 
-Settings name the fake model like any other model (``fake:SEED``). So tests and trial runs use the same code as real
-runs.
+Settings name the fake model like any other model (``fake:SEED``). So a test uses the same code as a real run.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ REPLY_AFTER_TOOL = "Nothing more has to be searched for."
 class FakeChatModel(BaseChatModel):
     """A fake chat model, whose replies contain random values that fit the call's schema.
 
-    The two seeds, the prompt and the schema determine the values. Without a schema, the reply is an empty object. If
-    the request has tools, the first tool is called once, with random arguments. The reply after that is
-    `REPLY_AFTER_TOOL`.
+    The model's seed, the call's seed, the prompt and the schema determine the values. Without a schema, the reply is an
+    empty object. If the request has tools, the reply calls the first tool with random arguments. If the messages
+    contain a tool's result, the reply is `REPLY_AFTER_TOOL`.
     """
 
     seed: str = "0"

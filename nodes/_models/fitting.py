@@ -51,7 +51,7 @@ def fit_messages(
         context_tokens: the setting of this name, which overrides the listed context of the model.
         ranks: ranks of evidence by id, as for `shorten`.
         room: maximum bytes (`weight_of`) that the ceilings leave for the messages; None for no limit. If ``room`` is
-            the tighter limit, all elements of the data but the claim may be left out.
+            the tighter limit, every element of the data except the claim may be left out.
 
     Raises:
         UserError: the context is the tighter limit, and even the shortest version is too long for it.
@@ -80,13 +80,14 @@ def fit_messages(
         cut_weight = weight_of_all(cut)
         if fixed + shortened.size > aim:
             break  # nothing more can be left out
-        aim = int(aim * most / cut_weight) - 1  # the remaining text may weigh more per byte than the whole text
+        # Per byte, the remaining text may have a larger weight (`weight_of`) than the whole text.
+        aim = int(aim * most / cut_weight) - 1
     if cut_weight > most and not by_ceiling:
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
             f"{reply:,} are for the reply. Without any evidence, and with only the last round, the prompt still has "
             f"about {math.ceil(cut_weight / per):,} tokens. Use a larger context, fewer agents or a shorter claim; or, "
-            "if the model accepts more tokens than that, set `context_tokens`.",
+            f"if the model accepts more than {context:,} tokens, set `context_tokens`.",
             kind="too_long",
         )
     left: LeftOut = {

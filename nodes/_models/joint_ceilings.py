@@ -52,7 +52,7 @@ class JointFile:
         self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if slots else 0), 0o600)
         if slots and not (lasting and os.fstat(self._handle).st_size == slots * PROCESS_BYTES):
             os.ftruncate(self._handle, 0)
-            # A sparse file would not do: on a full disk, a write to its memory map would kill the process.
+            # Zeros are written, because on a full disk a write to the map of a sparse file would kill the process.
             os.write(self._handle, bytes(slots * PROCESS_BYTES))
         self._memory = mmap.mmap(self._handle, 0)
         self.slots = range(len(self._memory) // PROCESS_BYTES)
@@ -146,7 +146,7 @@ class JointCeilings(Ceilings):
             self._file.write(self._slot, RESERVED, super().decision_reserve())
 
     def in_flight(self) -> Spend:
-        """The reservations for the calls in flight of all processes."""
+        """The reservations of all processes for calls in flight."""
         return self._file.total(IN_FLIGHT)
 
     def decision_reserve(self) -> Spend:

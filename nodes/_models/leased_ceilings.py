@@ -10,16 +10,17 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.spend import Spend
 
 Lease = Callable[[Spend, Spend], Awaitable[tuple[Sequence[float], Sequence[float]]]]
-"""A function that leases budget for a call. Its arguments are the missing amount and the call's maximum cost.
+"""A function that leases budget for a call. Its arguments are the amount that the process lacks for the call, and
+the call's maximum cost.
 
-It leases nothing if less than the missing amount is left. Otherwise it leases at least this amount, and usually a
-multiple of the cost, so that it is called less often. It returns the leased amount, and the amount that is left to
-lease.
+It leases nothing if less than the lacking amount is left to lease. Otherwise it leases at least the lacking amount, and
+usually a multiple of the maximum cost, so that it is called less often. It returns the leased amount, and the amount
+that is left to lease.
 """
 
 
 class LeasedCeilings(Ceilings):
-    """The ceilings in one of several processes. The bounds are the budget that the process has leased.
+    """The ceilings in one of several processes. Their bounds are the budget that this process has leased.
 
     Other processes cannot use the budget that a process has leased but not spent, until the process returns it. So a
     batch may end a little before its ceiling is reached.

@@ -82,7 +82,8 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
     """Records the failure of an optional call, and returns the outcome of the call's turn.
 
-    A `ReplyError`, including `BudgetExhausted`, adds no warning here, because another function warns of it.
+    A `ReplyError` adds no warning here: the speaker has warned of an unusable reply, and the node ``close`` warns of
+    calls that a ceiling prevented or ended (`BudgetExhausted`).
     """
     if isinstance(error, ReplyError):
         return error.kind

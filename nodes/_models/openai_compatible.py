@@ -123,7 +123,7 @@ generate.__signature__ = inspect.signature(generate)
 
 
 def callbacks_in(config: RunnableConfig | None) -> Any:
-    """The callbacks in a call's config. If it has none, the callbacks of the calling node, or None."""
+    """The callbacks in a call's config. If the config has none, the callbacks of the calling node, or None."""
     found = (one.get("callbacks") for one in (config, var_child_runnable_config.get()) if one)
     return next((callbacks for callbacks in found if callbacks is not None), None)
 
@@ -156,8 +156,8 @@ def without_invalid_values(reply: Any) -> Any:
 def usage_of(usage: Any) -> dict[str, Any] | None:
     """The usage that an endpoint reports, with counts as integers.
 
-    It is None if the count of the prompt's or of the reply's tokens is missing or invalid. If the total
-    is missing or invalid, it is computed.
+    The result is None if the number of tokens of the prompt or of the reply is missing or invalid. A missing or invalid
+    total is computed.
     """
     if not isinstance(usage, dict):
         return None

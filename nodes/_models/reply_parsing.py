@@ -162,6 +162,6 @@ def find_objects(text: str) -> list[dict[str, Any]]:
                 break
             continue
         except (RecursionError, ValueError):
-            break  # too deep, or a number is too long: further attempts would take as long
+            break  # too deep, or a number is too long; each further attempt would take as long as this one
         found.append(value)
     return found[:MOST_OBJECTS]

@@ -36,7 +36,9 @@ CEILINGS = "__moot_ceilings"
 
 @dataclass
 class Session:
-    """One run of a debate, from its first node or from its resumption. Graphs that its nodes run share the session.
+    """One run of a debate, from its first node or from its resumption.
+
+    If a node runs another graph, that graph uses the same session.
 
     Args:
         before: the state of the debate after an earlier run; empty for a new debate.
@@ -52,7 +54,7 @@ class Session:
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
-    """The status of a run that had nothing to do, because the document is already recorded; see `skip`."""
+    """The status of a run that had nothing to do, because an earlier run recorded the document; else None."""
     recorder: Recorder | None = None
     """The recorder that is called when the debate begins and ends."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
@@ -62,7 +64,7 @@ class Session:
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
     parts: dict[int, Ceilings] = field(default_factory=dict)
-    """The ceilings of the parts of a text that are being read, by the index of the part's first character."""
+    """The ceilings of those parts of a text that are now being read, by the index of the part's first character."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """The debate's ceilings; each debate within it has its own (`current_ceilings`)."""
 
@@ -163,7 +165,8 @@ class Session:
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run, and records whether the debate is finished, has failed, waits for a person or was interrupted.
 
-        If `LedgerUse.ends` is false, the caller records the status of a debate with a document.
+        If the debate has a document and `LedgerUse.ends` is false, its status is not written to the ledger here, but by
+        the code that started the run.
 
         Args:
             error: the error or cancellation that ended the run early; None if the run was not ended early.
@@ -181,7 +184,7 @@ class Session:
         await asyncio.shield(ending)  # a cancellation of the run does not cancel the task
 
     async def _end(self, error: BaseException | None) -> None:
-        """Calls the recorder, and writes the status to the ledger unless the caller does that (`LedgerUse.ends`)."""
+        """Calls the recorder, and writes the status to the ledger, except in the case that `end` describes."""
         path = note = None
         if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
@@ -191,7 +194,7 @@ class Session:
             return
         try:
             await self.debate_ledger.ledger.end(self.id, self._status(error), path, note)
-        except MootError as fault:  # the debate must not fail; its row will say "interrupted"
+        except MootError as fault:  # the debate must not fail; its row counts as interrupted later
             log.error("%s", fault.detail)
 
     def _status(self, error: BaseException | None) -> Status:
@@ -205,10 +208,10 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def count_earlier_places(self, seed: int, place: Any) -> int:
-        """The number of places of the run at which the request with this seed was made before the given place.
+        """How many other places of the run made a request with this seed before the given place did.
 
-        A place is the request, the step that makes the request, and the repetition in this step. The number for a place
-        does not change, so that equal calls at one place get the same seed.
+        A place is a tuple: the request, the step that makes the request, and the repetition in this step. The number
+        for a place does not change, so that equal calls at one place get the same seed.
         """
         places = self._places.setdefault(seed, {})
         return places.setdefault(place, len(places))

@@ -52,7 +52,7 @@ class Speaker(Caller):
         ledger: the record of calls and warnings.
         structured_output: how a reply with a schema is requested.
         limits: the limits for calls to the endpoint.
-        tokens_left: once the node's calls have used these tokens, there is no second try; None for no bound.
+        tokens_left: once the node's calls have used this many tokens, there is no second try; None for no bound.
         remarks: a person's remarks, at the start of each prompt's data.
         prompts: texts that replace shipped prompts, by the prompts' names.
         context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
@@ -228,9 +228,9 @@ class Speaker(Caller):
         """Requests the next reply of a conversation that the caller keeps. The reply may contain tool calls.
 
         Args:
-            send: sends the conversation to a chat model; each retry calls this function again.
-            messages: the conversation. ``send`` receives it as its second argument, shortened to the context. If it is
-                empty, ``send`` receives only the chat model, and the ledger is not used.
+            send: sends the conversation to a chat model; called again for each retry.
+            messages: the conversation. ``send`` receives them as its second argument, shortened to the context. If
+                there are none, ``send`` receives only the chat model, and the ledger is not used.
             tools: the tools that the model may call, as JSON values.
 
         Returns:
@@ -405,7 +405,7 @@ class Speaker(Caller):
             about |= {PAID: [*spent]}
         elif self.ceilings.counted:
             lost = lost.plus(spent)
-        if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
+        if unusable and isinstance(result.error, ReplyError):  # a later run then repeats both requests
             stored = {"message": value_of(unusable[0]), "call": unusable[1]}
             await debate_ledger.store_failure(unusable_key(), stored, about)
         about |= {SENT: [*lost]} if any(lost) else {}
@@ -421,7 +421,7 @@ class Speaker(Caller):
         *,
         skipped: bool,
     ) -> None:
-        """Counts stored calls in the ceilings and in the bytes per token, as if this run had made the calls."""
+        """Counts stored calls in the ceilings, and updates the bytes per token, as if this run had made the calls."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])

@@ -116,8 +116,9 @@ class PlannedCall:
 
         Args:
             prices: prices by model; empty if cost is not bounded.
-            share: a margin. Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this share.
-            reserved: bytes without this margin, because a reservation already covers them.
+            share: until the endpoint has counted a prompt, the bytes above ``reserved`` are divided by this share, as a
+                margin.
+            reserved: the bytes of the prompt that a reservation already covers; they need no margin.
         """
         price = price_of(self.model, prices) if prices else None
         ratio, size = bytes_per_token(self.model), self.bytes

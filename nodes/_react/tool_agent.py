@@ -112,7 +112,7 @@ def to_answer(state: DebateState) -> Send | str:
         return "conclude"
     turn = answers[0] if answers else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
-    # An unusable answer was the first attempt, so this request is the second; `tokens_left` 0 prevents a third.
+    # If the agent's answer was unusable, this request is the second attempt. `tokens_left` 0 prevents a third.
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
     return send_turn("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 

@@ -43,10 +43,11 @@ class LeftOut(TypedDict):
     """The data that a prompt left out to fit into its model's context or under a ceiling.
 
     ``context`` is the number of tokens that the prompt and its reply may have: the model's context or, if fewer tokens
-    are left under a ceiling, their number. ``evidence`` is the number of pieces of evidence left out, among
-    ``of_evidence`` pieces. ``ids`` are the ids of these pieces, except ids that the prompt still cites. ``in_part`` is
-    the number of pieces shown in part. ``rounds`` are the numbers of the rounds left out, among ``of_rounds`` rounds.
-    ``said`` is the number of reasons and arguments shown in part, plus the number of other elements left out.
+    are left under a ceiling, their number. ``evidence`` is the number of pieces of evidence left out, of
+    ``of_evidence`` pieces in total. ``ids`` are the ids of the pieces left out, except ids that the prompt still cites.
+    ``in_part`` is the number of pieces shown in part. ``rounds`` are the numbers of the rounds left out, of
+    ``of_rounds`` rounds in total. ``said`` is the number of reasons and arguments shown in part, plus the number of
+    elements other than evidence that were left out to fit under a ceiling.
     """
 
     context: int
@@ -80,7 +81,7 @@ class Call(TypedDict):
     sent at the same time; the entry of that call has the tokens. ``reserved`` has further tokens that ceilings count,
     because the endpoint may charge for replies that were lost or came too late. A reply is lost if the request timed
     out or its connection broke. It comes too late if `max_seconds` is used up before. Only calls under a ceiling have
-    this field.
+    ``reserved``.
     """
 
     node: str

@@ -76,11 +76,11 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
 
 
 REPEATED_KINDS = ("stand_in", "evidence_cut")
-"""Kinds of warnings that each round can bring again; equal ones are kept only once."""
+"""Kinds of warnings that each round can bring again; equal warnings of these kinds are kept only once."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """Adds new warnings to a list. A warning of a kind in `REPEATED_KINDS` is added only if the list lacks it."""
+    """Adds new warnings to a list. A warning of a kind in `REPEATED_KINDS` is left out if an equal one is there."""
     result = list(old)
     result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATED_KINDS or w not in [*old, *new[:i]])
     return result
@@ -99,7 +99,7 @@ def deepest(old: int, new: int) -> int:
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
     """The first error of a debate.
 
-    None and an error of the node `OPENING` are written when a debate starts. They replace the error of an earlier
+    When a debate starts, it writes None or an error of the node `OPENING`. This value replaces the error of an earlier
     debate on the thread.
     """
     return new if new is None or new["where"] == OPENING else old or new

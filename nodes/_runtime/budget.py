@@ -1,7 +1,7 @@
 """Budgets: the ceilings of a debate from its settings, and whether another round may start.
 
 `moot.nodes._models.ceilings` enforces the ceilings. A debate that has reached a ceiling starts no further round. The
-roles that decide the debate then do so at once, from the turns so far, and the stop reason is ``budget_exhausted``. The
+roles that decide then decide the debate at once, from the turns so far. The stop reason is ``budget_exhausted``. The
 state's ``budget`` (from `open_budget`) contains the bounds, the prices and the planned calls of the roles that decide.
 """
 

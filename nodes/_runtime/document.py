@@ -106,7 +106,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
-    known = [one["detail"] for one in state["warnings"]]  # an inner debate may have warned of the same
+    known = [one["detail"] for one in state["warnings"]]  # an inner debate may have added an equal warning
     warned += [warning for warning in demo_model_warnings(state["calls"]) if warning["detail"] not in known]
     return {**update, "warnings": warned} if warned else update
 

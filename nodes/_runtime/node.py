@@ -93,7 +93,7 @@ class NodeContext:
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """The source with this name. If ``recent`` is true, the known state of a corpus may be up to one second old."""
+        """The source with this name. If ``recent`` is true, a corpus's cached state may be used (`open_retriever`)."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         options: dict[str, Any] = {
@@ -181,7 +181,7 @@ def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
 def seed_of(run: int | None, own: int | None) -> int | None:
     """The seed from which the seeds of a role's calls are derived.
 
-    If only one of both seeds is set, it is that seed. If neither is set, it is None.
+    If only one of the two arguments is set, the result is this argument. If neither is set, the result is None.
 
     Args:
         run: the run's seed.
@@ -217,7 +217,7 @@ class Node:
 
     The node adds the step's calls, warnings and depth to the step's writes. A `MootError` of the step is raised; in a
     `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If tokens
-    or cost are bounded, a call that did not fail must have token counts; a call without them is also an error. If the
+    or cost are bounded, a successful call without token counts is also an error. If the
     state has an error, the node does nothing, unless ``always`` is set. With ``stream_mode="custom"`` the node's start
     and end are streamed as events: see docs/reference/http.md.
 
@@ -230,12 +230,12 @@ class Node:
         prompts: the names of the node's prompts.
         opens: the system whose debates this node opens; empty for other nodes.
         reads: converts a state with other keys to the step's input. By default, the state is the input.
-        writes: converts the node's writes to the keys of such a state. By default, the writes are not changed.
+        writes: converts the node's writes to an update of that state. By default, the writes are not changed.
         moment: the moment at which the node waits for a person; empty for other nodes.
         idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
             then lead past the node. By default, the step always runs.
-        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. The role
-            None stands for the agents of a node that answers.
+        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. A node
+            in which agents answer has their smallest call under the key None.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
@@ -372,7 +372,7 @@ def turn_location(state: Any) -> dict[str, Any]:
 
 
 def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """The state update with the calls, warnings and depth of a node's ledger; empty without calls and warnings."""
+    """The state update with a node's calls, warnings and depth; empty if the node made no call and did not warn."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

@@ -103,9 +103,9 @@ Written = tuple[tuple[str, ...], dict[str, Any]]
 def without_ended_runs(
     written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]
 ) -> list[Written]:
-    """If an inner graph has ended, removes the writes of its steps, because the graph's own write contains them.
+    """If an inner graph has ended, removes the writes of its steps, because ``written_at_end`` contains them.
 
-    The graph may run several times in parallel. If the graph's write lacks a turn or a call of one of these runs, this
+    The graph may run several times in parallel. If ``written_at_end`` lacks a turn or a call of one of these runs, this
     run has not ended, and the writes of its steps are kept.
 
     Args:

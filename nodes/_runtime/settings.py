@@ -266,7 +266,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _check_unused_fields(self) -> Settings:
-        fields = type(self).model_fields  # saved settings also contain these fields, with the defaults
+        fields = type(self).model_fields  # recorded settings also contain the unused fields, with their defaults
         if changed := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(changed)}")
         return self
@@ -381,7 +381,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
 
     Args:
         kind: the class of the graph's settings.
-        values: the settings by name; the others get their defaults.
+        values: the settings by name; settings without a value get their defaults.
         graph: the graph's name, if ``moot settings GRAPH`` lists its settings; errors then name this command.
 
     Raises:

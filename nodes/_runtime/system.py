@@ -83,8 +83,9 @@ class Debate(DebateGraph):
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
         """The smallest call of each role that decides, by role.
 
-        The roles are those that decide in the nodes named by `verdict_from`. If there are none, the first agent
-        decides, with the call of a node that answers. The dict is empty if there is no such call or no agent.
+        The roles are those that decide in the nodes named by `verdict_from`. If no role decides there, the first agent
+        decides; its smallest call is the one of a node in which agents answer. The dict is empty if there is no such
+        node or no agent.
 
         Args:
             settings: a debate's settings.
@@ -117,7 +118,7 @@ class Debate(DebateGraph):
         self._add_route(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Names the first nodes of further rounds. Before these, a person may be asked for a remark (``ask_person``).
+        """Names the first nodes of further rounds. Before these nodes, a person may be asked for a remark.
 
         Conditional edges that are added later and may lead to these nodes lead first to a node that asks for the
         remark.

@@ -71,10 +71,11 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the run of a node with a single turn, and to the enclosing runs with this turn.
+    """Adds tags and metadata to the run of a node whose input has a single turn.
 
-    Each node in a phase of a trial also gets tags and metadata. Other nodes get none, because some of them run before
-    the state counts their round. The calls in these nodes still have tags.
+    The enclosing runs also get tags and metadata, up to the first whose input does not have a single turn. The run of a
+    node in a phase of a trial always gets tags and metadata. The runs of other nodes get none, because some of them
+    start before the state counts their round. The calls in those other nodes still have tags.
     """
     for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
         if not has_single_turn(run.inputs) and (depth or "phase" not in run.inputs):

@@ -201,7 +201,10 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:
-    """Whether a server run wrote a state before its restart. Such a state already contains the run's input or reply."""
+    """Whether a run wrote a state before a server restarted the run.
+
+    Such a state already contains the input of the run, or the person's reply with which the run began.
+    """
     id = (run.get("configurable") or {}).get("run_id")
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
@@ -259,8 +262,8 @@ async def add_debate_metadata(document: Mapping[str, Any]) -> None:
 async def set_prices(run: RunTree | None) -> None:
     """Sets the prices by which the LangSmith client of a run computes the costs of calls.
 
-    Does nothing without a run, or if its client is not moot's `Client`. Resumed debates call this again, because
-    another process may resume them.
+    Does nothing without a run, or if the run's client is not moot's `Client`. When a debate is resumed, this is called
+    again, because another process may resume the debate.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -270,9 +273,9 @@ async def set_prices(run: RunTree | None) -> None:
 
 
 def add_outcome(document: Mapping[str, Any]) -> None:
-    """Adds the outcome and the sources that were read to the trace of a debate's last run, and sends its scores.
+    """Adds metadata to the trace of a debate's last run: the outcome and the sources read. Sends the debate's scores.
 
-    The debate's metadata is also added again, because the last run of a resumed debate is not its first run.
+    The metadata of `debate_metadata` is added again, because the last run of a resumed debate is not the first run.
     Does nothing without a trace.
     """
     if (run := graph_run()) is None or not tracing_is_enabled():
@@ -316,16 +319,16 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
                 comment=comment,
                 trace_id=run.trace_id,
                 session_id=project,
-                extend_trace_retention=False,  # then the client sends it at once, and does not queue it
+                extend_trace_retention=False,  # else the client would queue the score instead of sending it
             )
     except (LangSmithError, ValueError) as error:
         log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, hide_secrets(str(error)))
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None if the server does not return it, for example for a write-only key. Blocking.
+    """The id of a run's project; None if the server does not tell it, for example for a write-only key. Blocking.
 
-    If it is None, LangSmith's warning about feedback without a project is silenced for the whole process.
+    If the id is None, LangSmith's warning about feedback without a project is silenced for the whole process.
     """
     try:
         found: UUID = run.client.read_project(project_name=run.session_name).id
@@ -337,7 +340,7 @@ def project_of(run: RunTree) -> UUID | None:
 
 
 def wait_until_sent(seconds: float) -> bool:
-    """Waits until scores and runs are sent, at most ``seconds``; returns whether all runs were sent."""
+    """Waits until scores and runs are sent, at most ``seconds``; returns whether all runs (not scores) were sent."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
         if thread.name == SENDING_THREAD:

@@ -420,7 +420,7 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer, and the argument for it with the most verified quotes; if several have as many, the first of these.
+    """An answer, and the argument for it with the most verified quotes; of equally good ones the first.
 
     ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
     quotes in the argument.

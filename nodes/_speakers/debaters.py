@@ -112,10 +112,11 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 
 
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence: its debater searches sources, or was shown evidence.
+    """Whether an answer must follow from evidence.
 
-    Prompts for tasks of reasoning (`is_reasoning_task`) also ask for the debater's knowledge. So on these tasks, an
-    answer in which scoring finds no statement taken from evidence need not follow from evidence.
+    It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
+    (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
+    if scoring found no statement taken from evidence in it.
 
     Args:
         answer: a turn of the step ``respond``.
@@ -153,7 +154,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The arguments of `send_turn` for the evidence that a debater keeps. If they are empty, it keeps only given texts.
+    """The arguments of `send_turn` for the evidence that a debater keeps; empty if the debater keeps only given texts.
 
     If debaters search only once, a debater keeps all evidence of its last answer. Otherwise, with `keep_evidence`, it
     keeps given texts and the evidence that its last answer cites.

@@ -38,7 +38,7 @@ OWN_SETTINGS = {
     "robustness",
 }
 OWN_SETTINGS |= {"budget", "max_cost", "max_calls", "max_seconds"}
-"""The settings that the gate does not pass to the debate; of `models`, it passes the models of the debate's roles.
+"""The settings that the gate does not pass to the debate, except the entries of `models` for the debate's roles.
 
 Ceilings are not passed, because the gate's ceilings already limit the gate and the debate together.
 """
@@ -89,7 +89,7 @@ class GateSettings(EvidenceSettings):
         """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`.
 
         The gate passes a setting only if the debate also has it and the value differs from the gate's default. The
-        settings in `OWN_SETTINGS` are not passed.
+        settings in `OWN_SETTINGS` are not passed, except the models of the debate's roles.
 
         The debate's first round uses the gate's evidence. So debaters that search in every round start to search in the
         second round, and a pool that is filled once contains only the gate's evidence. The setting ``retrieval`` in

@@ -82,13 +82,13 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
 
 
 def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest turn of the step ``respond``, in the order of the names, if the speaker has such a turn."""
+    """The latest turn of the step ``respond`` of each speaker who has such a turn, in the order of the names."""
     last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
     return [last[name] for name in names if name in last]
 
 
 def visible_answers(state: DebateState, names: Sequence[str], round: int, two_rounds: bool) -> list[Turn]:
-    """The latest answer of each speaker; with ``two_rounds``, all their answers of this round and the previous one."""
+    """Each speaker's latest answer; with ``two_rounds``, all answers that they gave in ``round`` or the round before."""
     if not two_rounds:
         return latest_answers(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
@@ -100,8 +100,9 @@ def next_round_and_speakers(
 ) -> tuple[int, list[str]]:
     """The round in which the next speakers speak, and their names.
 
-    This is the last round if some speaker has not spoken in it, else a new round. There is only one next speaker if the
-    speakers of the round speak one after the other. Otherwise there may be several, who speak in parallel.
+    If some speaker has not spoken yet in the latest round, it is this round; else it is a new round. If the speakers of
+    the round speak one after the other, only one name is returned. Otherwise the names of all who have not spoken yet
+    in the round are returned; they speak in parallel.
 
     Args:
         turns: the debate's turns.
@@ -131,10 +132,10 @@ def to_next_speakers(
         to: the node that runs their turns.
         state: the debate's state.
         debaters: all debaters, in their order.
-        in_turn: takes a round's number; returns whether its debaters speak one after the other. Then a debater also
-            hears the answers that others gave earlier in the same round.
-        two_rounds: whether a debater hears all of the others' answers of this round and the previous one. By default
-            it hears only the latest answer of each.
+        in_turn: takes a round's number; returns whether its debaters speak one after the other. If they do, a debater
+            also hears the answers that others gave earlier in the same round.
+        two_rounds: whether a debater hears all answers of the other debaters in this round and the previous round. If
+            not, a debater hears only the latest answer of each other debater.
         shown: ``evidence`` (the pieces that the debaters are shown) or ``pool`` (the pieces from which they select).
     """
     names = [d.name for d in debaters]

@@ -44,8 +44,9 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
     """The turns with the last round's answers.
 
-    If a ceiling prevented the answer of a turn, the agent's last turn that no ceiling stopped replaces this turn. If
-    there is none, the turn stays. Each sample of an agent counts as a separate agent.
+    If a ceiling prevented the answer of a turn, the turn is replaced by the agent's last turn of the step ``respond``
+    that no ceiling stopped. If the agent has no such turn, the turn is kept. Each sample of an agent counts as a
+    separate agent.
 
     Args:
         turns: the debate's turns.
@@ -197,9 +198,9 @@ def compare_node(
     """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
-    compares two free-text answers if their texts differ. Its reply is recorded in a turn of the agent that is later in
-    the order of agents. If the settings have ``min_agents``, the debate fails after a round in which fewer agents could
-    be reached.
+    compares two free-text answers if their texts differ. The reply is recorded in a turn of the second agent of the
+    two. If the settings have ``min_agents``, the debate fails after a round in which fewer than ``min_agents`` agents
+    could be reached (see `close_round`).
 
     Args:
         by_text: whether only texts are compared, without a model.
@@ -224,16 +225,16 @@ async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = F
     """Compares a round's answers; returns the writes of `compare_node` without the record in ``round_log``.
 
     Raises:
-        UserError, WorldError: a comparison failed, or fewer than ``min_agents`` agents could be reached. In a round of
-            fewer agents, all must be reached.
+        UserError, WorldError: a comparison failed, or fewer than ``min_agents`` agents could be reached. If the round
+            has fewer than ``min_agents`` agents, all must be reached.
     """
     spoken = last_answers(state["turns"])
     reached = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))
     if len(reached) < least:
         raise WorldError(
-            f"Only {len(reached)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` "
-            f"is {least}. See the warnings for the reasons.",
+            f"Only {len(reached)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; at least "
+            f"{least} must be reached (`min_agents`). See the warnings for the reasons.",
             kind="too_few_agents",
             retryable=True,
         )

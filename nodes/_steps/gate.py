@@ -36,9 +36,10 @@ SAME_MODEL_AND_EVIDENCE = (
 PASSED_KEYS = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
 VERDICT_KEYS = ("answer", "raw_verdict", "stop_reason", "error")
 CONFIDENCE_KEYS = ("confidence", "confidence_parts", "confidence_from")
-"""These three groups of keys are taken from the inner debate's document into the outer debate's state.
+"""The keys of the inner debate's confidence.
 
-`debate_node` takes `CONFIDENCE_KEYS` only if the inner debate's confidence is based on more than counted answers.
+`debate_node` copies `PASSED_KEYS`, `VERDICT_KEYS` and `CONFIDENCE_KEYS` from the inner debate's document into the outer
+debate's state. It copies `CONFIDENCE_KEYS` only if the inner debate's confidence is based on more than counted answers.
 """
 
 
@@ -148,7 +149,7 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     """Runs another system's debate on all evidence so far, and takes its verdict or its error.
 
-    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` has the debate's graph, calls and tokens.
+    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets this debate's graph, calls and tokens.
 
     Args:
         inner: takes the gate's settings; returns the graph and the settings of the debate.
@@ -167,13 +168,13 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
         run.ceilings.pass_on_reservation()
         with inherit_evidence(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
-        run.session.document = None  # the end of the inner debate has set it; the outer debate continues
+        run.session.document = None  # the inner debate has set it at its end, but the outer debate continues
         record = {
             **state["metrics"]["gate"],
             "debate": {"graph": document["graph"], **calls_and_tokens(document["calls"])},
         }
         update = {key: document[key] for key in (*PASSED_KEYS, *VERDICT_KEYS)}
-        # If the debate only counted answers, the confidence is computed later, from the answers of gate and debate.
+        # If the confidence only counts answers, it is computed later, from the answers of the gate and the debate.
         if set(document["confidence_parts"] or {}) - {"answer_share"}:
             update |= {key: document[key] for key in CONFIDENCE_KEYS}
         return update | {

@@ -74,7 +74,7 @@ def group_origins_node() -> Node:
 def to_origins(state: DebateState) -> list[Send] | Send:
     """Builds one `Send` for each origin, so that the agent answers from each origin's evidence alone, in parallel.
 
-    If there are no origins, the agent answers once, without them.
+    If there are no origins, the agent answers once, without evidence.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [

@@ -59,9 +59,10 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     - ``remark``: ``{"remark": text}``
     - ``verdict``: ``{"question": text}``
 
-    The review is recorded as a turn of the agent ``person``. Without a checkpointer, the debate fails. If the setting
-    does not name the moment, the node does nothing, with one exception. At the moment ``evidence``, pieces that a
-    person struck earlier are struck again if a search found them again.
+    The review is recorded as a turn of the agent ``person``. If the setting names a moment, but the graph has no
+    checkpointer, the debate fails. If the setting does not name this node's moment, the node does nothing, with one
+    exception: pieces of evidence that a person struck earlier are struck again at the moment ``evidence`` if a search
+    found them again.
 
     Reads: turns; debater and phase, if present; at the moment ``evidence``, also evidence; at the moment ``verdict``,
     also task, answer, raw_verdict, votes and rounds.
@@ -93,7 +94,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
 
 
 async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
-    """Waits for a person's reply until it is valid, and returns it."""
+    """Asks a person for a reply until a reply is valid, and returns the valid reply."""
     value: dict[str, Any] = {"kind": moment, "about": about, "proposed": dict(proposed)}
     problem: dict[str, str] = {}
     while True:
@@ -107,7 +108,8 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
     """A person's turn in the last round of the phase, without the reply.
 
-    ``number`` is the position of the reviewed debater. Without a debater, it counts the moment's reviews in the round.
+    ``number`` is the position of the reviewed debater. Without a debater, ``number`` counts the moment's reviews in the
+    round.
     """
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]

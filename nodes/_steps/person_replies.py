@@ -1,4 +1,4 @@
-"""Schemas of a person's replies, one for each moment. They validate the JSON that a client sends."""
+"""Schemas of a person's replies, one for each moment of a review. They validate the JSON that a client sends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PersonReply(BaseModel):
 
 
 class PersonQueries(PersonReply):
-    """Queries that replace proposed queries, by the name of the debater or the side."""
+    """New queries. Each key is the name of the debater or side whose proposed query is replaced."""
 
     queries: dict[str, Line] = {}
 

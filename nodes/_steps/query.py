@@ -43,7 +43,7 @@ async def formulate_query(
         claim: the claim of the debate.
         model: the model that writes the query.
         task: the form of an answer; by default FEVER's labels.
-        tool: the source, in a few words.
+        tool: what the query will be sent to, in a few words.
         opponents: the other debaters' last answers.
         why: the reason for another round, from `show_why`; empty in the first round.
         previous_query: the debater's last query; None if there is none.
@@ -95,7 +95,7 @@ def query_node(prompt: str = PROMPT) -> Node:
                 prompt=prompt,
             )
         except ReplyError as error:
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was the query.")
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was used as the query.")
             query = state["claim"]
         return {"turns": [{**turn, "query": query}]}
 

@@ -80,7 +80,7 @@ class ReaderState(ReaderInput):
 
 
 def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
-    """The verified quotes of a debate, the verdict's first, without quotes contained in longer ones.
+    """The verified quotes of a debate, without quotes contained in longer ones. The verdict's quotes come first.
 
     Args:
         document: a result document.
@@ -170,10 +170,11 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
     """A reply's summary without unsupported sentences, and without stances of quotes that were not shown.
 
     A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its figures
-    is in the quoted evidence, in the claim or in the claim's date. ``dropped`` counts all sentences that are left out.
+    is in the claim, in the claim's date, or in the title, text or date of a piece of evidence that it quotes.
 
-    At most `MOST_ITEMS` entries of each list are used, but all stances. If a quote has several stances, the first
-    counts.
+    All stances are used, but at most `MOST_ITEMS` entries of each other list. ``dropped`` counts the sentences that are
+    not in the summary: the unsupported ones, and those after the first `MOST_ITEMS`. If a quote has several stances,
+    the first counts.
 
     Args:
         document: the debate.
@@ -228,7 +229,7 @@ def read_debate_node() -> Node:
 
 
 def keep_supported_node() -> Node:
-    """Writes the reply's summary without its unsupported sentences, and their number (see `supported_summary`).
+    """Writes the reply's summary without its unsupported sentences, as `supported_summary` returns it.
 
     Reads: document, quotes, reply. If the reply is null, the summary is empty.
     """

@@ -67,7 +67,7 @@ async def respond(
         own: the debater's own last answer.
         cited: the evidence that ``opponents`` and ``own`` cite. The prompt does not show it, but a reply may quote it.
         verified_quotes: whether an answer without a verified quote is refused. Without evidence, no quote is needed.
-        known: whether the debater answers from its own knowledge, because nothing was searched for or given.
+        known: whether the debater answers from its own knowledge, because there was no search and no text was given.
         direct: whether the answer is written before its reasons.
         persona: the debater's persona.
         confidence: whether the reply has a confidence, from 0 to 1.
@@ -76,8 +76,8 @@ async def respond(
         prompt: the prompt's name.
 
     Returns:
-        The debater's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
-        if the argument ``confidence`` is true, also with ``confidence``.
+        The debater's reply, with ``answer``, ``rationale`` and ``citations``; if the argument ``confidence`` is true,
+        also with ``confidence``. Each citation has an ``evidence_id`` and a ``quote``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -222,5 +222,5 @@ def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], sh
 
 
 def without_answer(turn: Turn, outcome: str) -> Turn:
-    """The turn of an agent without a usable answer."""
+    """The turn with null as the answer and as the reasons, without citations, and with this ``outcome``."""
     return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": outcome}

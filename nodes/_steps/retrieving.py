@@ -36,9 +36,9 @@ from moot.retrievers._summariser import open_summariser
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """The names of the prompts."""
 MOST_SUMMARISED_TOKENS = 16_000
-"""A model summarises the whole of a text with at most this many tokens; of a longer text, only the shown parts."""
+"""A model summarises a text as a whole if the text has at most this many tokens, else only the shown parts."""
 MOST_MERGED_WITHOUT_THREAD = 10_000
-"""Results with at most this many characters are merged without a thread: starting one takes longer than merging."""
+"""Maximum number of characters of results merged without a thread; to start a thread takes longer than to merge."""
 
 
 async def retrieve(
@@ -118,9 +118,9 @@ def retrieve_node(*, required: bool = False) -> Node:
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
     (even if its fallback did not fail), else ``empty``.
 
-    An origin may have at most its share (``max_origin_share``) of all evidence, which is ``found``, ``evidence`` and
-    the new pieces; for exceptions see `within_share`. Excess pieces are marked as left out, with a warning. Of a text
-    that is too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
+    An origin may have at most its share (``max_origin_share``) of all evidence; for exceptions see `within_share`. All
+    evidence is ``found``, ``evidence`` and the new pieces. Excess pieces are marked as left out, with a warning. Of a
+    text that is too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
     ``published_before`` is set, there is also a warning about pieces without a date.
 
     A scholarly source is searched by keywords that the speaker's model writes. Without keywords, the query itself is
@@ -204,13 +204,14 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
         return piece
 
     async def nearest_parts() -> list[list[int]]:
-        encoder = await run.encoder()  # a debate that compares no other texts has not loaded it yet
+        encoder = await run.encoder()  # not loaded yet in a debate that compares no other texts
         return await excerpt(piece["text"], query, run.settings.max_evidence_tokens, encoder)
 
     try:
         parts = await in_time(nearest_parts(), "text encoder")
     except MootError as error:
-        run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
+        detail = f"{piece['id']}: {error.detail} Only the beginning of the piece is shown."
+        run.ledger.warn("evidence_not_compared", detail)
         return piece
     return {**piece, "shown": parts}
 
@@ -306,7 +307,7 @@ def fallback_warnings(requested: str, tried: str, used: str, settings: Settings)
 
     Args:
         requested: the source that was requested.
-        tried: the requested source, or its fallback if it failed.
+        tried: the requested source or, if the requested source failed, its fallback.
         used: the name of the source that was opened for ``tried``.
         settings: the debate's settings.
     """

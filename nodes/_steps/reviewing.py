@@ -117,7 +117,7 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:
-    """The reviews of an agent's answer in the last round, including reviews that failed.
+    """The last round's reviews of an agent's answer, including reviews that failed.
 
     Args:
         state: the debate's state.
@@ -131,7 +131,7 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Builds one `Send` for each review: every active agent reviews every other active agent's last answer.
+    """Builds one `Send` for each review. Every active agent reviews the last round's valid answers of all other agents.
 
     An agent without a valid answer in the last round reviews others, but is not reviewed.
 

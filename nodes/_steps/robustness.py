@@ -26,7 +26,7 @@ from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
 
 UNUSED_STATUSES = ("seed", "disputed", "discarded")
-"""The debates of a trial did not use evidence with one of these statuses."""
+"""The statuses of evidence that was not used in the debates of a trial."""
 
 
 def robustness_node() -> Node:
@@ -37,11 +37,11 @@ def robustness_node() -> Node:
     Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds.
 
     If a single judge decided, each check calls the judge again. Otherwise each check calls the answer step of ``rag``.
-    If that step did not decide either, the first check calls it with all evidence, for comparison. At most
-    ``robustness_calls`` checks run, in parallel. Without evidence, no check runs.
+    In a system other than ``rag`` in which no single judge decided, the first check calls this answer step with all
+    evidence, for comparison. At most ``robustness_calls`` checks run, in parallel. Without evidence, no check runs.
 
-    If a call fails, or a ceiling leaves too little for it, its check has no answer. The verdict and its stop reason
-    stay. But the debate fails if the error affects all calls, such as a wrong key.
+    If a call fails, or a ceiling leaves too little for the call, the check has no answer, and the debate keeps its
+    verdict and its stop reason. But the debate fails if the error affects all calls, such as a wrong key.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

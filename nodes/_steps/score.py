@@ -1,6 +1,6 @@
 """Scores of answers: faithfulness and answer relevance (Tool-MAD, section III; RAGAS), and consistency.
 
-Consistency is a score of Tool-MAD's first version. In this module, "Tool-MAD" without a version means the second one.
+Consistency is a score of Tool-MAD's first version. In this module, "Tool-MAD" alone means the second version.
 
 For faithfulness, a chat model lists the statements of an answer and judges each of them. For answer relevance, it
 writes questions. Pure functions compute both scores. Consistency needs no chat model.
@@ -134,8 +134,8 @@ class Faithfulness:
 class AnswerRelevance:
     """An answer relevance score and the questions that it was computed from.
 
-    ``noncommittal`` says whether the answer is evasive (RAGAS); None if the model did not say. The score does not use
-    it, because "not enough info" is an answer.
+    ``noncommittal`` says whether the answer is evasive (RAGAS); None if the model did not say. The score
+    ignores ``noncommittal``, because "not enough info" is an answer.
     """
 
     score: float | None
@@ -151,15 +151,15 @@ async def faithfulness(
     claim: str = "",
     task: Task | None = None,
 ) -> Faithfulness:
-    """The share of a rationale's statements that the evidence supports: at most two calls, one after the other.
+    """The share of a rationale's statements that the evidence supports. Makes at most two calls, one after the other.
 
     Args:
         rationale: the reasons of an answer.
         evidence: the evidence on which the answer is based.
         model: the model that splits the rationale and judges its statements.
         claim: the claim, which helps to resolve pronouns.
-        task: the claim's task; the claim's speaker and date in it also count as evidence. On a task of reasoning only
-            statements taken from the evidence count.
+        task: the claim's task. If the task has the claim's speaker and date, they also count as evidence. On a task of
+            reasoning, only statements taken from the evidence count.
 
     Returns:
         ``score``, from 0 to 1, or None if there is no statement; the ``statements``; and ``supported``, a bool for
@@ -190,7 +190,7 @@ ClaimForm = Literal["question", "as_given"]
 
 
 def claim_to_compare(claim: str, form: ClaimForm = "question") -> str:
-    """The text with which an answer's questions are compared; by default, the claim as a question.
+    """The text to compare with the questions that an answer would fit; by default, the claim as a question.
 
     Args:
         claim: the claim of the debate.
@@ -209,7 +209,7 @@ async def answer_relevance(
     *,
     claim_form: ClaimForm = "question",
 ) -> AnswerRelevance:
-    """How directly an answer addresses the claim: one call that returns questions which the answer would fit.
+    """How directly an answer addresses the claim. In one call, a model writes questions that the answer would fit.
 
     The score is the mean cosine of the claim's vector with the questions' vectors.
 

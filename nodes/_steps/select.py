@@ -24,8 +24,8 @@ PROMPT = "madke/select"
 class Selection:
     """A speaker's selection from a pool.
 
-    ``numbers`` has the numbers of the selected items, from 1. ``dropped`` has the reply's numbers without an item, and
-    its numbers of items that the prompt left out. ``reason`` is the speaker's reason. ``named_count`` counts the
+    ``numbers`` has the numbers of the selected items, from 1. ``dropped`` has those numbers in the reply that no item
+    has, and those whose item the prompt left out. ``reason`` is the speaker's reason. ``named_count`` counts the
     different numbers in the reply.
     """
 
@@ -102,7 +102,7 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     Reads: claim, task, debater, turns, and if present own, evidence, pool. If the pool is empty, nothing is selected
     and no call is made.
 
-    Numbers without an item, or of items that the prompt left out, are dropped, with a warning. There is also a warning
+    A number that no item has, or whose item the prompt left out, is dropped, with a warning. There is also a warning
     if the reply names more than ``most`` valid items. If no reply is usable, or a ceiling leaves too little for the
     call, the speaker continues without a selection. Then ``selected`` is null, and there is a warning.
 

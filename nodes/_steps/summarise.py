@@ -75,11 +75,11 @@ def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str,
 def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
-    Reads: claim, task, turns, rounds, votes. In the judge's turn, ``agree`` is the reply, null if no reply was usable
-    or a ceiling left too little for the call. ``agreed`` is the result.
+    Reads: claim, task, turns, rounds, votes. In the judge's turn, ``agree`` is the judge's reply. It is null if no
+    reply was usable, or a ceiling left too little for the call. ``agreed``, also in this turn, is the step's result.
 
-    The reply decides only if the votes do not show whether the answers agree (`undecided`). Otherwise the votes decide,
-    and a reply that contradicts them causes a warning. The debate fails if the call fails.
+    The judge's reply decides only if the votes do not show whether the answers agree (`undecided`). Otherwise the votes
+    decide, and a reply that contradicts them causes a warning. The debate fails if the call fails.
 
     Args:
         prompt: the prompt's name.

@@ -60,11 +60,11 @@ def confidence_weight(confidence: float) -> float:
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason of a debate that ends when all agents agree; an agreement in round 0 does not end the debate.
+    """The stop reason: ``consensus`` if all agents agree in a later round than round 0, else from `rounds_or_budget`.
 
     Args:
         state: the debate's state.
-        settings: settings; without ``max_rounds``, the rounds count as used up.
+        settings: the settings. If they have no ``max_rounds``, the rounds count as used up.
     """
     agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
     return "consensus" if agreed else rounds_or_budget(state, settings)

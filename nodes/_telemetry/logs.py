@@ -1,6 +1,6 @@
 """Logs of debates: one line for the start of each run of a debate, and one line for its end.
 
-If ``LOG_JSON`` is on, all lines of the process are JSON. LangGraph's server reads ``LOG_JSON`` and ``LOG_LEVEL``
+If ``LOG_JSON`` is on, all log lines of the process are JSON. LangGraph's server reads ``LOG_JSON`` and ``LOG_LEVEL``
 itself.
 """
 
@@ -24,12 +24,12 @@ YES = ("1", "true", "yes", "on")
 
 
 def log_json() -> None:
-    """Makes this process log lines of JSON to its standard error stream, if ``LOG_JSON`` is one of `YES`.
+    """Makes this process write its logs as lines of JSON to standard error, if ``LOG_JSON`` is one of `YES`.
 
     The new handler replaces all handlers of the root logger. ``LOG_LEVEL`` is the root logger's level, by default INFO.
 
     Raises:
-        UserError: ``LOG_JSON`` is on, and ``LOG_LEVEL`` is not a level or a package is missing.
+        UserError: with ``LOG_JSON`` on, a package is missing or ``LOG_LEVEL`` is not a level.
     """
     if os.environ.get("LOG_JSON", "").strip().lower() not in YES:
         return
@@ -75,7 +75,7 @@ class DebateIdFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Adds the id of the running debate, if there is one, to a record without an id; always returns True."""
         if not hasattr(record, "debate"):
-            from moot.nodes._models.session import session_in  # not at the top: it imports this module
+            from moot.nodes._models.session import session_in  # not at the top, because `session` imports this module
 
             session = session_in(var_child_runnable_config.get())
             if session is not None and session.id:
@@ -97,9 +97,10 @@ def log_start(id: str, graph: str, *, resumed: bool) -> None:
 def log_end(
     id: str, graph: str, status: str, seconds: float, document: Mapping[str, Any] | None, error: BaseException | None
 ) -> None:
-    """Logs how a run of a debate ended, without the debate's texts: a warning if the debate failed, else at INFO.
+    """Logs how a run of a debate ended, at the level WARNING if the debate failed, else at INFO.
 
-    Nothing is logged in a process without logging handlers, such as a command: Python would print the bare message.
+    The log line has no text of the debate. In a process without logging handlers, such as a command, nothing is logged,
+    because Python would print the message without its fields.
 
     Args:
         id: the debate's id.

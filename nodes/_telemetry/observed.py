@@ -31,7 +31,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""The conventions' role for each of LangChain's message types that has another name there."""
+"""The roles of OpenTelemetry's conventions, by LangChain's message type, if the two names differ."""
 
 _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
 """The watch of the running node's debate. The debate's span is the current span, or encloses it."""

@@ -18,7 +18,7 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
     """Turns on metrics, spans and JSON logs for one of moot's programs, if the environment requests them. Blocking.
 
     Args:
-        page: whether this process also serves metrics at ``/metrics``, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
+        page: whether this process serves metrics at ``/metrics``; ignored if ``OTEL_METRICS_EXPORTER`` is ``none``.
         port: whether this process may open a port for metrics.
         logs: whether to configure the logs; a server configures its logs itself.
 

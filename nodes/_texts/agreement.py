@@ -1,7 +1,7 @@
 """The default confidence in a verdict: the share of votes or answers that agree with it.
 
 This share is not calibrated. Systems that decide by votes use the winner's share of the votes, by weight. Some systems
-compute a confidence of their own. All other systems use the share of the answers of all rounds that equal the verdict.
+compute a confidence of their own. All other systems use the share of answers, over all rounds, that equal the verdict.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
     Without a confidence, ``confidence`` is null, and ``confidence_from`` has the reason. A confidence that is already
     in the state is kept; but if there is no verdict, a share of votes is dropped. If several rounds have votes, the
-    ``confidence_parts`` of a kept confidence also have the share of the answers of all rounds that equal the verdict.
+    ``confidence_parts`` of a kept confidence also have the share of answers, over all rounds, that equal the verdict.
 
     Args:
         state: a debate's state; its ``answer`` is None without a verdict, or if the verdict is an abstention.

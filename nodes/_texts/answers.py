@@ -49,7 +49,7 @@ REFUSALS = frozenset(
 If the prompt offers an abstention, each of these texts except "null" counts as an abstention.
 """
 ABSTENTION = "(the evidence does not tell)"
-"""The abstention in the words in which prompts offer it. It means that the evidence does not settle the question."""
+"""The words in which prompts offer an abstention, for evidence that does not settle the question."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
@@ -154,9 +154,9 @@ def fold_label(text: str) -> str:
 def spellings(task: Task) -> dict[str, str]:
     """The task's labels by their folded spellings (`fold_label`).
 
-    The labels themselves are always included. Another spelling is left out if two labels share it, or if folding could
-    change its meaning, as for the option ``-0.5``. A spelling is safe if it begins with a letter and has only letters,
-    spaces and ``_ . , ' / -``.
+    The labels themselves are always included. Of the task's other spellings, those that two labels share are left out,
+    and those whose meaning folding could change, such as ``-0.5``. Folding cannot change the meaning of a spelling that
+    begins with a letter and has only letters, spaces and ``_ . , ' / -``.
     """
     labels = {fold_label(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
@@ -169,7 +169,7 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The labels by spelling, twice: from `spellings`, and with all spellings normalised by `normal_option`."""
+    """Two tables of the task's labels: the result of the function `spellings`, and the labels by `normal_option`."""
     task: Task = json.loads(task_json)
     options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {normal_option(label): label for label in task["labels"]}
@@ -433,9 +433,9 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer normalised for comparisons.
 
-    The result is in lower case, without accents (Latin, Greek, Cyrillic), a leading article, and punctuation without
-    meaning. Punctuation with a meaning, such as %, marks between digits, and hyphens inside words, is kept as character
-    codes: texts with equal results count as the same answer without a further check. A text of punctuation is kept.
+    The result is in lower case, without accents (Latin, Greek, Cyrillic) and without a leading article. Of punctuation,
+    it has only what may change the meaning, as character codes: %, marks between digits, hyphens inside words, and the
+    like. A text that has nothing but other punctuation is returned as it is, without white space around it.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))

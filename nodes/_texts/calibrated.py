@@ -37,7 +37,7 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
-"""Maximum number of characters of a setting's two values together. A message does not show longer values."""
+"""Messages show a setting's value in a calibration and in a debate if both together have at most so many characters."""
 SCORE_DECIMALS = 9
 """Decimal places to which scores are rounded before they are compared."""
 
@@ -63,8 +63,9 @@ class Calibration(BaseModel):
 
     ``alpha`` is the tolerated error rate, and ``n`` the number of labelled debates. ``scores`` are the nonconformity
     scores of the right labels, each with its frequency. ``least_confidence`` is the confidence needed to act on a
-    verdict, null if no confidence is enough. ``moot`` is the version of moot that fitted the calibration, ``corpora``
-    has a digest of each corpus at that time, and ``hash`` is the digest of ``bound``.
+    verdict, null if no confidence is enough. ``moot`` is the version of moot that fitted the calibration.
+    ``corpora`` has a digest of each corpus as it was when the calibration was fitted. ``hash`` is the digest of
+    ``bound``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -198,7 +199,10 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
-            yield f"The corpus {name} has changed since the calibration was fitted: its new content is not covered."
+            yield (
+                f"The corpus {name} has changed since the calibration was fitted. The calibration does not cover the "
+                "new content."
+            )
     if calibration.moot != moot_version():
         yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
 

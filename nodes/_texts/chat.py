@@ -64,8 +64,8 @@ def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
     """The claim of a debate: the claim in the state or, if it is empty, the unanswered question in the messages.
 
-    After an earlier debate on the same thread, the state still has the claim of that debate (``opened``). An unanswered
-    question replaces this old claim.
+    After an earlier debate on the same thread, the claim in the state is still that of the earlier debate, and equals
+    ``opened``. An unanswered question replaces this old claim.
     """
     question, claim = unanswered_question(messages), state.get("claim")
     return question if question is not None and claim in (None, "", state.get("opened")) else claim

@@ -57,9 +57,10 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _turns_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """The last turns of all speakers, by the group of the speaker's vote.
+    """The last turn of each speaker, by the group of the speaker's vote.
 
-    Without such a group, turns are grouped by their answers. The first group with the verdict has the key `VERDICT`.
+    If a speaker's vote has no group, the speaker's answer takes the group's place. The first group with
+    the verdict has the key `VERDICT`.
     """
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}

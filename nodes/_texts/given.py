@@ -71,7 +71,7 @@ def inherited_evidence() -> list[Evidence]:
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The evidence of an inner debate for the outer debate, without the entry `INHERITED`."""
+    """An inner debate's evidence without the entry `INHERITED`, to be added to the outer debate's evidence."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found != INHERITED]} for piece in evidence
     ]

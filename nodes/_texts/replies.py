@@ -261,8 +261,8 @@ class SelectReply(Reply):
     def from_text(cls, text: str) -> list[dict[str, Any]]:
         """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps.
 
-        All other texts are rejected: the list is empty. Texts with numbers in brackets are also rejected if they have a
-        negation, and texts with such a phrase if they have a digit.
+        All other texts are rejected, and the result is an empty list. A text with numbers in brackets is also rejected
+        if it has a negation. A text with a phrase is also rejected if it has a digit.
         """
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:

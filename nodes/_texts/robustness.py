@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 SAME_FACT = 0.4
 """Two quotes state the same fact if both contain at least this share of the shorter quote's `content_words`.
 
-The value is our choice: 17 of 20 pairs of quotes that state the same fact in different words reach it. So do 2 of 20
-pairs that state different facts about the same thing (tests/graphs/same_facts.jsonl).
+The value is our choice. It is reached by 17 of 20 pairs of quotes that state the same fact in different words, and by
+2 of 20 pairs that state different facts about the same thing (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
 """Minimum number of characters of a word that counts; words with a digit always count."""

@@ -1,8 +1,8 @@
 """Shortens prompts to a limit, mainly by leaving out the worst-ranked evidence and the oldest rounds.
 
 A prompt's data consists of elements between tags that only moot can write (`moot.prompts.as_data`). So the data can be
-split again into pieces of evidence, answers and arguments by round, and lines of a record by round. Everything else
-stays. The order of removal, until the prompt fits:
+split again into its parts: pieces of evidence, and answers, arguments and lines of a record, each with its round. The
+following is removed, in this order, until the prompt fits. Everything else stays.
 
 1. Evidence, the worst-ranked first, but cited evidence last. A piece has the rank from its search. A piece without a
    rank is ranked by the words that it shares with the claim (`ranks_by_words`). The last piece that fits may be shown
@@ -11,7 +11,7 @@ stays. The order of removal, until the prompt fits:
 2. The oldest rounds. In a trial, rounds with the same number are left out of both debates. The last round of each
    debate stays.
 3. The ends of the longest reasons and arguments.
-4. More of the evidence, now also from the reserved quarter.
+4. More of the evidence, even if less than the reserved quarter is left.
 
 A note in each list of evidence or rounds says what was left out of the list. `GAP` marks the end of each text that was
 cut.
@@ -162,8 +162,8 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
     """Leaves out whole elements of texts that are still too long after `shorten`.
 
     Pieces of evidence are left out first, from the last piece to the first. The other elements follow in their order in
-    the texts. In the worst case, only text outside of these elements remains, such as the claim. This is
-    used only if a ceiling leaves too little for the prompt.
+    the texts. In the worst case, only text outside of these elements remains, such as the claim. This function is used
+    only if a ceiling leaves too little for the prompt.
 
     Args:
         made: from `shorten`.
@@ -223,7 +223,7 @@ def _shorten_to(
         rounds_size -= sum(_size(unit) for unit in left)
         gone.update(left)
     if gone and rounds_size < room:
-        allotted = _allot_bytes(pieces, only_cited, room - rounds_size)  # the space gained by leaving out whole rounds
+        allotted = _allot_bytes(pieces, only_cited, room - rounds_size)  # with the space of the rounds left out
     over, reasons_cut = sum(allotted.values()) + rounds_size - room, 0
     written = _with_remaining_units(texts, lists, allotted, gone)
     if over > 0:
@@ -347,7 +347,7 @@ def _cut_element(text: str, most: int) -> str:
 
 
 def _beginning(text: str, most: int) -> str:
-    """A text, cut to about ``most`` bytes if it is longer, at the end of a sentence or word and with `GAP`."""
+    """A text; if longer than ``most`` bytes, its beginning up to the end of a sentence or word, followed by `GAP`."""
     if bytes_of(text) <= most:
         return text
     room = max(0, most - len(GAP) - 1)
@@ -371,7 +371,7 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
     for found in _ELEMENT.finditer(text):
         below = group and text[group[-1].end : found.start()] == "\n"
         if below and found[1] == "answer" and group[-1].text.startswith("Round "):
-            first = group.pop()  # an answer of the same round
+            first = group.pop()  # this element is another answer of the same round
             group.append(replace(first, end=found.end(), text=text[first.start : found.end()]))
             continue
         lines, unit = _lines(found), _unit(found, text)

@@ -148,8 +148,9 @@ def show_remarks(turns: Iterable[Turn]) -> str:
 
 
 FROM_A_PERSON = (
-    "A person who reads this debate wrote the text below, about the debate or about a draft of its verdict. Answer the "
-    "person where you give your reasons, and change your mind if the person is right:"
+    "A person who reads this debate wrote the text below, about the debate or about a draft of its verdict. It is "
+    "advice, not evidence: weigh it, and change your mind if it convinces you. If your reply has a place for reasons, "
+    "answer the person there:"
 )
 
 
@@ -221,7 +222,7 @@ def _citation_line(citation: Citation) -> str:
     """A citation on one line. A failed check is at the start of the line, where no id or quote can imitate it."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
-        return f"[this id was never shown to its writer] {id}: {quote}"
+        return f"[the agent that cites this id was never shown it] {id}: {quote}"
     return f"{id}: {quote}" if citation["verified"] else f"[this quote is not in the evidence] {id}: {quote}"
 
 
@@ -305,7 +306,8 @@ def show_why(
     )
     why = "Why there is another round: the last answers agree, but some of their scores are too low."
     statements = [as_data("statement", text, by=agent) for agent, text in unsupported]
-    heading = "Scores from 0 to 1, each too low or unknown:"
+    or_unknown = " or unknown" * any(value is None for _, _, value, _ in low)
+    heading = f"Scores from 0 to 1, each too low{or_unknown}:"
     lines = [f"{why} {BEAR_OUT}", answers, heading, *scores, *([UNSUPPORTED, *statements] if statements else [])]
     return "\n".join(lines)
 

@@ -329,8 +329,8 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
         task: the task.
         evidence: whether the answer must follow from evidence. If so, a short answer may abstain. If not, labels have
             the meanings in `WITHOUT_EVIDENCE`, if their own meanings are listed there.
-        pool: whether the model may combine evidence with its own knowledge. A short answer may then abstain if neither
-            has the answer; this takes precedence over ``evidence``.
+        pool: whether the model may combine evidence with its own knowledge. If so, whatever ``evidence`` is, a short
+            answer may abstain if neither the evidence nor the model's knowledge has the answer.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
@@ -357,11 +357,11 @@ RULES = {
 
 
 ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
-"""The sentence that allows an abstention in prompts with evidence that ask for a short answer."""
+"""In prompts for a short answer that must follow from evidence: the sentence that allows an abstention."""
 ABSTAIN_BY_KNOWLEDGE = (
     f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
 )
-"""The sentence for prompts in which the model may also use its own knowledge."""
+"""The same sentence for prompts in which the model may also use its own knowledge."""
 
 
 def _has_letters(task: Task) -> bool:
@@ -405,9 +405,10 @@ that answer from their knowledge adopt an answer because its reasons are better.
 
 
 def is_reasoning_task(task: Task) -> bool:
-    """Whether answers result from reasoning, with evidence only as a help: multiple choice, numbers and expressions.
+    """Whether answers result from reasoning, and evidence only helps.
 
-    On these tasks, faithfulness is measured only on statements taken from the evidence.
+    This is so for multiple choice, numbers and expressions. On these tasks, faithfulness is measured only on statements
+    taken from the evidence.
     """
     return _has_letters(task) or task["kind"] in ("number", "expression")
 

@@ -33,9 +33,9 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     """The turns on which the verdict is based.
 
     If a judge decided, they are the judge's turns. If a panel decided, they are the turns of the judges who voted for
-    the verdict. Otherwise, they are the summariser's turns with an answer, the moderator's turns with a preferred
-    answer, and the answers of the last round that agree with the verdict. Without a verdict, only a judge's turns are
-    returned.
+    the verdict. If neither decided, they are all of these: the summariser's turns with an answer, the moderator's turns
+    with a preferred answer, and the last round's turns whose answers agree with the verdict. Without a verdict, only
+    judges' turns are returned.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
@@ -180,7 +180,7 @@ def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
 
     Args:
         document: a result document.
-        verdict: the text before the warnings: the verdict and its stop reason.
+        verdict: the verdict and its stop reason, as the text that comes before the warnings.
     """
     kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
     return verdict + (f" - {'; '.join(kinds)}" if kinds else "")

@@ -15,9 +15,10 @@ QUALITIES = ("evidence_strength", "argument_validity", "scientific_reliability")
 
 @dataclass(frozen=True)
 class PanelVerdict:
-    """A panel's verdict, for which ``winning`` of ``votes`` judges voted.
+    """A panel's verdict.
 
-    ``votes`` counts only judges with a verdict. ``tied`` is true if another verdict also has ``winning`` votes.
+    ``winning`` counts the judges who voted for this verdict, and ``votes`` the judges with any verdict. ``tied``
+    is true if another verdict also has ``winning`` votes.
     """
 
     verdict: Verdict
@@ -84,7 +85,7 @@ def base_confidence(
 ) -> float:
     """The confidence before its adjustments (PROClaim, Eq. 4, with 0.8 sigma + 0.3 q).
 
-    It is the weighted sum of both values, from 0 to the sum of both weights.
+    It is the weighted sum of ``sigma`` and ``quality``, from 0 to the sum of both weights.
 
     Args:
         sigma: the share of winning votes, from `consensus_strength`.

@@ -129,8 +129,8 @@ def to_sides(
         state: the state of the phase.
         step: the step of the turns.
         sides: the sides whose counsel speak.
-        more: further keys of the node's input; each function takes a side and returns the key's value. The value of
-            ``speaker`` is added to the counsel's declaration.
+        more: further keys of the node's input; each function takes a side and returns the key's value. The key
+            ``speaker`` is an exception: its value is added to the counsel's declaration.
     """
     sends = []
     for side in sides:
@@ -147,8 +147,8 @@ def send_to_speaker(
 ) -> Send:
     """Builds the `Send` that makes a speaker take its turn at a node.
 
-    The node's input also has the phase and the premises. Without values in ``more``, ``evidence`` and ``heard`` are
-    empty.
+    The node's input also has the phase, the premises, and the keys in ``more``. ``evidence`` and ``heard`` are empty if
+    they are not in ``more``.
     """
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
@@ -312,9 +312,9 @@ def show_statement(turn: Turn) -> str:
 
 
 def _cited_text(citation: Mapping[str, Any]) -> str:
-    """The id of a cited exhibit, with a fault in the quote; for a fabricated citation, a text without the id."""
+    """The id of a cited exhibit, and a note if the quote is not verified; for a fabricated citation, only a note."""
     if citation["fabricated"]:
-        return "an exhibit that does not exist"
+        return "an exhibit that the speaker was never shown"
     return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote is not in that evidence)")
 
 

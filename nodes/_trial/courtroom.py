@@ -199,7 +199,7 @@ class TrialSettings(SourcesSettings):
     @model_validator(mode="after")
     def _check_thresholds(self) -> TrialSettings:
         if self.disputed_above > self.admitted_above:
-            raise ValueError("`disputed_above` must not be above `admitted_above`: nothing would be disputed")
+            raise ValueError("`disputed_above` must not be above `admitted_above`")
         return self
 
     def roles(self) -> set[str]:
@@ -260,8 +260,8 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
     """Builds the `Send` that makes a side's counsel argue.
 
-    The counsel gets the record and the statements so far. It also gets the side's reflection and the critic's advice
-    after the last round.
+    The counsel gets the record and the statements so far. From the end of the previous round, it also gets the side's
+    reflection and the critic's advice.
 
     Args:
         to: the node.
@@ -325,11 +325,11 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops. If it stops, adds its entry to ``debates``.
+    """Counts and records the round, and decides whether the debate stops.
 
-    Reads: phase, rounds, turns. If a side gave no usable argument in the whole primary debate, the trial fails, because
-    the panel must hear both sides. There is only a warning if this happens in the switched debate, or if a ceiling
-    prevented an argument.
+    Reads: phase, rounds, turns. If the debate stops, the node adds the debate's entry to ``debates``. If a side gave no
+    usable argument in the whole debate, the trial then fails, because the panel must hear both sides. But in the
+    switched debate, or if a ceiling prevented an argument, the trial goes on with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:

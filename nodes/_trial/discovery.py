@@ -66,7 +66,7 @@ REFINE = Step("proclaim/refine", QueryReply, "court")
 
 
 @with_parameters(
-    whole="whether all exhibits are shown whole; if not, the titles of all exhibits and the quotes of cited exhibits."
+    whole="whether all exhibits' texts are shown; if not, all titles and the quotes from cited exhibits are shown."
 )
 async def state_gap(
     claim: str,
@@ -160,7 +160,7 @@ def discovery_query_node() -> Node:
         except MootError as error:
             if not affects_only_call(error):
                 raise
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was the query.")
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was used as the query.")
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": reply.query, "query": reply.query}]}
 
@@ -192,12 +192,12 @@ def refine_node() -> Node:
 def admit_node() -> Node:
     """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
-    Reads: rounds, turns, evidence. The plaintiff's results are compared with the record first. Evidence that was known
-    before the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds for evidence that
-    was discarded after an earlier search, and does not fit the request of this search. Evidence that would exceed
-    `max_origin_share` does not join either. If a side's search ends with this round, the reason is written into the
-    side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing joins, with a
-    warning.
+    Reads: rounds, turns, evidence. The plaintiff's results are compared with the record before the defense's. Evidence
+    that was known before the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds
+    for evidence that was discarded after an earlier search, if it does not fit the request of this search. Evidence
+    that would exceed `max_origin_share` does not join either. If a side's search ends with this round, the reason is
+    written into the side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing
+    joins, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:

@@ -43,6 +43,10 @@ PREMISES = Step("proclaim/premises", PremisesReply, "miner")
 QUERIES = Step("proclaim/stance_queries", StanceQueriesReply, "negotiator")
 CHALLENGE = Step("proclaim/challenge", ChallengesReply)
 WEIGH = Step("proclaim/weigh", AdmissibilityReply, "arbiter")
+ONE_CHALLENGE = "A challenge to this evidence. Check whether it is right, and weigh the evidence accordingly:"
+SEVERAL_CHALLENGES = (
+    "Challenges to this evidence. Check whether each of them is right, and weigh the evidence accordingly:"
+)
 
 
 @with_parameters()
@@ -94,7 +98,7 @@ async def weigh_evidence(
     against = "\n".join(as_data("challenge", reason) for reason in challenges)
     shown = {
         "evidence": show_evidence([piece]),
-        "challenges": f"Challenges to this evidence; check each of them:\n{against}" if against else "",
+        "challenges": f"{SEVERAL_CHALLENGES if len(challenges) > 1 else ONE_CHALLENGE}\n{against}" if against else "",
     }
     return await WEIGH.ask(model, common_values(claim, task, premises) | shown, prompt)
 

@@ -59,14 +59,14 @@ def novelties(
 ) -> list[float]:
     """The novelty of each candidate, in order.
 
-    A new candidate joins the pool before the novelty of the next candidate is computed, unless it is excluded by
-    ``ruled_out`` or ``unfit``.
+    The novelties are computed one after another. A new candidate joins the pool as soon as its own novelty is known,
+    unless its index is in ``ruled_out`` or ``unfit``.
 
     Args:
         candidates: the vectors of the candidates.
         pool: the vectors of the evidence in the pool.
         least: the minimum novelty of a new candidate.
-        ruled_out: the indices of candidates that were ruled out earlier. They are known already, so their novelty is 0.
+        ruled_out: the indices of candidates that were ruled out earlier. The novelty of these candidates is 0.
         unfit: the indices of candidates that do not join the pool, even if they are new.
     """
     known, found = list(pool), []
@@ -82,7 +82,8 @@ def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> flo
 
     Args:
         novelties: the novelty of each candidate, in [0, 2].
-        similarity: the threshold; a candidate is redundant if 1 - novelty, its similarity to the pool, is above it.
+        similarity: the threshold. A candidate's similarity to the pool is 1 - novelty. A candidate whose similarity is
+            above the threshold is redundant.
     """
     if not novelties:
         return None
@@ -116,7 +117,9 @@ def retrieval_end(
 
 
 def relevance_gain(relevances: Sequence[float | None]) -> float | None:
-    """The gain in relevance of the last retrieval over the previous one; None if one of the two is missing or unknown.
+    """The gain in relevance of the last retrieval over the previous one.
+
+    None if there are fewer than two retrievals, or if the relevance of either of the last two is unknown.
 
     Args:
         relevances: for each retrieval, the mean cosine of the query and its results; None if unknown.

@@ -62,8 +62,8 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
 
     Args:
         task: the form of an answer.
-        given: labels from the settings. Labels for the other verdicts are found by their meanings or spellings. HoVer's
-            NOT_SUPPORTED also stands for INCONCLUSIVE.
+        given: labels from the settings. Labels for the other verdicts are found by their meanings or spellings. In
+            HoVer, the label NOT_SUPPORTED stands for both NOT SUPPORTED and INCONCLUSIVE.
 
     Raises:
         UserError: the task has no label for a true claim or for a false one, several labels fit one verdict,
@@ -196,11 +196,14 @@ def compile_record_node() -> Node:
         values, left = fit_record(state["claim"], state["task"], state["turns"], state["evidence"], most)
         if left:
             ids = ", ".join(piece["id"] for piece in left)
-            run.ledger.warn("exhibits_left_out", f"The record is longer than {most} tokens; not shown: {ids}.")
+            run.ledger.warn(
+                "exhibits_left_out", f"The record is longer than {most} tokens, so the judges do not read {ids}."
+            )
         if (tokens := tokens_without_exhibits(values)) > most:
             run.ledger.warn(
                 "record_too_long",
-                f"The record without exhibits has {tokens} tokens, and is shown whole; `panel_tokens` is {most}.",
+                f"The record without exhibits has {tokens} tokens, more than `panel_tokens` ({most}). "
+                "These parts of the record are not shortened.",
             )
         if same := speakers_sharing_a_model(run.settings):
             run.ledger.warn(
@@ -241,7 +244,8 @@ def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
 def speakers_sharing_a_model(settings: Any) -> list[str]:
     """The names of the roles that should have a model of their own, but share their model.
 
-    They are the critic, if a counsel has the same model, and each judge with the model of a counsel or another judge.
+    The critic is named if a counsel has the critic's model. A judge is named if a counsel or another judge has the
+    judge's model.
     """
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
@@ -275,7 +279,7 @@ def decide_node() -> Node:
     """Ends the trial with the panel's verdict, the answer for this verdict, and the confidence in it.
 
     Reads: task, turns, and if present debates and metrics. Without a primary debate, the stop reason is
-    ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
+    ``single_pass``, and the confidence depends on no reflection score. If no judge gave a verdict, the trial fails.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -317,9 +321,9 @@ def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote, without answer and group if the judge gave no verdict.
+    """A judge's verdict as a vote. If the judge gave no verdict, the vote has neither an answer nor a group.
 
-    If there is no answer for the verdict, the vote's answer is the verdict itself.
+    If ``answers`` has no answer for the judge's verdict, the verdict itself is the vote's answer.
     """
     verdict: Any = turn.get("verdict")
     group = None if verdict is None else VERDICTS.index(verdict)
@@ -334,7 +338,7 @@ def confidence_of(
     consensus_weight: float = CONSENSUS_WEIGHT,
     quality_weight: float = QUALITY_WEIGHT,
 ) -> dict[str, Any]:
-    """The confidence in the panel's verdict, its parts, and its basis in words, as keys of a document."""
+    """The keys of a document on the confidence in a verdict: the confidence, where it comes from, and its parts."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     analysis = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)

@@ -23,8 +23,8 @@ ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflect
 def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces by weight.
 
-    Pieces without a ruling count as disputed. They come last, because they have no weight. Discarded pieces are no
-    exhibits.
+    Pieces without a ruling count as disputed pieces with the weight 0, so they come last. Discarded pieces are left
+    out.
     """
     pieces = active_evidence(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
@@ -66,8 +66,8 @@ def fit_record(
         task: the form of an answer.
         turns: the turns of the whole trial.
         evidence: all evidence, with its rulings.
-        most_tokens: the maximum length of the record in tokens (estimated). Only exhibits are left out. So the record
-            is longer than this if its other parts alone are longer.
+        most_tokens: the maximum length of the record in tokens (estimated). Only exhibits are left out, so the record
+            exceeds the maximum if the parts other than exhibits exceed it.
     """
     values = common_values(claim, task, premises_of(turns))
     parts = {
@@ -116,7 +116,7 @@ def show_retrieval(turns: Iterable[Turn]) -> str:
     """The sides' searches during the debates, with one line for each search; empty if there were none.
 
     A line has the query, the number of results, their mean novelty, and how many of them joined the record. If the
-    search failed, the line says so instead.
+    search failed, the line has the query and a note on the failure.
     """
     lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
@@ -190,5 +190,5 @@ def _round_text(turn: Turn) -> str:
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
     """Lines in a tag, under a heading; empty if there are no lines."""
-    single = (" ".join(line.splitlines()) for line in lines)  # so that a model's text cannot imitate a line
+    single = (" ".join(line.splitlines()) for line in lines)  # so that a model's text cannot add a line
     return f"{heading}\n{as_data(tag, chr(10).join(single))}" if lines else ""

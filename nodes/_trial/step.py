@@ -109,10 +109,12 @@ class Step(Generic[R]):
         Args:
             ask: makes the call.
             begin: returns the turn to write into; by default the turn passed to the node.
-            shown: returns the exhibits that the speaker is shown and may cite. Their ids are written into the turn. If
-                a shortened prompt left out some exhibits, the turn of a usable reply does not have their ids.
+            shown: returns the exhibits that the speaker is shown and may cite. The ids of these exhibits are written
+                into the turn. If the prompt was shortened and the reply is usable, the turn has only the ids of the
+                exhibits that stayed in the prompt.
             scores: takes the reply; returns the turn's scores, computed from the reply.
-            vital: whether the debate also ends if only this call fails. An unusable reply never ends it.
+            vital: whether an error that affects only this call also ends the debate. An unusable reply never ends
+                the debate.
         """
         fields = self.reply.model_fields
 

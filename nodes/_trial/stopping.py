@@ -9,7 +9,7 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
 CONSECUTIVE_ROUNDS = 2
-"""The number of last changes (for a plateau) or novelties (for exhaustion) that must be below the threshold."""
+"""How many of the latest values must be below the threshold: of the changes (plateau) or the novelties (exhaustion)."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:

@@ -78,7 +78,7 @@ class ExpertNeeded(TypedDict, total=False):
 
 
 class Expertise(TypedDict, total=False):
-    """The field of the requested expert."""
+    """The subject that the requested expert should know."""
 
     expertise: str | None
 

@@ -26,7 +26,8 @@ class Vendor:
         keys: environment variables, one of which must contain the key; empty if the client finds credentials itself.
         needs: further environment variables that must be set.
         addresses: environment variables that may contain the address; the first variable that is set counts.
-        address: the default address; if it is empty, ``title`` stands for it. Calls to one address share a limiter.
+        address: the default address. If it is empty, ``title`` is used as the address. Calls to the same address share
+            a limiter.
         structure: the way to give the client a reply's schema.
         json_mode: whether the client can request JSON without a schema.
     """
@@ -144,7 +145,7 @@ class ProviderHere(TypedDict):
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider except ``fake``, each with the reason if this machine cannot call its models.
+    """Every provider except ``fake``. If this machine cannot call the provider's models, ``why_not`` has the reason.
 
     The check does not use the network, so it does not notice an invalid key or a local server that is not running.
     """
@@ -165,7 +166,7 @@ def providers_here() -> list[ProviderHere]:
 def unavailable_reason(provider: str) -> str:
     """Why this machine cannot call a provider's models, and the remedy.
 
-    The reason is empty if nothing seems missing, for ``fake``, and for an unknown provider.
+    The text is empty if nothing seems missing. It is always empty for ``fake`` and for an unknown provider.
     """
     try:
         if provider in VENDORS:

@@ -73,7 +73,7 @@ def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, An
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
-        # Replaces langchain-anthropic's own client: all event loops share that client, and it fails in a second loop.
+        # All event loops share the client that langchain-anthropic creates, and that client fails in a second loop.
         vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
             api_key=given["api_key"],
             base_url=given["base_url"],
@@ -110,7 +110,7 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call that request a reply in a given format; empty if only the prompt can request it.
+    """The options that a call needs to request a format for the reply; empty if only the prompt can request the format.
 
     Args:
         structure: the way to give the client a schema.
@@ -123,5 +123,5 @@ def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, 
     if structure == "google":
         schema = wanted.get("json_schema", {}).get("schema")
         return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
-    # With extra_body, the client returns the raw reply. With response_format, it would raise for a cut-off reply.
+    # With the option response_format, a client with the structure extra_body would raise an error for a cut-off reply.
     return {"extra_body": {"response_format": wanted}}

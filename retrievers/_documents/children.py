@@ -164,7 +164,8 @@ def limit_process() -> None:
 def main() -> None:
     """Parses the documents that standard input names, and writes their results to standard output.
 
-    Both have one line for each document. The process ends without a result if a document needs too much memory.
+    Each line of the input names a document, and each line of the output is a result. If a document needs too much
+    memory, the process ends without a result.
     """
     with suppress(AttributeError):  # Windows has no SIGPIPE
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -177,7 +178,7 @@ def main() -> None:
             answer: ParsedDocument | str = parse(Path(file), kind)
         except UnreadableDocument as error:
             answer = str(error)
-        except MemoryError:  # the process ends: its remaining data would take memory from the next document
+        except MemoryError:  # the process must end, because it may still hold data of this document
             return
         except RecursionError:
             answer = "it is nested too deeply"

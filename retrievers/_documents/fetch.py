@@ -128,16 +128,17 @@ async def fetch_page(url: str) -> FetchedDocument:
     except (imported("aiohttp").ClientError, OSError, ValueError) as error:
         if isinstance(cause := error.__cause__ or error, MootError):
             raise cause from None
-        proxy = " The environment's proxies are not used for it." if getproxies() else ""
+        proxy = " moot fetches without the environment's proxies." if getproxies() else ""
         raise WorldError(f"{url} cannot be reached ({error}).{proxy}", kind="unreachable", retryable=True) from error
     raise WorldError(f"{url} redirects more than {REDIRECTS} times.", kind="bad_response")
 
 
 def check_address(url: str) -> None:
-    """Checks an address before its host is looked up. `check_public` checks the IP addresses of a host name later.
+    """Checks a web address before its host is looked up. For a host name, the IP addresses are checked later.
 
     Raises:
-        UserError: the address is not a valid HTTP address, has a user name or password, or is in a private network.
+        UserError: the address is not a valid HTTP address, has a user name or password, or contains an IP address that
+            `check_public` refuses.
     """
     try:
         parts = urlsplit(url)
@@ -188,7 +189,7 @@ async def _session() -> AsyncIterator[Any]:
     except (ValueError, OSError) as error:
         raise client_error(error) from error
     headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
-    # Without the environment's proxies: a proxy would look names up itself.
+    # The environment's proxies are not used, because a proxy would look up host names without the check.
     async with aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False) as session:
         yield session
 

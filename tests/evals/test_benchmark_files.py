@@ -217,13 +217,13 @@ def test_a_claim_with_different_right_answers_is_reported(tmp_path: Path) -> Non
     assert same == ("1 question with different answers: no system can give all of them",)
     records[1]["claim_date"] = "1-2-2021"
     other = read_benchmark("averitec", write_lines(file, records)).notes
-    assert other == ("1 question with different answers: each comes with a different text, date or speaker",)
+    assert other == ("1 question with different answers: the right answer depends on the text, date or speaker",)
 
 
 def test_items_without_a_date_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("items without a date: 1 of 3; for these items, newer evidence is not left out",)
+    assert reading.notes == ("items without a date: 1 of 3; the date of their evidence is not limited",)
 
 
 def test_ids_are_read_from_the_ids_file_next_to_the_records(tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ def test_healthver_claims_come_with_the_text_that_the_label_refers_to() -> None:
     ]
     assert reading.items[0].given == (("", 'In our trial of 40 sailors, "lime water" did not\nshorten the fever.'),)
     assert reading.items[1].source == "healthver_test.csv, line 4"  # the first record has two lines
-    assert reading.notes == ("1 question with different answers: each comes with a different text, date or speaker",)
+    assert reading.notes == (
+        "1 question with different answers: the right answer depends on the text, date or speaker",
+    )
     binary = read_sample("healthver_binary", "healthver")
     assert [i.gold for i in binary.items] == [("REFUTE",), ("SUPPORT",)]
     assert binary.notes[0].startswith("1 of 3 records left out: the label Neutral")

@@ -110,7 +110,7 @@ def test_a_control_is_assigned_to_its_debate_by_key(tmp_path: Path) -> None:
         "variant": (None, ["e.eval"]),
     }
     assert made.notes == (
-        "variant is a control of debate, but there are 2 systems of that name: it is shown as a separate system.",
+        "variant is a control of debate, but there are 2 systems of that name, so it is a separate system here.",
         "Several systems are named debate: debate (2) differs from the others in its graph, version, settings, "
         "sources, corpora or prompts.",
     )

@@ -54,7 +54,7 @@ def test_without_a_significant_difference_the_detectable_difference_is_named(tmp
     assert "This does not show that the systems are equally good." in sentences
     assert "Not even the largest difference would be found with a chance of 80%: there are too few items." in sentences
     assert dict(found.not_measured)["Missing answers"] == (
-        "1 of 16 answers are missing and count for no system. "
+        "1 of 16 answers are missing. They count neither as right nor as wrong. "
         "If items on which a system failed in every run counted as wrong, that would reverse or remove no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}

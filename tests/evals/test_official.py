@@ -299,7 +299,7 @@ async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: 
     file = write_lines(folder / "check_covid.jsonl", COVID_RECORDS)
     reading = read_benchmark("check_covid", file)
     assert best_possible_accuracy(reading.items, "check_covid") == pytest.approx(2 / 3)
-    assert any("there is no corpus.json near the records" in note for note in reading.notes)
+    assert any("there is no corpus.json beside the records" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
     run = await run_graph(tmp_path, "check_covid", file, "standard_prompting")
     assert run.ceiling == pytest.approx(2 / 3)
@@ -322,7 +322,7 @@ async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: 
     assert "each claim comes with the sentences that its label is about" in reading.notes
     assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
     write_lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
-    with pytest.raises(UserError, match="line 2: its sentences are not in corpus.json"):
+    with pytest.raises(UserError, match="line 2: the record's sentences are not in corpus.json"):
         read_benchmark("check_covid", file)
 
 

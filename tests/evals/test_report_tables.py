@@ -55,8 +55,8 @@ def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
     [
         (("benchmark", "benchmark"), "2 tests: those of its benchmark with its model, the family that the plan states"),
         (("report", "report"), "4 tests: all tests of this report, the family that the plan states (or its default)"),
-        (("report", "benchmark"), "4 tests: all tests of this report, the default, as the plans state no common"),
-        (("", ""), "4 tests: all tests of this report, the default, as the plans state no common family"),
+        (("report", "benchmark"), "4 tests: all tests of this report, the default, because the plans state no common"),
+        (("", ""), "4 tests: all tests of this report, the default, because the plans state no common family"),
     ],
 )
 def test_reports_name_the_family_of_their_tests(tmp_path: Path, stated: tuple[str, str], expected: str) -> None:

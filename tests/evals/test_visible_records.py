@@ -156,8 +156,8 @@ def test_notes_report_irregular_records_of_the_visible_samples() -> None:
     assert "66 of 200 records left out: the label NOTENOUGHINFO" in notes["check_covid_binary"][0]
     covid = notes["check_covid"]
     assert covid[0] == "62 questions with different answers: no system can give all of them"
-    assert covid[1].startswith("there is no corpus.json near the records")
-    assert "98 questions with different answers: each comes with a different text" in notes["fever_symmetric"][1]
+    assert covid[1].startswith("there is no corpus.json beside the records")
+    assert "98 questions with different answers: the right answer depends on the text" in notes["fever_symmetric"][1]
     assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
     assert "3 accepted answers left out" in notes["triviaqa"][0]  # they are symbols
     assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # nearly all are flag symbols

@@ -43,7 +43,7 @@ async def test_the_query_prompt_explains_low_scores(start_stub: StartStub) -> No
     low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
     assert reason.strip().split("\n")[1:] == [
         *answers,
-        *("Scores from 0 to 1, each too low or unknown:", low),
+        *("Scores from 0 to 1, each too low:", low),
         *("Statements that do not follow from the evidence of the debater who made them:", '<statement by="rag">'),
         *("Statement 1.", "</statement>"),
     ]

@@ -18,7 +18,7 @@ from tests.conftest import MODELS, StartStub, says
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 SOURCES = {"rag": "bm25:demo-encyclopaedia", "search": "bm25:demo-news"}
 UNVERIFIED = "[this quote is not in the evidence]"
-FABRICATED = "[this id was never shown to its writer]"
+FABRICATED = "[the agent that cites this id was never shown it]"
 INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
 
 

@@ -49,7 +49,7 @@ def test_each_citation_is_shown_on_one_line(id: str, quote: str) -> None:
     unverified, verified, fabricated = citation_lines(shown)
     assert unverified.startswith("[this quote is not in the evidence] ev-1: ")
     assert verified == "ev-1: the quote"
-    assert fabricated.startswith("[this id was never shown to its writer] ")
+    assert fabricated.startswith("[the agent that cites this id was never shown it] ")
 
 
 def test_a_history_lists_the_evidence_of_each_debater() -> None:

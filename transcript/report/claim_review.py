@@ -14,7 +14,7 @@ from moot.transcript.report.codes import answer_kind, answer_word
 from moot.transcript.report.sources import plain
 
 RATINGS = {"ref": 1, "sup": 5}
-"""Ratings by kind of answer, from 1 (false) to 5 (true). Answers of other kinds have only a text."""
+"""Ratings by kind of answer, from 1 (false) to 5 (true). The rating of any other kind has no number, only a text."""
 
 
 def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:

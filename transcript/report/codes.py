@@ -1,7 +1,7 @@
 """The words that readers see in place of a document's codes.
 
-A code without an entry is shown with spaces in place of underscores. Tests ensure that all warnings, outcomes, stop
-reasons, reasons of rounds and sources have entries.
+A code that is not in `CODES` is shown with spaces in place of underscores. Tests ensure that `CODES` has all warnings,
+outcomes, stop reasons, reasons of rounds and sources.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ANSWERS: Mapping[str, AnswerWords] = {
     "con": AnswerWords("Conflicting", "The evidence conflicts", "The evidence conflicts", "What is known conflicts"),
     "non": AnswerWords("No verdict", "No verdict", "No verdict", "No verdict"),
 }
-"""Maps each kind of answer to its words. Any other answer has the kind ``text``."""
+"""Maps each kind of answer to its words. The kind ``text`` is missing, because its answers are shown as they are."""
 
 FINDINGS: Mapping[str, tuple[str, str]] = {
     "SUPPORTED": ("sup", "Supported"),
@@ -83,7 +83,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 def answer_word(kind: str, answer: str | None) -> str:
     """The word of a kind of answer; for the kind ``text``, the answer itself.
 
-    If this answer has only capitals and underscores, spaces replace the underscores: ``MOSTLY_TRUE`` is "MOSTLY TRUE".
+    If such an answer has only capitals and underscores, spaces replace the underscores, as in "MOSTLY TRUE".
     """
     if kind != "text":
         return ANSWERS[kind].word
@@ -98,9 +98,9 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "stable_consensus": "all gave the same answer, and it passed the checks",
         "max_rounds": "the rounds were used up",
         "reflection_plateau": "the sides hardly changed how they rate their own cases",
-        "critic_resolved": "the critic found it resolved",
+        "critic_resolved": "the critic found the debate resolved",
         "novelty_exhausted": "searches brought hardly anything new",
-        "judicial_signal": "the court closed it",
+        "judicial_signal": "the court closed the debate",
         "judge_preference": "the moderator preferred an answer",
         "budget_exhausted": "a limit on calls, tokens, money or time was reached",
         "single_pass": "there was one pass",
@@ -123,7 +123,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
     "warning": {
         "agent_left": "A debater dropped out.",
         "budget_exhausted": "A limit was reached.",
-        "burden_of_refutation": "The judges found it inconclusive.",
+        "burden_of_refutation": "The judges found the claim inconclusive.",
         "calibration_aged": "The calibration may no longer hold.",
         "call_failed": "A call to a model failed.",
         "check_failed": "Not all tests of the verdict's robustness were made.",
@@ -161,7 +161,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "score_missing": "A score is missing.",
         "seed_refused": "A model does not accept a seed.",
         "selection_cut": "Part of a selection was left out.",
-        "shared_model": "Several parts have the same model.",
+        "shared_model": "Several agents have the same model.",
         "side_not_heard": "A side was not heard.",
         "similarity_missing": "Two answers could not be compared.",
         "single_origin": "One origin.",
@@ -174,7 +174,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "unknown_selection": "A selection names a passage that does not exist.",
         "unknown_speaker": "The named speaker of a claim is not in the text.",
         "unparsed": "A reply could not be read.",
-        "unquoted": "An answer came without a quote that its source contains.",
+        "unquoted": "An answer has no verified quote.",
         "unusable_tool_call": "A search could not be carried out.",
         "unverified_quote": "A quote is not in its source.",
     },
@@ -288,7 +288,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
 
 
 def words_for(group: str, code: str | None) -> str:
-    """A code in words; a code without an entry, with spaces in place of underscores.
+    """A code in words. A code that is not in `CODES` is returned with spaces in place of underscores.
 
     Args:
         group: the group of the code, a key of `CODES`.
@@ -298,11 +298,11 @@ def words_for(group: str, code: str | None) -> str:
 
 
 CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[a-z]+)+)(?![\w`=])|^(\w+)(?=: )")
-"""A code in an error or a warning: a name between backticks, a name with underscores, or a source at the beginning."""
+"""A code in an error or a warning: a name between backticks, a name with underscores, or a first word with a colon."""
 
 
 def in_words(detail: str) -> str:
-    """Replaces codes in the text of an error or a warning: settings by their labels, sources as in `source_words`.
+    """The text of an error or a warning, with labels in place of settings, and `source_words` in place of sources.
 
     Other codes do not change.
 
@@ -347,15 +347,15 @@ STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
-"""The warnings that a source replaced another source (`moot.nodes._steps.retrieving.fallback_warnings`).
+"""Warnings about sources that replaced other sources (`moot.nodes._steps.retrieving.fallback_warnings`).
 
-Each entry has the pattern of a warning's text, the bold words of a report, and a sentence with placeholders for the
-sources.
+Each entry has the pattern of a warning's text, and the words for it in a report: words in bold, and a sentence with
+placeholders for the sources.
 """
 
 
 def replaced_source_words(detail: str) -> tuple[str, str]:
-    """The warning that a source replaced another source, as bold words and a sentence.
+    """A warning about a source that replaced another source, as words in bold and a sentence.
 
     If the warning is not in `STAND_IN_WARNINGS`, the sentence is its ``detail``.
 

@@ -162,7 +162,7 @@ def confidence(document: Mapping[str, Any]) -> str:
 def robustness_note(document: Mapping[str, Any]) -> str:
     """The result of the tests of the verdict's robustness, in which agents were asked again.
 
-    It is empty if no test was made. It is also empty if the verdict failed a test: `verdict_warnings` shows this.
+    It is empty if no test was made, or if the verdict failed a test. `verdict_warnings` has the failed tests.
     """
     found = document.get("robustness")
     return f"Asked again: {_robustness_sentence(found)} " if found and found["holds"] is not False else ""
@@ -213,7 +213,7 @@ def _no_answer_words(votes: list[Any]) -> str:
 
 
 def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
-    """The votes in words, with the number of ``rounds`` if it is greater than 1. A single vote is shown without it."""
+    """The votes in words. The text has the number of ``rounds`` if there are several, except for a single vote."""
     votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -316,7 +316,7 @@ def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names
 
 
 def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of answer that a turn argues for, and the turn's side (in a trial) or the turn's answer in words."""
+    """The kind of answer that a turn argues for; and in a trial, the turn's side, otherwise the word of the answer."""
     if turn.get("side") in SIDES:
         return SIDES[turn["side"]], str(turn["side"])
     chip = chip_of(document, turn.get("answer"))
@@ -353,8 +353,8 @@ def quoters(one: SourceQuote, names: Names) -> str:
 def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
     """The dissents: a text, and a list with the chip, the agent and the reason of each dissent.
 
-    The text says how answers changed, or that there are no dissents. It may be empty. Both are empty if there are
-    fewer than two votes and no panel.
+    The text says how answers changed, or that there are no dissents; the text may be empty. The text and the list
+    are both empty if there is no panel and there are fewer than two votes.
     """
     panel = (document["metrics"] or {}).get("panel")
     if panel:

@@ -21,7 +21,7 @@ ROLES = {
 }
 """Maps names of speakers, without a number, to the names that readers see."""
 ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}
-"""Maps the sides of a trial to facts about them."""
+"""Maps each side of a trial to a fact about the side."""
 
 
 class Names:
@@ -65,7 +65,7 @@ class Names:
         return "; ".join(found)
 
     def with_names(self, text: str) -> str:
-        """A sentence that moot wrote, in which the names that readers see replace the debaters' names.
+        """Replaces the debaters' names in a sentence that moot wrote; returns the sentence with the names for readers.
 
         Only names that the settings declare are replaced. Names such as ``agent-1`` are not replaced.
         """

@@ -1,6 +1,6 @@
 """Computes how many quotes fit on the first printed page (A4).
 
-Readers must understand this page without the other pages.
+This page should be understandable without the other pages.
 """
 
 from __future__ import annotations

@@ -77,7 +77,10 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[SourceQuote]:
-        """The quotes that their sources contain, ordered by source. Each quote includes the quotes inside it."""
+        """The quotes that their sources contain, ordered by source.
+
+        A quote inside a longer quote is not listed. Its agents and its turns are added to those of the longer quote.
+        """
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
@@ -126,7 +129,7 @@ class Sources:
         """Splits a text at the ids of sources.
 
         Returns:
-            Pairs. A pair has a text and None or, in place of an id, an empty text and the source's number.
+            Pairs. For a text between ids: the text and None. For an id: an empty text and the source's number.
         """
         if not self.pieces:
             return [(text, None)]

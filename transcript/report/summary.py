@@ -22,8 +22,8 @@ SHARED = tuple(name for name in Settings.model_fields if name not in ("models", 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A document with a summary for readers under ``reader_summary``.
 
-    The summary's calls, warnings, usage and models are added to the debate's. If a ledger is used and has the debate,
-    it also has the summary's calls.
+    The summary's calls, warnings, usage and models are added to the debate's. If `summary_ledger`
+    returns a ledger, the summary's calls use that ledger.
 
     Args:
         document: a finished debate. If it has no verdict or no checked quote, no call is made, and the summary is

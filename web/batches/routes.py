@@ -61,8 +61,8 @@ async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
 
     Raises:
         UserError: a graph or a setting is unknown, a setting is out of its range, or a setting names a local model or
-            module that the server does not list. If a claim's row has its own graph or settings, the error names the
-            claim's number.
+            module that the server's operator did not list. If a claim's row has its own graph or settings, the error
+            names the claim's number.
     """
     seen: set[str] = set()
     for job in jobs:
@@ -143,7 +143,7 @@ async def stop_batch(request: Request) -> Any:
 
 
 async def resume_batch(request: Request) -> Any:
-    """Resumes a batch, and retries the failed rows in the body's ``rows``; with ``failed``, all failed rows."""
+    """Resumes a batch. Retries the failed rows among the body's ``rows``; if ``failed`` is true, all failed rows."""
     batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
     body = parse_json(content) if content else {}

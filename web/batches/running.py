@@ -138,7 +138,7 @@ class RunningBatch:
         """Starts the run of a debate, and waits for its end.
 
         Raises:
-            UserError: the run failed before the ledger had its debate.
+            UserError: the run failed before the ledger had a row for the debate.
             APIError: the server refused a request.
         """
         await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
@@ -158,7 +158,7 @@ class RunningBatch:
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        # If the ledger has the debate, the debate's row has the reason.
+        # If the ledger has a row for the debate, the row says why the debate failed.
         if failed and await open_ledger().debate(job.debate) is None:
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
@@ -202,7 +202,7 @@ class Batches:
             retries: the numbers of rows to retry. Unknown numbers are ignored.
 
         Raises:
-            UserError: another server is running the batch, the batch was deleted, or it cannot be read or written.
+            UserError: another server is running the batch, or the batch was deleted or cannot be read or written.
             WorldError: the disk is full or fails.
         """
         running = self.running_batch(batch.id)

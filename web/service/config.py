@@ -23,8 +23,8 @@ GRAPH_FILE = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, oth
 THREAD_MINUTES = 30 * 24 * 60
 """A thread is removed this many minutes after its last change."""
 DEFAULTS = {
-    "CRON_ENABLED": "false",  # quotas would not count the runs of schedules
-    "FF_V2_EVENT_STREAMING": "false",  # quotas would not count the runs that its commands start
+    "CRON_ENABLED": "false",  # off: quotas would not count the runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # off: quotas would not count the runs that commands of this feature start
     "LEASE_DURATION_SECONDS": "12",
     "HEARTBEAT_INTERVAL_SECONDS": "3",  # no lease expires if Postgres is unreachable for a few seconds
     "REAPER_INTERVAL_SECONDS": "5",

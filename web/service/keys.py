@@ -52,8 +52,8 @@ class KeyState:
 def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None) -> KeyState:
     """Takes a key, unless another request has taken it. Returns the key's state.
 
-    A key that another request with the same fingerprint has taken is free again in two cases: its run stopped, or it
-    has had no run for a minute.
+    A key that another request with the same fingerprint has taken is free again in two cases: the key's run
+    stopped early, or no run was stored for the key within a minute.
 
     Args:
         key: the key, as in the table of debates.

@@ -32,7 +32,7 @@ MISSING_ROUTES = {
     r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
     r"/moot/api/batches(/.*)?": "This server takes no batches here: use `moot batch FILE --queue` and `moot worker`.",
 }
-"""Maps patterns of routes to messages. A service does not have these routes: quotas would not count their runs."""
+"""Maps patterns of routes to messages. A service refuses these routes, because quotas would not count their runs."""
 CORPUS_FIELDS = ("context", "config", "values")
 """Parts of a request that may name a corpus. A command may also name a corpus; see `command_values`."""
 STATE = re.compile(r"/threads/[^/]+/state")

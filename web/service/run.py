@@ -111,8 +111,8 @@ def accept_runs_without_redis() -> None:
 def restart_runs_after_postgres_outage() -> None:
     """Makes Aegra restart a run that failed because Postgres was unreachable. Any worker may restart the run.
 
-    Without this function, Aegra would record an error for the run as soon as Postgres is reachable again. It would do
-    so even if the verdict of the debate is already stored, or if the debate has not started and is in no list.
+    Without this function, Aegra would record an error for the run as soon as Postgres is reachable again, even if
+    the debate's verdict is already stored. A debate that has not started would then be in no list.
 
     With this function, the run has no recorded end. So Aegra restarts the run when the run's lease expires, at most
     ``BG_JOB_MAX_RETRIES`` times. The restarted debate replays its stored calls.

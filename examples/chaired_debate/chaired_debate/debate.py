@@ -1,4 +1,4 @@
-"""A chaired debate: the first agent hears all others, and the others hear only the first. Then they vote."""
+"""A chaired debate: the first agent hears all others, and the others hear only the first. Then all vote."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def heard_by(name: str, names: Sequence[str]) -> list[str]:
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Routes to a round in which every agent answers, or to the vote if all agree or no round is left."""
+    """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, heard_by)
