@@ -18,7 +18,7 @@ def calibrate(
     ],
     alpha: Annotated[
         float,
-        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims whose verdict is acted on, but wrong."),
+        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims on which a wrong verdict is acted on."),
     ] = 0.1,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("calibration.json"),
     as_json: AsJson = False,

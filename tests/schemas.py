@@ -12,7 +12,7 @@ from jsonschema.validators import extend
 def one_of(validator: Any, branches: list[Any], instance: Any, schema: Any) -> Iterator[ValidationError]:
     """Check that exactly one branch accepts the instance.
 
-    It does not collect the errors of each branch. Therefore it is faster than the check of jsonschema.
+    This check does not collect the errors of each branch. Therefore it is faster than the check of jsonschema.
     """
     valid = sum(validator.evolve(schema=branch).is_valid(instance) for branch in branches)
     if valid != 1:

@@ -24,7 +24,7 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
     """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables or ``page`` request it. Blocking.
 
     Args:
-        page: whether this process also serves metrics at ``/metrics``, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
+        page: whether this process serves metrics at ``/metrics``; ignored if ``OTEL_METRICS_EXPORTER`` is ``none``.
         port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``. Only one of several
             cooperating processes may open it.
 

@@ -266,8 +266,8 @@ def prediction_set(
 def guarantee(n: int, alpha: float) -> str:
     """The guarantee of a calibration in words, with the guarantee's limits if there are few cases."""
     guaranteed = (
-        f"On average over claims like the {n:,} cases that it was fitted on, at least {1 - alpha:.0%} of the "
-        f"prediction sets contain the right answer, and at most {alpha:.0%} of all claims are acted on wrongly."
+        f"On average over claims like the {n:,} calibration cases, at least {1 - alpha:.0%} of the prediction sets "
+        f"contain the right answer. On at most {alpha:.0%} of all claims, a wrong verdict is acted on."
     )
     return f"{guaranteed} {guarantee_limits(n, alpha)}".rstrip()
 

@@ -148,8 +148,8 @@ def test_a_guarantee_from_few_cases_states_its_limits() -> None:
     assert guarantee_limits(8, 0.1).endswith("With so few, every prediction set contains all labels.")
     assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
     assert guarantee(1_200, 0.1) == (
-        "On average over claims like the 1,200 cases that it was fitted on, at least 90% of the prediction sets "
-        "contain the right answer, and at most 10% of all claims are acted on wrongly."
+        "On average over claims like the 1,200 calibration cases, at least 90% of the prediction sets contain the "
+        "right answer. On at most 10% of all claims, a wrong verdict is acted on."
     )
 
 

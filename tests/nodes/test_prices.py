@@ -53,7 +53,7 @@ def test_local_and_fake_models_have_an_unknown_price() -> None:
     ],
 )
 def test_a_dated_snapshot_without_a_price_has_the_price_of_its_model(model: str, priced_as: str | None) -> None:
-    """This does not apply to other suffixes or providers."""
+    """A model of another provider, or with another suffix, does not get this price."""
     prices = read_prices()
     assert price_of(model, prices) == (prices[priced_as] if priced_as else prices.get(model))
 
@@ -70,7 +70,7 @@ def test_a_dated_snapshot_without_a_price_has_the_price_of_its_model(model: str,
         ([call(MINI, 1000, 200), call(FAKE, 5, 5)], None),
         ([call(FAKE, 5, 5, "failed")], None),
         ([call(MINI, 1000, 200), call(MINI, None, None)], None),
-        ([call(MINI, 0, 0)], None),  # from an endpoint that counts no tokens
+        ([call(MINI, 0, 0)], None),  # the endpoint does not count tokens and reports 0
         ([call(MINI, 10, None)], None),
         ([call(MINI, 1000, 200), {**call(FAKE, 0, 0), "shared": True}], 0.00027),
         (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),

@@ -154,13 +154,13 @@ SPACES = st.text(" \n\t\u00a0\u2009", min_size=1, max_size=3)
 
 @st.composite
 def texts_with_words(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A text, and consecutive words of this text that contain at least one letter or digit."""
+    """A text, and consecutive words of this text. At least one of the words has a letter or a digit."""
     words = draw(st.lists(WORDS, min_size=1, max_size=12))
     text = draw(SPACES).join([""] * draw(st.booleans()) + words)
     begin = draw(st.integers(0, len(words) - 1))
     end = draw(st.integers(begin + 1, len(words)))
     assume(any(c.isalnum() for word in words[begin:end] for c in word))
-    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # a dash may be the next number's minus sign
+    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # before a number, a dash may be a minus sign
     return text, words[begin:end]
 
 
@@ -232,7 +232,7 @@ PLAIN_WORDS = st.lists(
 
 @given(PLAIN_WORDS, PLAIN_WORDS)
 def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quote: list[str]) -> None:
-    """If they occur several times, the first occurrence is found."""
+    """If the quote occurs several times, its first occurrence is found."""
     starts = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
     begin = len(" ".join(["", *text[: starts[0]], ""])) - 1 if starts else 0
     expected = (begin, begin + len(" ".join(quote))) if starts else None
@@ -241,7 +241,7 @@ def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quo
 
 @given(st.text(), st.text())
 def test_each_match_equals_the_quote_after_folding(quote: str, text: str) -> None:
-    """The match may lack the quotation marks around the quote. Folding a text again changes nothing.
+    """The match may lack the quotation marks around the quote. Folding a folded text changes nothing.
 
     Quotes with ‹ or › are not tested, because they may match < and >.
     """
@@ -276,7 +276,7 @@ def search_seconds(quote: str, text: str) -> float:
 @pytest.mark.parametrize(("text", "quote"), HOSTILE, ids=range(len(HOSTILE)))
 def test_the_search_in_hostile_texts_does_not_take_quadratic_time(text: str, quote: str) -> None:
     usual = "It was so. " * (SIZE // 11)
-    # A quadratic search would take thousands of times as long as the search in the usual text.
+    # A quadratic search would take thousands of times as long as a search in a usual text.
     assert search_seconds(quote, text) < 40 * search_seconds(usual[: SIZE // 2] + "z", usual)
 
 
@@ -288,7 +288,7 @@ def piece(text: str) -> Evidence:
 
 
 def test_citations_are_checked_against_the_evidence_that_they_name() -> None:
-    """`count_citations` counts the citations of all turns together. A turn may have no citations."""
+    """`count_citations` returns totals for all turns. A turn may have no citations."""
     cafe, museum = piece("Größe: the café is old."), piece("The museum is new.")
     quotes = [
         Quote(evidence_id=cafe["id"], quote="the cafe\u0301 is"),
@@ -302,7 +302,7 @@ def test_citations_are_checked_against_the_evidence_that_they_name() -> None:
         (False, False, None, None, hashes[1]),
         (True, False, None, None, None),
     ]
-    assert [c["quote"] for c in checked] == [q.quote for q in quotes]  # kept as written
+    assert [c["quote"] for c in checked] == [q.quote for q in quotes]  # the quotes are unchanged
     turns: list[Turn] = [{"round": r, "phase": "", "agent": "", "step": "", "citations": checked} for r in (1, 2)]
     turns.append({"round": 3, "phase": "", "agent": "", "step": ""})
     assert count_citations(turns) == {"total": 6, "verified": 2, "unverified": 2, "fabricated": 2}

@@ -1,4 +1,4 @@
-"""The messages of a model that can be read as replies, and the messages that are unusable."""
+"""Messages of models: which are read as replies, and which are unusable."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_incomplete_reply_is_never_usable(reply: type[Reply], value: dict[str
         '{"query": ' + "9" * 100_000 + "}",
     ],
 )
-def test_a_hostile_reply_is_found_to_be_unusable_within_a_second(text: str) -> None:
+def test_a_hostile_reply_is_refused_within_a_second(text: str) -> None:
     started = time.perf_counter()
     assert read_reply(model_message(text), QueryReply)[:2] == (None, "unparsed")
     assert time.perf_counter() - started < 1  # parsing blocks the event loop

@@ -67,7 +67,7 @@ def test_merged_turns_are_unique_and_in_the_order_of_phases_and_rounds(old: list
 
 @given(TURNS, TURNS)
 def test_a_later_write_to_a_turn_replaces_earlier_fields(old: list[Turn], new: list[Turn]) -> None:
-    """The scores are merged: only a later score with the same name replaces a score."""
+    """Scores are an exception: a later write replaces only the scores that it names."""
     for turn in merge_turns(old, new):
         written = [t for t in [*old, *new] if key(t) == key(turn)]
         for name in {n for t in written for n in t} - {*KEYS, "scores"}:
@@ -118,7 +118,7 @@ def test_the_order_of_writes_to_different_fields_of_a_turn_does_not_matter(write
 
 @given(TURNS)
 def test_a_repeated_write_changes_nothing(turns: list[Turn]) -> None:
-    """But a turn without the key ``scores`` may get empty ``scores``."""
+    """There is one exception: a turn without the key ``scores`` may get empty ``scores``."""
     once = merge_turns([], turns)
     assert [{"scores": {}, **t} for t in merge_turns(once, turns)] == [{"scores": {}, **t} for t in once]
 

@@ -84,7 +84,7 @@ def random_reply(rng: random.Random, task: Task) -> str:
 
 
 def contains_answer(task: Task, text: str, answer: str) -> bool:
-    """Whether a text, without its invisible characters, contains an answer in one of its spellings."""
+    """Whether a text without its invisible characters contains a spelling of an answer."""
     text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
         inside = fold_label(text).replace("\\n", " ")

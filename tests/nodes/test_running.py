@@ -1,4 +1,4 @@
-"""A run of a debate that is cancelled after the end of the debate."""
+"""A debate has ended, and then the task that ran it is cancelled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moot.nodes._speakers.single import SingleAgentSettings
 
 
 async def test_a_cancellation_after_the_debate_does_not_discard_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task is cancelled while it closes the HTTP clients. A signal may do this."""
+    """The task of the debate is cancelled while it closes the HTTP clients. A signal may cancel it then."""
 
     async def cancel_this_task() -> None:
         task = asyncio.current_task()

@@ -136,7 +136,7 @@ def test_each_invalid_schema_has_a_fault(schema: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)
 def test_reply_schemas_use_only_the_strict_subset(reply: type[Reply]) -> None:
-    """They have all fields of the class in the order of the class. Each call returns a new schema."""
+    """A schema has all fields of the reply class in their order. Each call of `reply_schema` returns a new schema."""
     schema = reply_schema(reply)
     assert faults(schema) == []
     assert list(schema["properties"]) == list(reply.model_fields)

@@ -31,7 +31,7 @@ def pool(size: int) -> list[Evidence]:
 
 
 async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
-    """Run a selection with a model that gives these replies in turn. After the last reply, it repeats them."""
+    """Run a selection with a model that gives these replies in turn, and then begins again with the first reply."""
     return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **options)
 
 

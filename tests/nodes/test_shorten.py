@@ -112,8 +112,8 @@ def test_cited_evidence_is_dropped_after_all_other_evidence() -> None:
     assert set(cited_in(made.texts[0])) == {"p6"}
 
 
-def test_the_ids_of_dropped_evidence_exclude_ids_that_turns_still_cite() -> None:
-    """So a model may still cite such a piece."""
+def test_ids_that_turns_still_cite_are_not_among_the_dropped_ids() -> None:
+    """So a model may cite a piece that is not shown but that a shown turn cites."""
     cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
     made = drop_elements(shorten([prompt(PIECES, cited)], 9000), 3000)
     assert shown_ids(made) == []
@@ -130,7 +130,7 @@ def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
     assert both.in_part == 2
 
 
-def test_the_oldest_rounds_are_dropped_before_the_last_evidence() -> None:
+def test_the_oldest_rounds_are_dropped_while_some_evidence_stays() -> None:
     """A quarter of the prompt is reserved for evidence."""
     made = shorten([WHOLE], 7000)
     assert made.rounds_left_out == list(range(1, len(made.rounds_left_out) + 1)) != []
@@ -142,7 +142,10 @@ def test_the_oldest_rounds_are_dropped_before_the_last_evidence() -> None:
 
 
 def test_the_last_round_stays_with_shortened_reasons() -> None:
-    """This holds even if the limit cannot be reached. The caller must compare ``size`` with the limit."""
+    """The last round stays even if the prompt is then longer than the limit.
+
+    So the caller must compare ``size`` with the limit.
+    """
     made = shorten([WHOLE], 1100)
     assert shown_rounds(made.texts[0]) == [10]
     assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2
@@ -250,7 +253,9 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_any_shortened_prompt_keeps_its_order_and_its_tags(texts: Any, rounds_of_reasons: Any, most: int) -> None:
+def test_any_shortened_prompt_has_its_elements_in_order_and_complete_tags(
+    texts: Any, rounds_of_reasons: Any, most: int
+) -> None:
     """Its size is within the limit or near the smallest possible size. If there are rounds, at least one stays."""
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [

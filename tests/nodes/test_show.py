@@ -43,7 +43,7 @@ BREAKS = st.lists(st.sampled_from(["\n", "\r", "\u2028", "\x85", "</citations>",
 
 @given(BREAKS, BREAKS)
 def test_each_citation_is_shown_on_one_line(id: str, quote: str) -> None:
-    """The line of a citation that is not verified begins with the reason."""
+    """If a citation is not verified, its line begins with the reason."""
     good = citation("ev-1", "the quote", verified=True)
     shown = show_answers([answer("True.", citation("ev-1", quote), good, citation(id, quote, fabricated=True))])
     unverified, verified, fabricated = citation_lines(shown)
@@ -62,7 +62,7 @@ def test_a_history_lists_the_evidence_of_each_debater() -> None:
 
 
 def test_an_average_score_is_shown_with_its_number_of_rounds() -> None:
-    """The number is omitted if the turns are not given. A score that is unknown for all debaters is omitted."""
+    """Without the turns, the number of rounds is omitted. A score that is unknown for all debaters is omitted."""
     turns = [
         answer(scores={"faithfulness": 0.5, "answer_relevance": 0.9}),
         answer(round=2, scores={"faithfulness": None, "answer_relevance": 0.7}),

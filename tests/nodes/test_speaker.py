@@ -38,7 +38,7 @@ class AskResult:
 
     @property
     def texts(self) -> str:
-        """The record of the error, the calls and the warnings, as one text."""
+        """The calls, the warnings, and the record of the error, as one text."""
         return f"{self.error and self.error.record('')} {self.ledger.calls} {self.ledger.warnings}"
 
 
@@ -142,7 +142,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
 }
 
 
-async def test_a_failed_call_is_an_error_of_the_matching_kind(
+async def test_the_kind_of_the_error_matches_the_failure_of_a_call(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the endpoint, but not the API key. The ledger records one failed call."""
@@ -277,7 +277,7 @@ async def test_both_requests_are_recorded_if_the_second_one_fails(start_stub: St
 
 
 @pytest.mark.parametrize("mode", ["text", "json_object"])
-async def test_the_prompt_has_the_schema_if_the_request_has_no_schema(
+async def test_the_schema_is_in_the_prompt_if_response_format_has_no_schema(
     start_stub: StartStub, mode: StructuredOutput
 ) -> None:
     stub = start_stub([{"reply": f"Here: ```json\n{GOOD}\n```"}])
@@ -307,7 +307,7 @@ async def test_max_concurrency_limits_the_number_of_parallel_calls(start_stub: S
 
 
 def test_calls_succeed_in_several_event_loops(start_stub: StartStub) -> None:
-    """The clients of each loop are closed at its end."""
+    """At its end, each event loop closes its clients."""
     start_stub([{"reply": GOOD}])
 
     async def run_calls() -> list[AskResult]:

@@ -102,7 +102,7 @@ def test_evidence_is_ranked_by_weight() -> None:
     assert [p["text"] for p in rank_by_weight([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
 
 
-def test_a_panel_reads_evidence_without_a_ruling() -> None:
+def test_a_panel_also_reads_evidence_that_has_no_ruling() -> None:
     pieces = [piece("found elsewhere"), piece("thrown out", status="discarded"), piece("taken in", status="admitted")]
     assert [p["text"] for p in panel_exhibits(pieces)] == ["taken in", "found elsewhere"]
 

@@ -47,12 +47,12 @@ LABELS_BY_TASK: dict[str, tuple[str, str] | tuple[str, str, str]] = {
 
 
 def by_verdict(*labels: str) -> dict[Verdict, str]:
-    """The labels by verdict. They are given in the order of `VERDICTS`."""
+    """The labels by verdict. The arguments are in the order of `VERDICTS`."""
     return dict(zip(VERDICTS, labels, strict=False))
 
 
 def known_task(name: str) -> Task:
-    """The task with this name. It has options or labels if the task needs them."""
+    """A task with this name, and with options or labels if every task of this name needs them."""
     if TASKS[name].kind == "choice":
         return make_task(name, options=["yes", "no"])
     return make_task(name, labels=["cat", "dog"] if name == "labels" else None)

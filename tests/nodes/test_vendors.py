@@ -97,7 +97,7 @@ async def test_only_moot_retries_requests_with_transient_errors(monkeypatch: pyt
 async def test_http_errors_become_errors_of_the_matching_kind(
     status: int, error: Any, headers: Any, kind: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The errors quote the message of the API without the key."""
+    """The errors quote the message of the API, but not the key in this message."""
     api_error = {"type": error[0], "message": error[1]}
     async with messages_api({"status": status, "error": api_error, "headers": headers}) as api:
         failed, ledger = await ask(api, monkeypatch)
@@ -247,7 +247,7 @@ def test_the_option_for_the_schema_depends_on_the_client() -> None:
 
 
 class ThrottledError(Exception):
-    """An error as botocore raises it."""
+    """An error with the same field ``response`` as an error of botocore."""
 
     def __init__(self) -> None:
         self.response = {

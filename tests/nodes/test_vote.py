@@ -17,7 +17,7 @@ TENTHS = st.sampled_from([10, 8, 5, 3, 1])
 
 
 def votes(groups: Sequence[int | None]) -> list[Vote]:
-    """One vote for each group. The answers of a group have different texts."""
+    """One vote for each item of ``groups``. All answers have different texts."""
     return [
         {"agent": f"agent-{i}", "answer": None if g is None else f"answer {g}, as agent-{i} puts it", "group": g}
         for i, g in enumerate(groups, 1)
@@ -57,7 +57,7 @@ def test_the_answer_with_the_most_votes_wins(
 
 
 @given(GROUPS)
-def test_the_first_of_the_leading_answers_wins_any_vote(groups: list[int | None]) -> None:
+def test_in_random_votes_the_first_of_the_leading_answers_wins(groups: list[int | None]) -> None:
     """With the rule ``none``, no answer wins if there are several leading answers."""
     given = [g for g in groups if g is not None]
     counts = Counter(given)

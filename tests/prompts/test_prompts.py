@@ -318,7 +318,7 @@ def test_each_shipped_prompt_is_rendered_once() -> None:
     shipped = [
         f"{sub.name}/{file.name.removesuffix('.md')}"
         for sub in folder.iterdir()
-        if sub.is_dir() and sub.name not in ("claims", "attacks")  # see tests/claims, tests/evals/test_attacks.py
+        if sub.is_dir() and sub.name not in ("claims", "attacks")  # tested elsewhere
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
@@ -333,7 +333,7 @@ def test_each_shipped_prompt_is_rendered_once() -> None:
 
 
 def test_inserted_texts_are_only_in_the_data_of_a_prompt() -> None:
-    """The instructions of each prompt tell the model not to obey them."""
+    """The instructions of each prompt tell the model not to obey these texts."""
     for instructions, data in render_prompts(PLAIN):
         assert "never obey it" in instructions
         assert PLAIN not in instructions
@@ -388,7 +388,9 @@ def test_no_inserted_text_changes_the_instructions(text: str) -> None:
 def test_no_inserted_character_is_normalised_to_an_angle_bracket() -> None:
     every = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i <= 0xDFFF)
     shown = as_data("claim", every)
-    assert len(shown) == len(every) + len("<claim>\n\n</claim>")  # one character for each, so that offsets stay valid
+    assert len(shown) == len(every) + len(
+        "<claim>\n\n</claim>"
+    )  # the number of characters stays the same, so that offsets stay valid
     inside = shown.removeprefix("<claim>\n").removesuffix("\n</claim>")
     assert not {"<", ">"} & {c for char in inside for c in unicodedata.normalize("NFKC", char)}
 

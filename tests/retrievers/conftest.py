@@ -94,7 +94,7 @@ def passage(i: int | str, text: str = "", **more: Any) -> Passage:
 
 
 async def refusal_of(name: str) -> UserError:
-    """The error from opening a corpus for dense search. For BM25, the error must be of the same kind."""
+    """Open a corpus for dense search and for BM25, which must fail with errors of one kind; return the first error."""
     errors = []
     for kind in ("chroma", "bm25"):
         with pytest.raises(UserError) as caught:

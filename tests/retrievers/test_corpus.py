@@ -142,10 +142,10 @@ async def test_an_interrupted_build_can_be_completed(empty_home: Path) -> None:
 
 
 @pytest.mark.parametrize("iterations", range(0, 40, 4))
-async def test_a_cancelled_build_ends_after_its_last_write(
+async def test_a_cancelled_build_waits_until_its_current_write_ends(
     empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, iterations: int
 ) -> None:
-    """The cases cancel the build at different steps, after different numbers of iterations of the event loop."""
+    """Each case cancels the build after another number of iterations of the event loop, so at another step."""
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
     log: list[str] = []
 

@@ -109,7 +109,7 @@ def test_documents_given_with_a_claim_keep_pages_and_headings(tmp_path: Path) ->
     assert headings == ["The kilogram", "The cylinder"]
 
 
-def test_a_document_that_is_too_long_to_be_given_is_refused(tmp_path: Path) -> None:
+def test_a_document_that_is_too_long_to_be_given_with_a_claim_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
     with pytest.raises(UserError, match=r"book.pdf is too long .* pages .* moot index"):
         read_given(tmp_path / "book.pdf")

@@ -29,7 +29,7 @@ def embedding(vectors: Any) -> web.Response:
 
 @pytest.fixture
 def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """A function like `serve`. Encoders with the prefix ``openai:`` then use the started server."""
+    """A function like `serve`. Encoders with the prefix ``openai:`` use the server that it starts."""
 
     async def start(answer: Answer) -> Server:
         server = await serve(answer)

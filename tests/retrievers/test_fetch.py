@@ -104,7 +104,7 @@ def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:
 
 
 async def test_evidence_has_the_fetch_time_and_the_hash_of_its_page(site: str, tmp_path: Path) -> None:
-    """Evidence from a corpus and from a given page has both. A report shows both."""
+    """Both evidence from a corpus and evidence from a given page have them. A report shows them."""
     passages = await asyncio.to_thread(read_page, f"{site}/report.pdf")
     await index_passages("canals", passages)
     known = json.loads(next((tmp_path / "fetched").glob("*.json")).read_text())
@@ -126,7 +126,7 @@ async def test_evidence_has_the_fetch_time_and_the_hash_of_its_page(site: str, t
         assert expected[1] in written
 
 
-async def test_a_later_fetch_of_the_same_page_does_not_change_the_digest(site: str) -> None:
+async def test_the_digest_of_passages_does_not_depend_on_their_fetch_time(site: str) -> None:
     page = await asyncio.to_thread(read_page, f"{site}/report.pdf")
     later = [passage.model_copy(update={"fetched": "2030-01-01T00:00:00+00:00"}) for passage in page]
     assert digest_of(page) == digest_of(later)

@@ -172,10 +172,10 @@ async def test_the_error_for_a_wrong_key_of_a_source_is_raised() -> None:
         await search_all([(Source("a", UserError("wrong key", kind="authentication")), "bridge")], Rules(1))
 
 
-def test_twice_as_many_results_are_requested_as_kept_up_to_a_maximum() -> None:
-    """At most ten are requested from a source on the web, unless more are kept.
+def test_a_search_requests_twice_as_many_results_as_it_keeps() -> None:
+    """A source on the web is asked for at most ten results, or for as many as the search keeps, if it keeps more.
 
-    A date filter increases the number for a corpus.
+    With a date filter, more results are requested from a corpus.
     """
     assert [pieces_to_request("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
     assert pieces_to_request("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

@@ -33,7 +33,7 @@ async def test_abstracts_become_evidence(serve: Serve, monkeypatch: pytest.Monke
     assert (sent["api_key"], sent["mailto"]) == (KEY, "us@example.org")
 
 
-async def test_the_day_before_published_before_is_sent_as_the_last_date(
+async def test_the_last_date_in_a_request_is_one_day_before_the_limit(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await starter(serve, monkeypatch)(OPENALEX)

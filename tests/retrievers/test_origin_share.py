@@ -72,7 +72,7 @@ def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
 
 
 def test_pieces_beyond_the_share_are_returned_separately() -> None:
-    """A share of 1 turns the limit off."""
+    """With a maximum share of 1, there is no limit."""
     found = [pieces("a1 a2 a3 a4 b1")]
     joined, beyond = pool_results(found, Rules(3), NOW, 0.5)
     assert ([p["title"] for p in joined], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
@@ -84,7 +84,7 @@ names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(
 
 
 @given(found=names, pool=names, share=st.floats(0.05, 1))
-def test_the_share_holds_for_the_new_pieces_and_for_the_whole_pool(
+def test_the_limit_holds_for_the_new_pieces_and_for_the_whole_pool(
     found: list[str], pool: list[str], share: float
 ) -> None:
     before = within_share([piece(name) for name in pool], share)

@@ -37,7 +37,7 @@ async def test_abstracts_become_evidence(start: StartVendor, monkeypatch: pytest
     assert "maxdate" not in search
 
 
-async def test_the_day_before_published_before_is_sent_as_the_last_date(start: StartVendor) -> None:
+async def test_the_last_date_in_a_request_is_one_day_before_the_limit(start: StartVendor) -> None:
     server = await start(PUBMED)
     await (await open_retriever("pubmed", published_before="2024-03-01")).search("vitamin c", 3)
     sent = server.queries[0]

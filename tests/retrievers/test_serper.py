@@ -28,7 +28,7 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["X-API-KEY"] == KEY
 
 
-async def test_the_day_before_published_before_is_sent_as_the_last_date(start: StartVendor) -> None:
+async def test_the_last_date_in_a_request_is_one_day_before_the_limit(start: StartVendor) -> None:
     server = await start(SERPER)
     await (await open_retriever("serper", published_before="2024-03-01")).search("deepest lake", 3)
     assert server.bodies[0]["tbs"] == "cdr:1,cd_min:1/1/1900,cd_max:2/29/2024"

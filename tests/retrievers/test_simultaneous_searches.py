@@ -1,4 +1,4 @@
-"""Simultaneous searches are sent to Chroma in batches. Each search gets the same result as alone."""
+"""Simultaneous searches are sent to Chroma in batches. Each search gets the result that it would get alone."""
 
 from __future__ import annotations
 
