@@ -401,10 +401,7 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 
 async def running_view(request: Request) -> Any:
-    """The page's view of a running debate.
-
-    The body is the debate's document so far. ``open`` in the query has the headings of the parts that are open.
-    """
+    """The page's view of a running debate. Its document is the body; ``open`` in the query has the open headings."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)

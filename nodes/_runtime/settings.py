@@ -300,7 +300,7 @@ class EvidenceSettings(Settings):
     datamarking: bool = Field(
         default=False,
         description="On: in prompts the words of evidence are joined by a mark, so that models can tell instructions "
-        "in evidence from ours. The mark makes evidence longer and harder to read.",
+        "in evidence from the instructions of the prompt. The mark makes evidence longer and harder to read.",
     )
     robustness: bool = Field(
         default=False,

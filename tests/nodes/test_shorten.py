@@ -253,9 +253,7 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_any_shortened_prompt_has_its_elements_in_order_and_complete_tags(
-    texts: Any, rounds_of_reasons: Any, most: int
-) -> None:
+def test_any_shortened_prompt_keeps_its_order_and_complete_tags(texts: Any, rounds_of_reasons: Any, most: int) -> None:
     """Its size is within the limit or near the smallest possible size. If there are rounds, at least one stays."""
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [

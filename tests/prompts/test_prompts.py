@@ -388,9 +388,8 @@ def test_no_inserted_text_changes_the_instructions(text: str) -> None:
 def test_no_inserted_character_is_normalised_to_an_angle_bracket() -> None:
     every = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i <= 0xDFFF)
     shown = as_data("claim", every)
-    assert len(shown) == len(every) + len(
-        "<claim>\n\n</claim>"
-    )  # the number of characters stays the same, so that offsets stay valid
+    # The number of characters stays the same, so that offsets stay valid.
+    assert len(shown) == len(every) + len("<claim>\n\n</claim>")
     inside = shown.removeprefix("<claim>\n").removesuffix("\n</claim>")
     assert not {"<", ">"} & {c for char in inside for c in unicodedata.normalize("NFKC", char)}
 
