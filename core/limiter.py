@@ -1,9 +1,9 @@
 """One limiter for each endpoint, and the retry loop that uses it.
 
-All calls of an event loop to one endpoint share a `Limiter`. They are calls of chat models, embeddings and web sources.
-If the endpoint refuses a call (HTTP 429) or asks for a wait (Retry-After), all further calls wait. A wait of more than
-`LONGEST_WAIT` seconds applies only to calls of the same model or source. As long as more than `LONGEST_WAIT` seconds of
-the wait are left, these calls fail at once. Later calls wait for its end.
+All calls of an event loop to one endpoint share a `Limiter`: calls to chat models, embedding models and web sources. If
+the endpoint refuses a call (HTTP 429) or asks for a wait (Retry-After), all further calls to it wait. But a wait of
+more than `LONGEST_WAIT` seconds applies only to calls of the same model or source. As long as more than `LONGEST_WAIT`
+seconds of the wait are left, these calls fail at once. Later calls wait for its end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Share(Protocol):
     def report_long_wait(self, name: str, seconds: float) -> str:
         """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source (``name``) to the other processes.
 
-        Returns advice on how to end the wait, which is added to the text of the call's error; empty for no advice.
+        Returns advice on how to end the wait; empty for no advice. The limiter appends the advice to the text of the
+        call's error.
         """
         ...
 
@@ -85,9 +86,9 @@ class Limiter:
 
     Each call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of
     a low limit is not overtaken. A call that was refused with HTTP 429 keeps its place; a call that is repeated after
-    another error queues again at the end. Calls per minute are spaced evenly. Calls with the same limit per minute
-    share this limit; calls with another limit per minute are counted separately. `Throttle` estimates how many calls
-    the endpoint accepts.
+    another error queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same
+    limit per minute share this limit; calls with another limit per minute are counted separately. `Throttle` estimates
+    how many calls the endpoint accepts.
 
     Args:
         address: the endpoint's address.
@@ -266,7 +267,7 @@ class Limiter:
         return loop.time()
 
     def _long_wait_error(self, name: str, now: float) -> WorldError | None:
-        """The error of a call during a long wait; None without a wait, or if its rest is at most `LONGEST_WAIT`."""
+        """The error of a call during a long wait; None if there is no wait, or its rest is at most `LONGEST_WAIT`."""
         until, error = self._closed.get(name, (0.0, None))
         if error is None or (left := until - now) <= LONGEST_WAIT:
             return None
@@ -403,12 +404,13 @@ async def with_retries(
 ) -> tuple[T, int]:
     """Runs a call under the limiter until it succeeds, fails with a permanent error, or has used its attempts.
 
-    A request that is refused with HTTP 429 is not an attempt: the call queues again, for at most ``limits.max_wait``
-    seconds after its first refusal. A call is not retried if the endpoint asks for a wait longer than `LONGEST_WAIT`.
+    A request that is refused with HTTP 429 does not count as an attempt. The call queues again, for at most
+    ``limits.max_wait`` seconds after its first refusal. A call is not retried if the endpoint asks for a wait longer
+    than `LONGEST_WAIT`.
 
     Args:
         call: makes one request.
-        limits: limits of the endpoint.
+        limits: the call's limits.
         gate: the endpoint's limiter.
         name: the model or source that is called.
         before_repeat: called with the error of the last request, before the request is repeated. If `before_repeat`
@@ -419,7 +421,7 @@ async def with_retries(
 
     Raises:
         MootError: the error of the last request, or of the limiter if the call would wait too long. Its ``attempts``
-            is the number of requests. Other errors of ``call``, and errors of ``before_repeat``, are not changed.
+            is the number of requests. Other errors of ``call``, and errors of ``before_repeat``, are raised unchanged.
     """
     slot = gate.slot(limits, name)
     failures = 0

@@ -16,8 +16,8 @@ except ImportError:  # Windows has no fcntl: there, the folders of killed proces
     fcntl = None  # type: ignore[assignment]
 
 LOCK = "process"
-"""The name of a file in each folder. The process locks this file; the operating system releases the lock however the
-process ends.
+"""The name of a file in each folder. The process locks this file. When the process ends, even by a kill, the operating
+system releases the lock.
 """
 
 
@@ -27,7 +27,7 @@ def own_folder(prefix: str) -> Iterator[Path]:
 
     Args:
         prefix: the beginning of the folder's name. Folders with this prefix that dead processes of this user left
-            behind are removed first (not on Windows).
+            behind are removed first, except on Windows.
     """
     remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
@@ -41,7 +41,7 @@ def own_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_abandoned(prefix: str) -> None:
-    """Removes folders with a prefix that dead processes of this user left behind.
+    """Removes each temporary folder with this prefix whose process is dead, if the folder belongs to this user.
 
     Links and folders without a lock file are kept. On Windows, all folders are kept.
     """
@@ -52,7 +52,7 @@ def remove_abandoned(prefix: str) -> None:
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether a status (``os.lstat``) is that of a folder that this user owns and no other user may access."""
+    """Whether a file's status (``os.lstat``) shows a folder that this user owns and that no other user may access."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 

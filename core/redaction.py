@@ -24,8 +24,8 @@ KEY_NAME = re.compile(
     r"|AWS_(?!.*_FILE$).*(?:KEY|TOKEN|SECRET|CREDENTIALS).*",
     re.IGNORECASE,
 )
-"""Names of variables that hold keys. Most of AWS's variables hold none (``AWS_REGION``, ``AWS_PROFILE``); their values
-occur in ordinary texts, so they must not be hidden.
+"""Names of variables that hold keys. Most of AWS's variables do not hold keys (``AWS_REGION``, ``AWS_PROFILE``). Their
+values occur in ordinary texts, where they must not be hidden.
 """
 HEADERS = "OPENAI_CUSTOM_HEADERS"
 """The variable with headers for each request to a model. Each line is a header: ``name: value``."""
@@ -59,13 +59,12 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
     secrets |= passwords | {unquote(password): name for password, name in passwords.items()}
     secrets |= dict.fromkeys(_secret_headers(dict(variables).get(HEADERS, "")), HEADERS)
     forms = {form: name for secret, name in secrets.items() if len(secret) >= 8 for form in _spellings(secret)}
-    return tuple(
-        (form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True)
-    )  # a key before its prefixes
+    longest_first = sorted(forms, key=len, reverse=True)  # so that a key is replaced before a key that is its prefix
+    return tuple((form, f"[{forms[form]}]") for form in longest_first)
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
-    """The last word of each secret header's value: the words before it are a scheme (``Bearer``)."""
+    """The last word of each secret header's value. Earlier words, such as ``Bearer``, name a scheme."""
     for line in lines.splitlines():
         name, _, value = line.partition(":")
         if _marks_secret(name.strip()) and value.split():
@@ -140,7 +139,7 @@ SHAPES = (
     re.compile(r"()\b(?:A[KS]IA[0-9A-Z]{16}|AIza[\w-]{35})"),
     re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]{16,}"),
 )
-"""Patterns of keys that are recognisable by their form. Their first groups are used as in `SECRETS`."""
+"""Patterns of keys that are recognisable by their form. The first group of a match is not hidden, as in `SECRETS`."""
 SECRETS = (
     *SHAPES,
     re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
@@ -163,7 +162,8 @@ SHORTEST = 8
 def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
     """A copy of plain data without secrets.
 
-    Tuples and sets become lists, and names become texts. Other objects are replaced by their `repr` without secrets.
+    Tuples and sets become lists, and names in mappings become texts. Objects that are not plain data are replaced by
+    their `repr` without secrets.
 
     Args:
         value: the data to send or to store.

@@ -86,7 +86,7 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
 
 
 def _never_connected(causes: Iterable[BaseException]) -> bool:
-    """Whether a client could not connect to the endpoint, by the classes of its error and the error's causes."""
+    """Whether the classes of an error and its causes show that a client could not connect to the endpoint."""
     return any(name in kind.__name__ for cause in causes for kind in type(cause).__mro__ for name in NOT_CONNECTED)
 
 

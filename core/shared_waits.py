@@ -37,7 +37,7 @@ LATEST_LONG = 86_400.0 * 8
 
 
 class SharedWait:
-    """The waits of one endpoint; see `moot.core.limiter.Share`. Concurrent calls are not limited.
+    """The waits of one endpoint; see `moot.core.limiter.Share`. This share does not limit concurrent calls.
 
     Args:
         address: the endpoint's address.
@@ -139,7 +139,7 @@ class SharedWait:
             if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + latest * 1e9:
                 return
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with suppress(OSError):  # the disk is full: only the wait is shared
+            with suppress(OSError):  # if the disk is full, the file stays empty, but its time still shares the wait
                 os.write(file, content)
             os.close(file)
             os.utime(path, ns=(until, until))

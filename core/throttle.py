@@ -43,8 +43,8 @@ class Throttle:
         self._refusals_in_a_row = 0
         self._successes = 0
         self._pace = math.inf  # the pace at the last refusal
-        self._accepted = math.inf  # number of calls in flight that were not refused at the last refusal
-        self._first = True  # until the second refusal: the pace may be far too low, as few calls were measured
+        self._accepted = math.inf  # number of other calls in flight at the last refusal
+        self._first = True  # true until the second refusal: few calls were measured before, so the limits grow faster
         self._must_measure = False  # whether `due` must measure the pace after the wait
 
     @property
@@ -131,10 +131,10 @@ class Throttle:
     def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
         """Records that the endpoint refused another process or asked it to wait, and makes all calls wait.
 
-        A refusal of another process lowers the limits of this process, unless this process already waits, or its pace
-        is more than 10% lower than the other process's. If each process lowered its limits only after its own refusals,
-        more calls would be refused. If a slower process lowered its limits, it would fall further behind, because
-        limits grow with each accepted call.
+        If another process was refused, the limits of this process are lowered. They are not lowered if this process
+        already waits, or if its pace is more than 10% lower than the other process's pace. If each process lowered its
+        limits only after its own refusals, more calls would be refused. If a slower process lowered its limits, it
+        would fall further behind, because limits grow with each accepted call.
 
         Args:
             now: the time.

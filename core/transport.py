@@ -210,7 +210,7 @@ class Connection:
     async def _read(self, answer: Any, most: int, truncate: bool = False) -> bytes:
         """The bytes of an answer, decompressed.
 
-        If there are more than ``most`` bytes, this raises an error. If ``truncate`` is true, it only stops reading.
+        If there are more than ``most`` bytes, this method raises an error or, if ``truncate`` is true, stops reading.
         """
         parts, size = [], 0
         async for part in answer.content.iter_any():
@@ -314,7 +314,7 @@ async def open_session() -> Any:
         aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
 
         class Connector(aiohttp.TCPConnector):  # type: ignore[name-defined,misc]
-            """Opens connections in an empty context. Otherwise, a connection would keep its debate in memory."""
+            """Opens connections in an empty context. In a debate's context, they would keep the debate in memory."""
 
             async def _create_connection(self, *args: Any) -> Any:
                 return await asyncio.create_task(super()._create_connection(*args), context=Context())

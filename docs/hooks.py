@@ -36,7 +36,7 @@ LINKS = {
 }
 """Patterns of links in the repository, and their targets on the site."""
 MOST_NAMED = 8
-"""Maximum number of systems that a row of a table names. If there are more, the row shows their number or "all"."""
+"""Maximum number of systems that a row of a table names. Rows with more systems show a number or "all"."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:

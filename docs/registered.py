@@ -87,7 +87,7 @@ def package_page(name: str) -> str:
 
 
 def langgraph_config(current: str) -> str:
-    """The text of ``langgraph.json`` with all graphs; ``current`` is its text so far."""
+    """The new text of ``langgraph.json``, with all graphs; ``current`` is the file's present text."""
     config: dict[str, Any] = json.loads(current)
     all_graphs = DESCRIPTIONS | OTHER_GRAPHS
     config["graphs"] = {name: {"path": graph_path(name), "description": about} for name, about in all_graphs.items()}

@@ -1,8 +1,8 @@
 """Finds the state keys that each public node reads and writes, in the syntax trees of the functions that run.
 
 The search starts in a node's step, and follows the state into every function that receives it. Names are looked up in
-the function object, which includes its closure. So functions that were passed to a factory are followed. Code that
-cannot be followed raises an error: it never leaves a gap in the table.
+the function object, which includes its closure. So functions that were passed to a factory are followed. If code cannot
+be followed, a ValueError is raised, so that the table never lacks a key.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any
 from moot.nodes import Node
 
 READ_BY_ALL = ("error", "settings", "turns", "rounds", "phase", "depth")
+"""The keys that every node reads if they are present; see `Node`."""
 WRITTEN_BY_ALL = ("calls", "warnings", "depth", "error")
-"""The keys that every node reads if they are present, and the keys that every node may write; see `Node`."""
+"""The keys that every node may write; see `Node`."""
 ABOUT = """The state keys of each node: the keys that it requires, the keys that it reads if they are present, and the
 keys that it may write. Every node also writes `calls`, `warnings` and `depth` if it called a model or warned, and
 `error` if it keeps errors. For its records, every node reads `error`, `settings`, `turns`, `rounds`, `phase` and
@@ -113,8 +114,8 @@ class StateUse:
 
     Args:
         function: the function.
-        states: by the source text of each expression that stands for a state, the keys of this state that the caller
-            has replaced.
+        states: the expressions in the function that stand for a state, as source texts. Each has the keys of its state
+            that the caller has replaced.
 
     Raises:
         ValueError: as `tree_of`.
@@ -257,10 +258,10 @@ class StateUse:
             self.followed |= set(ast.walk(node))
         if target is UNKNOWN:
             raise ValueError(f"{self.location(call)}: {ast.unparse(call.func)} is not known")
-        if not callable(target):  # an argument of the factory that is not a function
+        if not callable(target):  # the factory got a value, such as a text, instead of a function
             return
         inner = self.state_parameters(call, target)
-        if inspect.isclass(target):  # its objects store the state
+        if inspect.isclass(target):  # an object of the class stores the state in its attributes
             within = {f"self.{name}": replaced for name, replaced in inner.items()}
             for method in vars(target).values():
                 if isinstance(method, FunctionType) and method.__code__.co_filename == inspect.getsourcefile(target):
@@ -283,7 +284,7 @@ class StateUse:
         return found
 
     def replaced_keys(self, node: ast.AST) -> frozenset[str] | None:
-        """The replaced keys of the state that an expression stands for; None if it does not stand for a state."""
+        """The replaced keys of the state that an expression stands for; None if the expression stands for no state."""
         if (text := ast_text(node)) in self.states:
             return self.states[text]
         if not (isinstance(node, ast.Dict) and node.keys and node.keys[0] is None):
@@ -365,7 +366,7 @@ def tree_of(function: Any) -> Any:
     """The syntax tree of a function or a lambda.
 
     Raises:
-        ValueError: its line has no function with its parameters, or several such functions.
+        ValueError: the function's line has no function with these parameters, or several.
     """
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

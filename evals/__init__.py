@@ -1,4 +1,4 @@
-"""Evaluate debates with benchmarks, runs in the framework Inspect, measures that count missing items, and paired tests.
+"""Evaluate debates on benchmarks in the framework Inspect. Measures count missing items; paired tests compare systems.
 
 Each name is imported on its first use, because most are slow to import and some need the extra ``evals``.
 """

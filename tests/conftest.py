@@ -148,9 +148,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home folder for all tests of a test worker: the user's own folder is not changed.
+    """A home folder for all tests of a test worker, so that the user's own folder is not changed.
 
-    The demo corpora are built only once in it.
+    The demo corpora are built only once in the home folder.
     """
     folder = tmp_path_factory.mktemp("home")
     os.environ["MOOT_HOME"] = str(folder)
@@ -273,7 +273,7 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 @pytest.fixture(autouse=True)
 def _fail_if_the_server_is_imported() -> Iterator[None]:
-    """Fail a test that imports langgraph_api: moot would treat this process as a server in all later tests."""
+    """Fail a test that imports langgraph_api. In all later tests, moot would treat this process as a server."""
     before = "langgraph_api" in sys.modules
     yield
     assert before or "langgraph_api" not in sys.modules, "this test imported langgraph_api: run it in a new process"

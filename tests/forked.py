@@ -50,18 +50,19 @@ IMPORTED = {
 """The modules that a fork server imports. Commands, evaluations and web servers each have their own fork server.
 
 ``langgraph_api`` is not imported, for two reasons. It reads environment variables at import. Also, moot treats each
-process that has imported it as a web server.
+process that has imported ``langgraph_api`` as a web server.
 """
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
 """Prefixes of the environment variables that Python or libraries read at import.
 
-If such a variable differs from its value at the start of the tests, `start` does not fork.
+If such a variable differs from its value at the start of the tests, `start` does not fork. Variables in
+`SET_BY_MOOT` are not compared.
 """
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
-"""Variables with such a prefix that web servers read only after their start.
+"""Variables with a prefix in `READ_AT_IMPORT` that web servers nevertheless read only after their start.
 
-For a web server, `start` does not compare them.
+When `start` starts a web server, differences in these variables do not count.
 """
 create_subprocess_exec = asyncio.create_subprocess_exec
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
@@ -103,7 +104,7 @@ class Forked(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self._waiting.acquire(blocking=False):  # if the lock is taken, another thread waits for the end
+        if self._waiting.acquire(blocking=False):  # fails if another thread already waits for the end
             with suppress(subprocess.TimeoutExpired):
                 self._read_end(0)
             self._waiting.release()
@@ -177,7 +178,7 @@ def _initial_environment() -> dict[str, str]:
 
 
 def _fork_server_socket(imported: str) -> socket.socket:
-    """The socket for orders to the fork server with ``IMPORTED[imported]``; starts this server if necessary."""
+    """The socket for orders to the fork server that imports ``IMPORTED[imported]``; starts this server if necessary."""
     if imported not in _orders:
         command = [sys.executable, "-c", FORK_SERVER, *IMPORTED[imported]]
         kind: Any = subprocess.Popen if imported == "commands" else Forked
@@ -214,7 +215,7 @@ def _follow(orders: socket.socket) -> str:
     """Fork a process for each order. Only a forked process returns: it returns the source text of its program."""
     while received := _receive(orders):
         order, (answering, *streams) = received
-        if os.fork() == 0:  # this process reports the program's pid, and later its end
+        if os.fork() == 0:  # the child reports the pid and later the status of the program
             if (program := os.fork()) == 0:
                 orders.close()
                 os.close(answering)
@@ -264,7 +265,7 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
         ours, theirs = socket.socketpair()
         if os.fork() == 0:  # this process is the fork server for the command's workers
             ours.close()
-            for usual in range(3):  # else readers of the command's output would not see its end
+            for usual in range(3):  # otherwise this process would keep the command's output open
                 os.dup2(os.open(os.devnull, os.O_RDWR), usual)
             return _follow(theirs)
         theirs.close()

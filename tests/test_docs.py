@@ -36,7 +36,7 @@ def test_the_page_of_drawings_is_up_to_date_and_complete() -> None:
 
 def test_drawings_do_not_depend_on_the_hash_seed() -> None:
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "graphs", "--drawings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # gives sets another order than in this process
+    hashing = {"PYTHONHASHSEED": "7"}  # with this seed, sets have another order
     done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 

@@ -1,6 +1,6 @@
 """Compares the requests of the speed tests' floor with those of a Tool-MAD debate.
 
-The floor sends such requests without moot. The time that it takes is a lower bound for the time of a debate.
+The floor is a program that sends similar requests without moot. Its time is a lower bound for the time of a debate.
 """
 
 from __future__ import annotations

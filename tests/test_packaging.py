@@ -47,7 +47,7 @@ RUN = "from moot.cli.main import run; run()"
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment in which only the wheel is installed."""
     folder = tmp_path_factory.mktemp("packaging")
-    # The wheel is built from a copy, because old files in the folder build/ would get into it.
+    # The wheel is built from a copy, because old files in the folder build/ would get into the wheel.
     source = folder / "source"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)]
@@ -76,7 +76,7 @@ def site_packages_of(environment: Path) -> Path:
 
 
 def add_requirements(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
-    """Add to ``known`` the direct and indirect requirements of ``found`` with these extras."""
+    """Add to ``known`` all direct and indirect requirements of ``found``, including those of its ``extras``."""
     for requirement in map(Requirement, found.requires or ()):
         for extra in ("", *extras):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):

@@ -25,7 +25,7 @@ def ledger_errors(path: Path) -> Iterator[None]:
     Raises:
         UserError: the file or the folder cannot be read or written. Or the file is damaged, or no longer has a row for
             the debate.
-        WorldError: SQLite reports that the disk is full or fails, or that another process locks the file for too long.
+        WorldError: the disk is full or faulty, or another process locks the file for too long.
     """
     try:
         yield

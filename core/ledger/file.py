@@ -39,7 +39,7 @@ SCHEMA_VERSION = 2
 APPLICATION = 0x6D6F6F74
 """The application id in SQLite's header: "moot"."""
 BUSY = 30.0
-"""Seconds to wait for another process's transaction."""
+"""Maximum number of seconds to wait for the end of another process's transaction."""
 DAYS = 30.0
 """A debate is pruned if its row has not changed for this number of days."""
 MOST_BYTES = 10**9
@@ -79,8 +79,8 @@ STORE = {
     for count in ROWS
 }
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
-"""Creates an index of keys. This happens only when a key is first looked up in all debates, because with the index each
-stored call changes one more page of the file.
+"""Creates an index of keys, which `LedgerFile.find` uses to search all debates. The index is created only before the
+first such search, because with the index each stored call changes one more page of the file.
 """
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
 USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
@@ -89,7 +89,7 @@ OLD_DEBATES = (
     "SELECT id FROM debates WHERE updated <= ? "
     "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
-"""The query for the debates whose data is old enough to be removed."""
+"""The query for the debates that are old enough to be removed or to lose their entries."""
 
 
 class LedgerFile:
@@ -102,7 +102,7 @@ class LedgerFile:
 
     Raises:
         UserError: the folder cannot be written, or the file is damaged, not a ledger, or from another version.
-        WorldError: the disk is full or fails, or another process locks the file for too long.
+        WorldError: the disk is full or faulty, or another process locks the file for too long.
     """
 
     def __init__(self, path: Path) -> None:
@@ -204,7 +204,7 @@ class LedgerFile:
         return DebateStart(id, resumed=False)
 
     def _find_existing(self, request: Request) -> Mapping[str, Any] | None:
-        """The row of a request's debate, found by id or, if the id is unknown, by idempotency key; otherwise None.
+        """The row of a request's debate, found by id or else by idempotency key; None if neither finds a row.
 
         Raises:
             UserError: the idempotency key belongs to a debate with another fingerprint.
@@ -230,7 +230,7 @@ class LedgerFile:
         return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Records the new status of a debate whose run ended. A document or note of None leaves the old one."""
+        """Records the new status of a debate whose run ended. A document or a note of None keeps the earlier value."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -362,7 +362,7 @@ class LedgerFile:
         """
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement for all rows: each statement releases the GIL, and a busy event loop returns it late.
+                # One statement for all rows: after each, this thread waits until the event loop releases the GIL.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
@@ -430,10 +430,11 @@ class LedgerFile:
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates.
 
-        First, debates that have not changed for ``days`` are removed, except running ones. Of an old debate with a
-        document, only the entries are removed. Then the entries of done debates are removed, the oldest debate first,
-        and after them those of failed debates, until the file is small enough. In this second step, other debates keep
-        their entries. Each debate has its own transaction, so that other processes never wait long.
+        A debate is old if it has not changed for ``days`` and is not running. First, old debates without a document are
+        removed, and old debates with a document lose their entries. Then, until the file is small enough, done debates
+        lose their entries, the oldest debate first. After them, failed debates lose theirs. In this second step,
+        debates with other statuses keep their entries. Each debate has its own transaction, so that other processes
+        never wait long.
         """
         before, pruned = self._size_of("page_count"), 0
         cutoff = time.time() - days * 86400
@@ -456,7 +457,7 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether a debate has data that is old enough to be removed, or more than ``most`` bytes are in use."""
+        """Whether `OLD_DEBATES` finds a debate, or more than ``most`` bytes are in use."""
         old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 
@@ -466,7 +467,7 @@ class LedgerFile:
     def _prune_debate(self, id: str, cutoff: float) -> bool:
         """Removes a debate or, if it has a document, only its entries.
 
-        Returns false, and removes nothing, if the debate is running or changed after ``cutoff``.
+        If the debate is running, or has changed after ``cutoff``, this method removes nothing and returns false.
         """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, cutoff):
@@ -489,10 +490,10 @@ def _scalar(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Creates the file if it is missing, and lets only its owner access it. SQLite's journals get the same mode."""
+    """Creates the file if it is missing; only this user may access it. SQLite gives its journals the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:  # not opened here: closing it would release the locks of this process's other connections
+    except FileExistsError:  # do not open the file: closing it would release the locks of this process's connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)

@@ -31,12 +31,12 @@ FAILED = "failed"
 SENT = "sent"
 """The field of an entry's ``about`` for the cost of requests without a result: requests in flight, lost or failed.
 
-Its value is a list: tokens, USD, number of calls. This spending counts for the ceilings of a resumed debate.
+Its value is a list: tokens, USD, number of calls. A resumed debate counts this spending against its ceilings.
 """
 PAID = "paid"
 """The field of an entry's ``about`` for the spending that led to the entry's result.
 
-Its value is a list: tokens, USD, number of calls. USD are 0 if the cost is unknown or not bounded.
+Its value is a list: tokens, USD, number of calls. The amount in USD is 0 if the cost is unknown or not bounded.
 """
 CEILINGS = frozenset({"budget", "max_calls", "max_cost", "max_seconds"})
 """Settings that bound a debate. They are not in its fingerprint, so that the debate can be resumed with other ceilings.

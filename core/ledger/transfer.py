@@ -94,7 +94,7 @@ def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
                 for entry in _all_entries(file, id):
                     fresh.write(as_json(_line_of(entry)) + "\n")
                     count += 1
-            except BaseException:  # also if the process is interrupted
+            except BaseException:  # the unfinished file is also removed after a KeyboardInterrupt
                 os.unlink(fresh.name)
                 raise
         os.replace(fresh.name, path)
@@ -130,8 +130,8 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
         The debate's id and the number of its entries.
 
     Raises:
-        UserError: the file cannot be read, is too large or not an exported debate, or its debate is in the ledger.
-            Or the ledger cannot be written.
+        UserError: the file cannot be read, is too large, or is not an exported debate. Or the debate is already in the
+            ledger, or the ledger cannot be written.
         WorldError: see `ledger_errors`.
     """
     count = 0
@@ -179,7 +179,7 @@ def _parse(line: bytes) -> Any:
     """Parses a line of an exported file.
 
     Raises:
-        ValueError: the line cannot be parsed. The error's text is the end of a sentence, as for `_reason`.
+        ValueError: the line cannot be parsed. The error's text is the end of a sentence whose subject is the line.
         RecursionError: the line's JSON value is nested too deeply.
     """
     if not line.endswith(b"\n"):

@@ -26,7 +26,7 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
     Raises:
         ValueError: the vectors differ in length.
         OverflowError: a number is too large for a 32-bit float.
-        TypeError, struct.error: these are not vectors of numbers.
+        TypeError, struct.error: ``vectors`` contains a value that is not a vector of numbers.
     """
     if len({*map(len, vectors)}) > 1:
         raise ValueError("has vectors of different lengths")
@@ -35,7 +35,7 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 
 
 def unpack(value: bytes) -> Any:
-    """The JSON value or the list of vectors whose stored form `pack` or `pack_vectors` returned.
+    """Restores a JSON value or a list of vectors from the stored form that `pack` or `pack_vectors` returned.
 
     Raises:
         ValueError: the bytes cannot be read.

@@ -31,8 +31,8 @@ PERMANENT = (
     "invalid port",
     "for connection option",
 )
-"""Parts of the texts of connection errors that a retry cannot fix. The texts are searched, because errors have no code
-before the server has authenticated the user.
+"""If the text of a connection error contains one of these phrases, a retry does not help. Texts are searched, because
+errors have no code before the server has authenticated the user.
 """
 NAMED_BY = "--queue, --database, MOOT_QUEUE or MOOT_DATABASE"
 """The options and variables with the address of a database, for error messages."""
@@ -123,7 +123,7 @@ def queue_module(name: str) -> Any:
 
 
 class Postgres:
-    """A connection to a database, opened on first use. Several threads may use it: only one job runs at a time.
+    """A connection to a database, opened on first use. Several threads may use it, but only one job runs at a time.
 
     Args:
         url: the server and the database, as ``postgresql://user:password@host:port/database``.
@@ -180,8 +180,8 @@ class Postgres:
             patience: seconds for which the job is retried; 0 for no retry. By default, the connection's `patience`.
 
         Raises:
-            WorldError: a temporary error lasted for this time: the server is unreachable or its disk is full, for
-                example.
+            WorldError: all attempts ended with a temporary error, for example because the server is unreachable or its
+                disk is full.
             UserError: the address, the user or the database is wrong, or a permission or a table is missing.
         """
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
@@ -201,7 +201,7 @@ class Postgres:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _run_once(self, job: Job[T]) -> T:
-        """Runs a job once, in its own transaction; drops the connection if it breaks."""
+        """Runs a job once, in its own transaction. If the connection breaks, it is dropped."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -218,7 +218,7 @@ class Postgres:
             self._connection = None
 
     def _is_temporary(self, error: Any) -> bool:
-        """Whether a retry may help; false if the address is wrong, or the server refuses the user or the database."""
+        """Whether a retry may help. False if the address is wrong, or the server refuses the user or the database."""
         return not any(text in str(error) for text in PERMANENT)
 
     def _connection_error(self, error: Exception) -> WorldError | UserError:

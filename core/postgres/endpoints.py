@@ -3,7 +3,9 @@
 Each process leases some of the concurrent calls, and with them the same fraction of the calls per minute. It regularly
 reports how many calls it wants, gives back calls beyond its fair share, and takes free calls. So all processes together
 stay within the limits, if they have the same limits and each of them reports in time. If an endpoint refuses a call of
-one process, the other processes are notified at once, and wait. They learn of a long wait with their next reports.
+one process or asks it for a wait, the other processes are notified at once, and wait. There is no notification of a
+wait of more than `LONGEST_WAIT` seconds (`moot.core.limiter`): the other processes read this wait with their next
+reports.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from moot.core.postgres.connection import LONGEST_PAUSE, Postgres
 log = logging.getLogger(__name__)
 
 REPORT_INTERVAL = 1.0
-"""Seconds after which a process reports again even if nothing has changed (plus `LEAST_INTERVAL`). It is also the time
-between two checks whether to stop listening.
+"""If nothing changes, a process reports again after this number of seconds plus `LEAST_INTERVAL`. The thread that
+listens for notifications checks every `REPORT_INTERVAL` seconds whether it must stop.
 """
 LEAST_INTERVAL = 0.2
 """Minimum number of seconds between two reports, unless an endpoint refuses a call or asks for a wait."""
@@ -118,7 +120,7 @@ class SharedEndpoints:
                     await self._refused.wait()
 
     async def report_demand(self, address: str) -> None:
-        """Reports how many concurrent calls to an endpoint this process wants, and its waits for the endpoint.
+        """Reports the waits that an endpoint asked for, and how many concurrent calls to it this process wants.
 
         The granted number of calls and the waits of other processes are then applied. If fewer calls are granted than
         before, other processes get the difference only after the next report, because this process may still start
@@ -139,7 +141,7 @@ class SharedEndpoints:
         if granted < share.granted:
             share.request_more()
         share.granted = granted
-        if closed > 0:  # in case no notification arrived; the pace of the refused process is unknown
+        if closed > 0:  # in case no notification has arrived; the answer does not contain the other process's pace
             share.gate.refuse_elsewhere(closed, math.inf)
         for name, seconds in long_waits.items():
             share.gate.close_elsewhere(name, seconds)
@@ -227,7 +229,8 @@ class Waits(NamedTuple):
 
     Args:
         seconds: the longest wait for the endpoint, in seconds; 0 for no wait.
-        pace: the calls per second of the process before a refusal; see `moot.core.limiter.Share.report_wait`.
+        pace: the number of calls per second that the process made before it was refused; see
+            `moot.core.limiter.Share.report_wait`.
         long: the long waits in seconds, by the name of the model or source.
     """
 

@@ -1,7 +1,7 @@
 """The ledger of calls in a Postgres that several machines share; the counterpart of `moot.core.ledger.file`.
 
-This ledger does not check whether another process runs a debate: the queue gives each row of a batch to only one worker
-at a time, and this worker takes over the row's debate.
+This ledger does not check whether another process runs a debate. The check is not needed, because the queue gives each
+row of a batch, and with it the row's debate, to only one worker at a time.
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""SQL for one heartbeat timeout ago. A worker last seen earlier is dead; a row last touched earlier is overdue."""
+"""SQL: one heartbeat timeout ago. Workers last seen before this time are dead; rows last touched before are overdue."""
 ALONE_AFTER = 2
 """Number of lost workers after which a row is run alone."""
 MOST_LOSSES = 4
 """Number of lost workers after which a row fails."""
 CHECKED_ROWS = 200
-"""Maximum number of rows in one check for lost jobs, the longest waiting first; a million rows would take seconds."""
+"""Maximum number of rows that one check for lost jobs reads, because a check of a million rows would take seconds."""
 BLOCK = 16
 """A lease from a batch's budget is this many times the maximum spending of one call; see `QueuedRows.lease`."""
 PARTS = 8
@@ -84,7 +84,7 @@ class EndedRow:
 
 
 class QueuedRows:
-    """The rows of all batches. Methods retry for up to ``patience`` seconds, except `prepare` and `lease`."""
+    """The rows of all batches. `prepare` never retries, `lease` always. Others retry for ``patience`` seconds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -135,7 +135,7 @@ class QueuedRows:
         )
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues new, failed and dropped rows. Other rows keep their status; `ended_rows` then returns done rows again.
+        """Queues new, failed and dropped rows. Other rows keep their status. Done rows no longer count as collected.
 
         Args:
             batch: the id of an existing batch.
@@ -156,7 +156,7 @@ class QueuedRows:
         self._do(job)
 
     def _requeue(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
-        """Changes the status of the rows that a SQL condition selects to ``waiting``, and deletes their outcomes."""
+        """Sets the status ``waiting`` for all rows that a SQL condition selects, and deletes these rows' outcomes."""
         cursor.execute(
             "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
             f"queued = NULL, collected = false, touched = now() WHERE {where}",
@@ -164,7 +164,7 @@ class QueuedRows:
         )
 
     def _notify(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
-        """Adds a procrastinate job for each row that a SQL condition selects and that has no waiting job."""
+        """Adds a procrastinate job for each row that a SQL condition selects, unless the row has a waiting job."""
         cursor.execute(
             f"SELECT key FROM moot.rows WHERE {where} AND NOT EXISTS "
             "(SELECT 1 FROM procrastinate_jobs WHERE id = queued AND status = 'todo') ORDER BY number FOR UPDATE",
@@ -374,7 +374,7 @@ class QueuedRows:
             cursor.execute("SELECT id = %s, seen >= " + OVERDUE + " FROM moot.workers", (worker,))
             found = cursor.fetchall()
             if not any(mine for mine, _ in found):
-                return True  # it was already removed
+                return True  # the worker was already removed
             if not any(is_alive and not mine for mine, is_alive in found):
                 return False
             self._leave(cursor, worker)
@@ -404,7 +404,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores the outcome of a row and returns true; false if the row already has one. Any worker may call this."""
+        """Stores a row's outcome. Returns false if the row already has an outcome. Any worker may call this method."""
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -423,7 +423,7 @@ class QueuedRows:
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
         """Queues the rows of dead workers again, and returns the number of these rows.
 
-        Overdue waiting rows without a job get a job. Rows of stopped batches get no job.
+        Overdue waiting rows whose procrastinate job was lost get a new one, except rows of stopped batches.
 
         Args:
             lost: the outcome for rows that have lost `MOST_LOSSES` workers. These rows fail, and are not counted.
@@ -462,8 +462,8 @@ class QueuedRows:
         Args:
             batch: the id of an existing batch.
             least: the smallest lease. If less of an amount is left, nothing is leased.
-            need: the maximum spending of one call. The lease is `BLOCK` times this, but at most `1 / PARTS` of the
-                rest. It is never less than ``least``.
+            need: the maximum spending of one call. The lease is `BLOCK` times ``need``, but at most `1 / PARTS` of the
+                rest. The lease is never less than ``least``.
 
         Returns:
             The leased amounts (all zero if too little is left), and the amounts that are left after the lease.

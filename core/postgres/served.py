@@ -120,10 +120,10 @@ class ServedLedger(PostgresLedger):
         self._owner = owner
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate, or neither if `DebateStart.owned` is false.
+        """Takes over or inserts a debate. If the result's ``owned`` is false, the debate is unchanged.
 
         Only the id and the idempotency key of the request select a debate. If a run begins its debate a second time,
-        its first worker was lost. Then the run gets the same debate, even if the debate has ended.
+        because the run's first worker was lost, the run gets the same debate; if this debate has ended, unchanged.
 
         Raises:
             UserError: the debate belongs to another person, another run executes the debate with the request's id,
@@ -216,7 +216,7 @@ class ServedLedger(PostgresLedger):
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
         """Id, status and start time of the debates that ran on the server, newest first.
 
-        Debates of batches in a queue are left out. If ``person`` is given, so are debates of other persons.
+        Debates of batches in a queue are left out. If ``person`` is given, debates of other persons are also left out.
         """
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "

@@ -70,7 +70,8 @@ _providers: list[TracerProvider | MeterProvider] = []
 def finish() -> None:
     """Sends all remaining data and shuts the providers down. Blocking.
 
-    It waits at most `SHUTDOWN_WAIT` seconds. If Python starts no more threads, it waits as long as the providers do.
+    This takes at most `SHUTDOWN_WAIT` seconds. If Python can no longer start threads, only the providers' own time
+    limits apply.
     """
     ending = []
     while _providers:

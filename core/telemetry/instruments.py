@@ -23,7 +23,7 @@ CAPTURED = {
     **dict.fromkeys(("", "false", "no_content"), False),
     **dict.fromkeys(("true", "span_only", "span_and_event"), True),
 }
-"""The values of this variable in lower case, and whether spans then contain prompts and replies."""
+"""The values of the variable `CAPTURE` in lower case, each with whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
 """The name of an unknown provider. In metrics, also the name of every model or source after the first `MOST_NAMES`."""
 MOST_NAMES = 100

@@ -118,9 +118,9 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 
 
 def judge_choices(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """The judge's choice between two last answers, by kind of score (Tool-MAD, first version, figure 4).
+    """The judge's choice between two debaters' last answers, by kind of score (Tool-MAD, first version, figure 4).
 
-    The higher score is the higher average over a debater's rounds. A kind of score is left out if a debater's average
+    An answer's score is its debater's average score over all rounds. A kind of score is left out if a debater's average
     is unknown, or if both averages are equal.
 
     The result is empty unless a judge spoke, there is a verdict, and there are exactly two debaters, whose last answers

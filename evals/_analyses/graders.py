@@ -29,8 +29,8 @@ from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
 IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
-"""Names of graders that are not called here. `IN_LOG` is added to the name of the judge in a log, `BY_TEXT` is the
-comparison of texts, and `HUMAN` is people."""
+"""Names of graders that are not called here. `IN_LOG` is added to the name of the judge in a log. `BY_TEXT` stands for
+the comparison of texts, and `HUMAN` for people."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics", "turns")
 """Fields of result documents that this module reads."""
@@ -194,9 +194,10 @@ async def ask_graders(
 
 
 def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
-    """Add people's judgements from a CSV or JSONL file with ``id``, ``right`` and, if ids repeat, ``system``.
+    """Add people's judgements of answers from a CSV or JSONL file.
 
-    Answers without a judgement get the grade None.
+    Each row has ``id`` (a sample's id) and ``right``. A row without ``system`` is for the answers of all systems to
+    this sample. Answers without a judgement get the grade None.
 
     Returns:
         The number of answers with a judgement.

@@ -76,7 +76,7 @@ def passages() -> tuple[Mapping[str, Any], ...]:
 
 
 def files_digest() -> str:
-    """A digest of the texts and hosts in this module and its files, which identifies their version."""
+    """A digest of the attacks' texts and hosts (from this module, templates.jsonl and passages.jsonl)."""
     content = repr((templates(), passages(), OPENINGS, HOSTS, LIAR_INSTRUCTION))
     return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
@@ -122,8 +122,8 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
     Args:
         text: the passage.
         instruction: the instruction.
-        position: start, end or middle. ``middle`` is between two sentences in the second half of the passage. If there
-            is no such place, it is between two words in that half, or at the end.
+        position: start, end or middle. ``middle`` is between two sentences in the second half of the passage. If this
+            half has no such place, ``middle`` is between two words of this half, or at the end of the passage.
     """
     if position == "start":
         return f"{instruction} {text}"

@@ -56,8 +56,9 @@ def attacked(
 ) -> Solver:
     """A solver that runs a debate under attack, on samples that already have a result without an attack.
 
-    The attack aims at a wrong answer. A sample is missing data if the debate without an attack has no outcome on it, or
-    if no label is wrong. The attack `lying_debater` also needs at least two debaters that answered.
+    The attack aims at a wrong answer. A sample counts as missing if the debate without an attack has no outcome on it,
+    or if no label is wrong. With the attack `lying_debater`, it also counts as missing if fewer than two debaters gave
+    an answer in that debate.
 
     Args:
         attack: the attack's name (`moot.evals._attacks.attack`).
@@ -126,7 +127,8 @@ async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, m
     Args:
         original: the result document of the debate without an attack.
         label: the answer that the passages argue for.
-        pieces: the number of passages that the model is asked for. It may write fewer; more are cut off.
+        pieces: the number of passages that the model is asked for. It may write fewer passages. Passages
+            beyond this number are dropped.
         model: the attacking model, as provider:name.
 
     Raises:

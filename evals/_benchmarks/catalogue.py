@@ -79,8 +79,8 @@ def load_benchmark(name: str) -> Benchmark:
         name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
 
     Raises:
-        UserError: there is no benchmark of this name; a package declares a name of moot, or two packages declare the
-            same name; or a package's benchmark cannot be imported or is invalid.
+        UserError: there is no benchmark of this name; a package declares the name of one of moot's benchmarks, or two
+            packages declare the same name; or a package's benchmark cannot be imported or is invalid.
     """
     INSTALLED.check(name)
     if name in BENCHMARKS:
@@ -126,7 +126,7 @@ def read_benchmark(
     Raises:
         UserError: the benchmark cannot be loaded, the limit is below 1, there is no data (the message says where to get
             it, and its licence), a file or record is invalid (the error names its place), two different records have
-            one id, or no record can be used.
+            the same id, or no record can be used.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:

@@ -86,8 +86,8 @@ class ClaimsFile:
 
     Args:
         path: a UTF-8 file whose name ends in .csv, .tsv or .jsonl. The first line of a .csv or .tsv file names the
-            columns, separated by commas, semicolons or tabs. In these files, ``labels`` are separated by ``|`` or are a
-            JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
+            columns, separated by commas, semicolons or tabs. In a .csv or .tsv file, ``labels`` are separated by ``|``
+            or are a JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
 
     Raises:
         UserError: the file has another ending; its first line cannot be read, or is too long; or a .csv or .tsv file
@@ -196,8 +196,8 @@ class ClaimsFile:
         """Whether a column has a name that is unknown; False for an empty name.
 
         Raises:
-            UserError: the name is probably a misspelling of a known column. In CSV, it is compared only with known
-                columns that the header lacks.
+            UserError: the name is probably a misspelling of a known column. In CSV, the name is compared only with
+                known columns that the header lacks.
         """
         if name in COLUMNS or not name:
             return False
@@ -279,7 +279,7 @@ class ClaimsFile:
         return ClaimRow(
             number=number,
             line=line,
-            id=_read_text({"id": id}, "id") or id,  # refuses an id that is too long
+            id=_read_text({"id": id}, "id") or id,  # raises `_Problem` if the id is too long
             claim=claim,
             label=label,
             labels=labels,

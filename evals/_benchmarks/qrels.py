@@ -75,8 +75,8 @@ def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Seque
 
     Raises:
         UserError: a folder, split or name does not exist, a folder has no .jsonl file, a file cannot be read, a line is
-            malformed, a file contains no query or a qid twice, two different passages have one id, or a gold id is in
-            no corpus. Gold ids are looked up only for the scope ``own``.
+            malformed, a file contains no query or a qid twice, two different passages have the same id, or a gold id is
+            in no corpus. Gold ids are looked up only for the scope ``own``.
     """
     files = _jsonl_files(_subfolder(folder / "qrels", split), "qrels")
     for name in names:
@@ -189,8 +189,8 @@ def _passages_by_id(passages: Iterable[Passage], where: str) -> dict[str, Passag
 def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
     """The names of the corpora that a qrels file belongs to.
 
-    If any corpus contains all gold passages, this is only the first such corpus. Otherwise, these are all corpora with
-    at least one gold passage.
+    If at least one corpus contains all gold passages, the file belongs only to the first such corpus. Otherwise, it
+    belongs to each corpus with at least one gold passage.
 
     Args:
         name: the name of the qrels file, for the error.

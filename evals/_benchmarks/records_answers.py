@@ -1,8 +1,8 @@
 """Reads records of questions whose answers are short texts, numbers or expressions.
 
 Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
-(`moot.evals._benchmarks.records`). Its docstring shows the fields of a published record, and the fields on the Hub if
-they differ. Worked solutions are dropped.
+(`moot.evals._benchmarks.records`). The reader's docstring shows the fields of a published record, and the
+fields on the Hub if they differ. Worked solutions are dropped.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def triviaqa(record: Record) -> Item:
 def without_csv_quotes(question: str) -> str:
     """Remove the quotation marks of a CSV file from a question: ``"Who sang ""Lola""?"`` becomes ``Who sang "Lola"?``.
 
-    A question is changed only if it begins and ends with a quotation mark, and the quotation marks inside are all
-    doubled. It is unchanged if there are none inside.
+    A question is changed only if it begins and ends with a quotation mark, there are further quotation marks inside,
+    and all of these are doubled.
     """
     inside = question[1:-1]
     is_quoted = len(question) > 1 and question[0] == question[-1] == '"'

@@ -2,7 +2,7 @@
 
 An agent hears all other agents, two neighbours, or the agents that it trusts. Five agents who never agree debate for
 five rounds on the scripted endpoint. Before the debates, the program times the client of the chat model alone, with 1,
-5 and 20 calls at once. These times are a lower bound for debates. `latency.py` times the debates.
+5 and 20 calls at once. These times are a lower bound for debates. The debates are not timed here, but in `latency.py`.
 
     python -m tests.benchmarks.agents [--latency-ms 50]
 """

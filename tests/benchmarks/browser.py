@@ -55,7 +55,7 @@ async def time_paint(browser: Browser, url: str) -> None:
 async def time_debate(browser: Browser, url: str) -> None:
     """Watch a large debate; print the numbers of events and redraws, and the main thread's time.
 
-    The debate has ended when the page requests its document.
+    The measurement ends when the page requests the debate's result document.
     """
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(180_000)
@@ -64,7 +64,7 @@ async def time_debate(browser: Browser, url: str) -> None:
     finished = asyncio.Event()
     await page.route(
         "**/moot/api/debates/*", lambda _: finished.set()
-    )  # no response, so that drawing the report is not measured
+    )  # the request gets no response, so that drawing the report is not measured
     page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})

@@ -18,7 +18,7 @@ from typing import Any
 def scripted_endpoint(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
     """Run the endpoint with these rules, set OPENAI_BASE_URL to it, and give moot a new home folder.
 
-    The variables OPENAI_BASE_URL and MOOT_HOME keep their values after the context ends.
+    The earlier values of OPENAI_BASE_URL and MOOT_HOME are not restored when the context ends.
 
     Args:
         rules: the scripted replies.

@@ -1,8 +1,8 @@
 """Sends the requests of Tool-MAD debates with aiohttp alone. The time they take is a lower bound (floor) for moot.
 
 A debate has three rounds. It makes 31 chat calls (9 in the longest chain) and 9 embedding requests. Each request is as
-long as Tool-MAD's requests of the same step are on average. It waits for the responses to the same earlier requests as
-in Tool-MAD. test_floor.py compares these requests with Tool-MAD's.
+long as Tool-MAD's requests of the same step are on average. As in Tool-MAD, a request is sent after the responses to
+the requests on which it depends. test_floor.py compares these requests with Tool-MAD's.
 """
 
 from __future__ import annotations

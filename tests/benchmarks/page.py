@@ -1,9 +1,9 @@
-"""Writes the tables and the picture of docs/howto/speed.md from the files of the benchmarks.
+"""Writes the tables and the picture of docs/howto/speed.md from the output of the benchmarks.
 
     python -m tests.benchmarks.page FOLDER
 
-`make speed` writes the files to the folder and runs this program. The files are scale.json, latency.json, growth.json
-and corpora.json.
+`make speed` writes this output (scale.json, latency.json, growth.json and corpora.json) to the folder, and then runs
+this program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prints the prompt tokens of a trial (PROClaim), by role and step.
 
-The trial reads full abstracts of the corpus check_covid, and all roles use one model. The replies are in
-trial_rules.json: 20 exhibits are admitted, the court grants every expert, and each debate has two rounds. The program
+The trial reads full abstracts of the corpus check_covid, and all roles use one model. With the replies in
+trial_rules.json, 20 exhibits are admitted, and the court grants every expert. Each debate has two rounds. The program
 counts a token for every 4 characters of all messages of all calls. It also prints the tokens that a provider's prefix
 cache cannot serve. These are the tokens after the longest prefix that a prompt shares with an earlier prompt.
 
@@ -54,7 +54,7 @@ RULES: list[dict[str, Any]] = [
 async def trial(_: int) -> dict[str, Any]:
     """Run the trial that latency.py times; return its document.
 
-    Each debate has two rounds, and the court grants every expert. The argument is ignored.
+    Each debate has two rounds, and the court grants every expert. The parameter is ignored.
     """
     roles = ProclaimSettings().roles()
     settings = ProclaimSettings.model_validate(

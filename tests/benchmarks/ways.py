@@ -1,8 +1,8 @@
 """Runs debates or single calls in one of several ways, with a fixed number of them at the same time.
 
 scale.py and growth.py start a scripted endpoint, set OPENAI_BASE_URL to it, and run this program in a new process for
-each measurement. The program uses a plain `asyncio.run`. Only the way ``moot_collected_seldom`` changes Python's
-garbage collection. The program prints the figures as one line of JSON.
+each measurement. Only the way ``moot_collected_seldom`` changes Python's garbage collection. The program prints the
+figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -149,7 +149,7 @@ def endpoint_cpu() -> float:
 
 
 async def time_work(options: argparse.Namespace) -> dict[str, float]:
-    """Run one debate or call to load modules and fill caches, then time the work; return the figures of `run`."""
+    """Run one debate or call to load modules and fill caches, then time the work; return what `run` returns."""
     gate = asyncio.Semaphore(options.at_once)
     settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
     async with WAYS[options.way](settings) as run_one:

@@ -23,10 +23,10 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "line.txt"
 
 
-def test_moot_corpus_is_ignored_but_the_setting_corpus_is_refused(
+def test_the_variable_moot_corpus_is_ignored_but_the_setting_corpus_is_refused(
     article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`corpus` has no effect on finding claims. The model comes from MOOT_MODEL."""
+    """Finding claims reads no corpus. The model comes from the variable MOOT_MODEL."""
     stub = start_stub(rules())
     monkeypatch.setenv("MOOT_MODEL", "openai:set")
     monkeypatch.setenv("MOOT_CORPUS", "of-debates")

@@ -208,7 +208,10 @@ async def test_a_refused_key_fails_the_run_at_the_first_node_that_calls_a_model(
 
 
 async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
-    """The schema and the error for an unknown setting do not name them. Stored settings may contain their defaults."""
+    """The schema and the error for an unknown setting do not name the refused settings.
+
+    Settings that a ledger stores are accepted, although they contain the defaults of the refused settings.
+    """
     for name, value in {
         "corpus": "mine",
         "embedder": "openai:x",

@@ -59,7 +59,7 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
         ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
         ("c2", "My own.", None, None, "line.html"),
     ]
-    assert found["ignored"] == []  # columns that moot itself wrote
+    assert found["ignored"] == []  # unread columns of moot's own tables are not reported
 
 
 def test_unread_columns_of_a_foreign_table_are_reported_as_ignored(client: TestClient) -> None:

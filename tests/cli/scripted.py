@@ -157,7 +157,7 @@ SCRIPT = [
 
 
 def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
-    """Run a scripted trial and print it; ``more`` has settings. Every role has its own model.
+    """Run a scripted trial and print it. ``more`` has further settings. Every role has its own model.
 
     The document is written to ``out``, if that is given.
     """

@@ -11,9 +11,9 @@ RAG = [*VERIFY, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"
 
 
 def test_lines_of_the_standard_input_are_replies() -> None:
-    """They strike a piece of evidence and add a text.
+    """One reply strikes a piece of evidence, and another adds a text.
 
-    An unknown number repeats the question. A file that cannot be read is reported and skipped.
+    After an unknown number, the question is asked again. A file that cannot be read is reported and skipped.
     """
     typed = "7\n\n1\nMonotremes lay leathery eggs.\n@missing.txt\n\n"
     done = moot_process(*RAG, "--json", typed=typed)

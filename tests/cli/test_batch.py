@@ -447,7 +447,7 @@ def test_only_calls_in_flight_are_repeated_after_a_worker_is_killed(start_stub: 
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
-    # `start` is not used, because the workers of a forked command are not its children.
+    # `start` would fork the command. Workers of a forked command are children of another process, the fork server.
     with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:

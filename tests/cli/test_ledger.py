@@ -142,7 +142,7 @@ def test_nothing_of_an_invalid_file_is_imported(home: Path, tmp_path: Path, line
 def test_a_file_that_exceeds_a_bound_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The length of a line, the number of entries and the size of the file are bounded.
 
-    Each line of this file has fewer than 1000 bytes.
+    Each line of the file is longer than 100 bytes and shorter than 1000 bytes.
     """
     file = tmp_path / "long.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))

@@ -109,7 +109,7 @@ def test_a_kill_while_the_document_is_written_loses_no_calls(start_stub: StartSt
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)  # keeps `select` waiting while the command only checks the file
+    writer = os.open(pipe, os.O_WRONLY)  # so that `select` waits although the command opens and closes the pipe first
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # smaller than the document, so the command blocks while it writes
     first = start([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
@@ -141,7 +141,7 @@ def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
     code, done, stderr = run_debate("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
     code, another, _ = run_debate(*ONCE, "--set", "max_calls=3")
-    # The failed debate is done now, so the same command starts a new one.
+    # The failed debate is done now, so the first command starts a new debate.
     assert (code, another["id"] != failed["id"]) == (0, True)
 
 

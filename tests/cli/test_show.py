@@ -325,7 +325,7 @@ def test_a_tie_in_cortex_debate_leaves_no_verdict(start_stub: StartStub, capsys:
 
 
 def test_at_most_five_different_reasons_are_printed() -> None:
-    """Equal reasons are printed once, with the numbers of all their answers."""
+    """A reason that several answers give is printed once, with the numbers of these answers."""
     votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
     key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
     document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {

@@ -1,6 +1,7 @@
 """The experiments of ``make cluster``: faults, limits and costs of a queue, and faults of the service.
 
-Run nothing else meanwhile, because times are measured. ``--only NAME`` runs only this experiment, and can be repeated.
+Run nothing else meanwhile, because times are measured. ``--only NAME`` runs only the named experiment. With several
+``--only``, all named experiments run.
 ``--service`` runs only the experiments of the service. The exit code is 1 if an experiment fails.
 
 The experiments of the queue need Postgres. Those of the service need Postgres, Redis and a Python with the extra
@@ -168,8 +169,8 @@ def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Check that two workers, with 16 debates in flight, together make at most 5 calls at once.
 
-    If the endpoint refuses a call with a Retry-After, they begin no call in that time, except in the first
-    `REFUSAL_DELAY` seconds.
+    After a refusal with a Retry-After, the workers begin no call until the Retry-After is over. Only in its first
+    `REFUSAL_DELAY` seconds, calls may begin.
     """
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:

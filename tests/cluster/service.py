@@ -273,7 +273,7 @@ FAULTS = (
 
 
 def run_fault(service: Service, fault: Fault, seed: int) -> Result:
-    """Run 40 debates during a fault, and resume the interrupted ones; return the results."""
+    """Run 40 debates during a fault, and resume interrupted debates; return the results."""
     experiment = ServiceExperiment(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
     with experiment.client:
         experiment.begin()

@@ -121,7 +121,7 @@ def test_overdue_rows_get_new_jobs_unless_their_batch_is_stopped(postgres: Postg
     rows.queue_rows(BATCH.id, jobs(2))
     take_job_keys(postgres)
     rows.requeue_lost(LOST)
-    assert take_job_keys(postgres) == []  # a worker may be about to take the rows
+    assert take_job_keys(postgres) == []  # no new jobs yet: a worker may be about to take the rows
     make_rows_overdue()
     rows.requeue_lost(LOST)
     assert take_job_keys(postgres) == ["key0", "key1"]
@@ -238,9 +238,9 @@ async def test_processes_together_spend_exactly_the_budget_of_a_batch(postgres: 
 
 
 def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres) -> None:
-    """The next debate of the row adds this spending to its own spending, but not to that of its process.
+    """The spending counts for the next debate of the row, but not for the process that runs this debate.
 
-    When the batch is opened again, this spending replaces the lost worker's lease in the batch's sum.
+    When the batch is opened again, the spending replaces the lost worker's lease in the batch's sum.
     """
     rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))

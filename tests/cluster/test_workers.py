@@ -55,12 +55,12 @@ def wait_for_workers(experiment: QueueExperiment, count: int) -> None:
 
 
 async def test_close_succeeds_after_a_call_of_end_was_cancelled() -> None:
-    """This happens if a worker shuts down while its heartbeat task ends a process."""
+    """A call of `end` is cancelled if a worker shuts down while its heartbeat task ends a process."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
     ending = asyncio.create_task(process.end())
-    await asyncio.sleep(0)  # the task waits for the end of the output
+    await asyncio.sleep(0)  # now `end` waits for the end of the process's output
     ending.cancel()
     await process.close()
     assert started.returncode == -signal.SIGKILL

@@ -26,7 +26,7 @@ def test_only_a_similar_name_is_suggested(name: str, known: list[str], meant: st
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])
 def test_an_error_for_a_wrong_setting_names_moot_settings(graph: str) -> None:
-    """If no graph's name is given, the error does not name `moot settings`."""
+    """If `checked_settings` is called without the graph's name, the error does not name `moot settings`."""
     kind = load_graph(graph, others=True).settings
     with pytest.raises(UserError, match=f"See: moot settings {graph}$"):
         checked_settings(kind, {"nonsense": 1}, graph)

@@ -88,7 +88,7 @@ def test_a_key_cannot_be_made_of_a_value_that_is_not_json(value: Any) -> None:
 
 
 async def test_stored_results_are_found_after_their_debate_is_resumed(ledger: CallLedger) -> None:
-    """They are not found while the debate runs for the first time. A debate that is done is not resumed."""
+    """The results are not found while the debate runs for the first time. A debate that is done is not resumed."""
     start = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
     assert not start.resumed
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
@@ -282,9 +282,10 @@ async def test_the_error_for_an_unwritable_folder_says_what_to_do(
 
 
 async def test_pruning_removes_old_debates_and_then_entries_of_other_debates(ledger: CallLedger) -> None:
-    """An old debate with a document loses only its entries. Running and young interrupted debates keep everything.
+    """An old debate with a document loses only its entries.
 
-    Entries of done debates are removed before entries of failed debates. The file becomes smaller.
+    Running debates and young interrupted debates keep everything. Entries of done debates are removed before entries of
+    failed debates. The file becomes smaller.
     """
     states: dict[str, Any] = {"old": "done", "old, document": "done", "old, waiting": "waiting"}
     states |= {"done": "done", "failed": "failed", "interrupted": "interrupted"}
@@ -369,7 +370,7 @@ async def test_every_stored_entry_survives_if_its_process_is_killed(ledger: Call
 
 
 async def test_only_one_of_several_processes_resumes_an_interrupted_debate(ledger: CallLedger) -> None:
-    """The other processes begin new debates. All these debates are interrupted when their processes end."""
+    """The other processes begin new debates. When a process ends, its debate becomes interrupted."""
     start = await ledger.begin("a", {"claim": "x"}, {})
     await ledger.end(start.id, "interrupted")
     children = [start_program("begin") for _ in range(3)]

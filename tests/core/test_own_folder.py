@@ -54,13 +54,13 @@ def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) ->
         assert (abandoned / "pickle").is_file()
         with own_folder("moot-") as own:
             assert set(temporary_folder.iterdir()) == {in_use, own}
-    assert set(temporary_folder.iterdir()) == {in_use}  # its process has now been killed
+    assert set(temporary_folder.iterdir()) == {in_use}  # not removed yet, although its process has been killed
     remove_abandoned("moot-")
     assert list(temporary_folder.iterdir()) == []
 
 
 def test_links_files_and_folders_of_other_kinds_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
-    """A folder is kept if its lock file is missing or a link, it has another prefix, or other users may access it."""
+    """A folder is kept if it has another prefix, if others may access it, or if its lock file is missing or a link."""
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()

@@ -44,7 +44,7 @@ async def call_and_fail(kind: str = "rate_limited") -> None:
 
 
 async def wait_until_written() -> None:
-    """Wait until this process has written its last wait to the file."""
+    """Wait until this process has written its latest wait to the file."""
     share = limiter(ADDRESS).share
     assert isinstance(share, SharedWait)
     await asyncio.wrap_future(share._writer.submit(lambda: None))
@@ -103,7 +103,7 @@ def test_a_process_ignores_its_own_refusal_in_the_file(monkeypatch: pytest.Monke
         for _ in range(2):
             await call_and_fail()
             gate.throttle = Throttle()
-            gate.share.update()  # perhaps before the file is written
+            gate.share.update()  # perhaps the file is not written yet
             await wait_until_written()
             gate.share.update()
 
@@ -148,7 +148,7 @@ def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: 
     file.write_text("damaged")
     os.utime(file, ns=(until, until))
     asyncio.run(seconds_to_wait())
-    assert paces == [12.5, math.inf]  # a damaged file shares only the wait
+    assert paces == [12.5, math.inf]  # from a damaged file, only the wait is known
 
 
 def test_a_limiter_does_not_outlive_its_event_loop() -> None:
@@ -166,7 +166,7 @@ def test_a_limiter_does_not_outlive_its_event_loop() -> None:
 
 
 async def call(name: str) -> WorldError | None:
-    """Make a call to this model; return the error if the limiter does not allow it, otherwise None."""
+    """Make a call to this model; return the limiter's error, or None if the limiter allows the call."""
     try:
         async with limiter(ADDRESS).slot(Limits(), name):
             return None
@@ -180,7 +180,7 @@ async def call_and_get_long_wait(name: str) -> None:
         async with limiter(ADDRESS).slot(Limits(), name):
             raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
     await wait_until_written()
-    assert await call(name) is not None  # the process's own file does not end the wait
+    assert await call(name) is not None  # the wait goes on after the process has read its own file
 
 
 def test_a_long_wait_for_a_model_applies_until_its_file_is_deleted(own_home: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_long_wait_of_several_months_is_ignored(own_home: Path) -> None:
 
 
 def test_a_wait_of_a_day_for_a_whole_endpoint_is_ignored(own_home: Path) -> None:
-    """The clock must have been changed, because waits for a whole endpoint are short."""
+    """Waits for a whole endpoint are short, so a wait of a day shows that the clock was changed."""
     asyncio.run(call_and_share_wait())
     (file,) = (own_home / "waits").iterdir()
     os.utime(file, (0, time.time() + 86_400))
@@ -275,7 +275,7 @@ def test_a_new_refusal_replaces_a_wait_of_a_day_for_a_whole_endpoint(own_home: P
 
 
 def test_a_wait_is_shared_even_if_the_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # these files would be empty, and would break imports
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # empty bytecode files would break later imports
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not written
     try:
@@ -286,7 +286,7 @@ def test_a_wait_is_shared_even_if_the_disk_is_full(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_warning_is_logged_if_a_wait_cannot_be_written(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    warnings: list[str] = []  # not by caplog: other tests of the process may have changed the levels of loggers
+    warnings: list[str] = []  # `caplog` may miss warnings: other tests may have changed the loggers' levels
     monkeypatch.setattr(shared_waits.log, "warning", lambda text, *values: warnings.append(text % values))
     (own_home / "waits").write_text("no folder")
     asyncio.run(call_and_share_wait())

@@ -153,7 +153,8 @@ def test_many_debates_in_several_processes_finish_with_few_refusals(
 ) -> None:
     """The processes are simulated. Each has its own limiter, and all share the files of one home folder."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    begin = time.time_ns() + int(1e15)  # later than the time that the system gives to a new file
+    # A file that was just created asks for no wait, because its time is earlier than the simulated time.
+    begin = time.time_ns() + int(1e15)
     monkeypatch.setattr("moot.core.shared_waits.time_ns", lambda: begin + int(asyncio.get_running_loop().time() * 1e9))
     endpoint = SimulatedEndpoint(retry_after=retry_after)
     gates = [Limiter() for _ in range(processes)]
@@ -315,7 +316,7 @@ def test_a_queued_call_waits_for_the_end_of_a_long_wait_if_little_of_it_is_left(
     assert sent == [0.0, pytest.approx(LONGEST_WAIT + 41)]
 
 
-def test_a_refusal_lowers_both_limits_and_accepted_calls_raise_them() -> None:
+def test_a_refusal_lowers_room_and_pace_and_accepted_calls_raise_them() -> None:
     throttle, now = Throttle(), 0.0
     assert not throttle.active
 
@@ -337,7 +338,7 @@ def test_a_refusal_lowers_both_limits_and_accepted_calls_raise_them() -> None:
     assert (throttle.room < room, throttle.pace < pace) == (True, True)
     grown = [succeed(times) for times in (1, 24, 25, 25)]
     assert grown == sorted(grown)
-    assert grown[1][1] < grown[2][1] < grown[3][1]  # not grown[0]: the pace is measured only before the second call
+    assert grown[1][1] < grown[2][1] < grown[3][1]  # grown[0] has the pace before the measurement
     assert 14 < grown[0][0] < 14.5
     assert grown[-1][0] > 20
     succeed(1000)

@@ -1,4 +1,4 @@
-"""The embedded model checks a claim against one passage. Its server ends with the process in which the server runs.
+"""The embedded model checks a claim against one passage. Its server runs in moot's process, and ends with this process.
 
 A debate of several agents takes a minute with this model, so only CI runs such a debate (``make demo``).
 """

@@ -2,8 +2,8 @@
 
 ``python -m tests.evals.behaviours`` writes the digests of all systems to ``behaviour.jsonl``; with ``--new``, it
 computes only missing digests. The model gives the same answer to the same prompt (``fake:``). The encoder hashes words,
-and the sources are demo corpora. A digest covers the parameters of each model, each result, and each prompt
-with its tools and the schema of its reply.
+and the sources are demo corpora. A digest covers the result of each debate, the parameters of each model, and the
+prompt, the tools and the reply's schema of each request.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HashEncoder(VectorCache):
 
 
 class RequestRecorder(AsyncCallbackHandler):
-    """A callback that records each prompt, with the schema of the reply and the tools."""
+    """A callback that records the prompt, the reply's schema and the tools of each request."""
 
     def __init__(self) -> None:
         self.recorded: list[Any] = []

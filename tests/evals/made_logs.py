@@ -132,8 +132,8 @@ def write_log(
         again: the documents of a second epoch; None for one epoch.
         items: the digest of the items; empty for none.
         judge: the model that judged free-text answers.
-        of_key: for a control, the argument ``of`` of the log's solver: the key of the debate's log. None: the log has
-            no solver.
+        of_key: for a control, the key of the debate's log; it becomes the argument ``of`` of the solver. None: the log
+            has no solver.
         ending: the file's suffix: eval or json.
         facts: moot's metadata of the log; ``benchmark`` is fever unless it is given.
     """

@@ -25,8 +25,10 @@ DEBATE = {
     "7": debate(N, [N, N, N], stop_reason="consensus"),
     "8": debate(None, [N, N, S]),
 }
-"""Right on items 1 to 5 and 7; item 6 failed, item 8 is an abstention. The majority of the first
-round is wrong on items 2 and 5."""
+"""Right on items 1 to 5 and 7. Item 6 failed, and item 8 is an abstention.
+
+The majority of the first round is wrong on items 2 and 5.
+"""
 CONTROL = {id: debate(answer) for id, answer in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
 """Right on items 1, 3, 4, 6 and 8."""
 MODEL: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
@@ -39,7 +41,7 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """Write a log for each keyword argument, and make the one study of these logs.
+    """Write a log for each keyword argument; return the study of these logs, which must belong to one study.
 
     Args:
         folder: the folder of the logs.

@@ -1,4 +1,4 @@
-"""Measures of confidences (calibration, risk-coverage, stability), compared with figures by hand and scikit-learn's."""
+"""Measures of confidences (calibration, risk-coverage, stability) agree with figures by hand and with scikit-learn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from moot.evals._stats.outcomes import Score
 approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]
 CORRECT = [True, False, True, True, False, True, None]
-"""Five items have both a confidence and a judgement. Right are 0.55, 0.6 and one of the two 0.95."""
+"""Five items have both a confidence and a judgement. Three are right: 0.55, 0.6, and one of the two with 0.95."""
 ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0]), st.booleans()), max_size=20)
 
 

@@ -1,4 +1,4 @@
-"""Statistics of grouped items, compared with figures by hand and statsmodels' figures, and the groups in reports."""
+"""Statistics of grouped items agree with figures by hand and with statsmodels. Reports use the groups of their logs."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_the_parts_that_differ_between_two_runs_are_named(monkeypatch: pytest.Mo
 def test_a_plan_saved_with_its_logs_runs_no_sample_twice(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file has absolute paths, so it can be read from another current folder."""
+    """The saved plan has absolute paths, so it can be read from another current folder."""
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     fields: dict[str, Any] = {"graphs": [{"graph": "standard_prompting", "label": "alone"}], "tasks": {"fever": data}}

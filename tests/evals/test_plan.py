@@ -18,7 +18,7 @@ def cells(**fields: Any) -> list[Cell]:
 
 
 def test_a_plan_has_a_run_for_each_graph_task_model_and_seed(tmp_path: Path) -> None:
-    """A run has only those settings of the plan that its graph has. Settings of a system override them."""
+    """A run has only those settings of the plan that its graph has. A system's own settings override the plan's."""
     (tmp_path / "plan.yaml").write_text(
         """
         graphs:

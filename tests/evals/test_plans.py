@@ -59,7 +59,7 @@ def with_local_parts(value: Any, models: dict[str, str]) -> Any:
 
 
 ITEMS = 1
-"""Number of items of each benchmark in a run. The readers read all items."""
+"""Number of items of each benchmark in a run. All records of a benchmark's file are read, even if fewer are run."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""``moot eval ragas`` scores the verdicts in logs with RAGAS, and gives the reasons for missing scores."""
+"""``moot eval ragas`` uses RAGAS to score the verdicts in logs, and says why a score is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
 
 
 def verdict_rules(*supported: bool) -> list[dict[str, Any]]:
-    """Rules: RAGAS's model finds one statement per verdict, and gives these verdicts."""
+    """Rules: RAGAS's model finds one statement per argument; the argument says whether the statement is supported."""
     verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
     found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
     return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
@@ -69,7 +69,7 @@ def logs(start_stub: StartStub, tmp_path: Path) -> Path:
 
 
 def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
-    """For each sample of a system: two scores, each followed by the reason why it is missing (empty if it is known)."""
+    """For each sample of a system: two scores, each followed by the reason why the score is missing, or by ''."""
     names = ("faithfulness", "faithfulness_missing", "answer_relevancy", "answer_relevancy_missing")
     return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
 
@@ -138,7 +138,7 @@ def test_the_verdict_in_a_document_of_moot_verify_is_scored(start_stub: StartStu
 def write_answered_log(tmp_path: Path, number: int) -> Path:
     """Write a log with this number of answered items; return its path.
 
-    Each document has a piece of evidence that was not shown in the turn of the verdict.
+    Each document has two pieces of evidence. The judge was shown only the first.
     """
     saffron = "Saffron is a spice."
     piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
@@ -151,8 +151,8 @@ def write_answered_log(tmp_path: Path, number: int) -> Path:
 
 @pytest.mark.parametrize(
     ("rule", "reason", "calls", "code"),
-    # `calls` is the number of calls for a question in each sample: 3 if no call fails. A call is made twice if
-    # its reply cannot be read, three times for HTTP 500, and once for other errors.
+    # RAGAS requests three questions per sample, and stops after a failure. `calls` counts these requests per sample.
+    # A request is sent twice if its reply cannot be read, three times for HTTP 500, and once for other errors.
     [
         ({"reply": "no JSON"}, "the reply is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "the reply was cut off", 1, 3),

@@ -7,7 +7,7 @@ no evidence         RAGAS raises an error; moot gives null without a call
 no answer           RAGAS raises an error; moot gives null without a call
 evasive answers     RAGAS gives 0 if its model calls the answer noncommittal each time; moot has no such rule
 missing verdicts    RAGAS divides by the number of verdicts (NaN if it is 0); moot asks again, then gives null
-form of the claim   RAGAS compares the claim as given; moot by default turns the claim into a question
+form of the claim   RAGAS uses the claim as given; moot by default turns the claim into a question
 blank questions     RAGAS leaves them out (0 if all are blank); moot asks again, then gives null
 """
 
@@ -91,7 +91,7 @@ def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[
 def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
     """Rules: RAGAS and moot write these questions.
 
-    ``noncommittal``: whether RAGAS calls the answer noncommittal, for each question; by default never.
+    ``noncommittal``: for each question, whether RAGAS calls the answer noncommittal; by default it never does.
     """
     flags = [int(f) for f in noncommittal] or [0] * len(questions)
     one_by_one = [
@@ -220,7 +220,7 @@ async def test_ragas_gives_0_for_evasive_answers_and_moot_does_not(start_stub: S
     assert ours.score == pytest.approx(1, abs=EXACT)
 
 
-async def test_ragas_compares_the_claim_as_given_and_moot_as_a_question(start_stub: StartStub) -> None:
+async def test_ragas_uses_the_claim_as_given_and_moot_turns_it_into_a_question(start_stub: StartStub) -> None:
     claim = "The Danube flows through Vienna"
     async with ragas_llm(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
         encoder = await open_encoder(STUB)
@@ -268,7 +268,7 @@ async def test_without_ragas_an_error_says_how_to_install_it(monkeypatch: pytest
         await ragas_answer_relevance(CLAIM, ANSWER, unused, unused)
 
 
-async def test_an_error_of_the_ragas_model_passes_through(start_stub: StartStub) -> None:
+async def test_an_error_of_the_ragas_model_is_not_replaced_by_an_error_of_moot(start_stub: StartStub) -> None:
     async with ragas_llm(start_stub([{"model": "stub-ragas", "status": 400}]).url) as llm:
         with pytest.raises(Exception, match="stub fault 400") as caught:
             await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)

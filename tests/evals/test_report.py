@@ -136,7 +136,7 @@ def test_the_json_document_has_the_figures_of_the_report(report: Report) -> None
     assert rows["debate"]["accuracy"]["value"] == 1.0  # on the only item for which all systems have an outcome
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
-    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)  # one in three words, so this many in 1,000
+    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)  # one concession in three words, per 1,000 words
     assert "concessions_defense" not in row  # the defense never argued
 
 

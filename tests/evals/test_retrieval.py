@@ -62,7 +62,7 @@ def test_measures_of_a_ranking_by_hand() -> None:
     ids=["empty ranking", "no gold", "gold first", "gold twice", "gold late", "gold after rank 10"],
 )
 def test_measures_of_unusual_rankings(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
-    """Each ranking is measured together with that of another query, whose values must not change."""
+    """Each ranking is measured together with a perfect ranking for a second query, whose values must be 1."""
     values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
     assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])
     assert [value[1] for value in values.values()] == [1, 1, 1, 1]
@@ -199,7 +199,7 @@ def test_a_row_searches_its_own_corpora_or_all_corpora(data: Path) -> None:
     assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
 
 
-def test_the_union_of_one_corpus_is_a_row_only_on_request(data: Path) -> None:
+def test_a_single_corpus_has_a_row_of_the_scope_union_only_on_request(data: Path) -> None:
     for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
         (data / f"{name}.jsonl").unlink()
     assert [row.scope for row in read_rows(data, "visible")] == ["own"]
@@ -355,7 +355,7 @@ def test_a_qrels_file_without_queries_is_refused(data: Path) -> None:
 
 @pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="the benchmark samples (../shared/data) are not here")
 async def test_bm25_on_check_covid_is_near_the_published_figure(start_stub: StartStub) -> None:
-    """The data's README gives an nDCG@10 of 0.472 for BM25 with k1 = 0.9 and b = 0.4. moot's values differ."""
+    """The data's README gives an nDCG@10 of 0.472 for BM25 with k1 = 0.9 and b = 0.4. moot uses another k1 and b."""
     start_stub()
     rows = read_rows(SHARED / "data", "visible", ["check_covid"], ["own"])
     assert [(row.files, len(row.passages), len(row.queries)) for row in rows] == [(("check_covid",), 795, 200)]

@@ -114,7 +114,7 @@ async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub,
 
 
 def test_a_control_has_the_budget_rounds_or_evidence_of_its_debate(start_stub: StartStub, tmp_path: Path) -> None:
-    """If the debate failed, its controls with a budget, rounds or evidence fail."""
+    """If the debate failed on an item, the controls that need its budget, rounds or evidence fail on this item."""
     start_stub([{"model": "lost", "match": "Claim B", "status": 400}])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     settings = {"embedder": ENCODER, "scoring": "consensus_only", "max_rounds": 2, "models": {"rag": "openai:lost"}}
@@ -321,7 +321,7 @@ def test_a_missing_corpus_is_an_error_before_any_sample_runs(start_stub: StartSt
     assert not stub.calls()
 
 
-def test_the_command_reports_failures_and_records_without_gold_answers(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_command_reports_failed_samples_and_left_out_records(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "Claim B", "status": 400}])
     data = Path(claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS"))
     data.write_text(data.read_text() + "\n" + json.dumps({"id": 9, "claim": "Claim Z."}))

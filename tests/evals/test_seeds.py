@@ -104,7 +104,7 @@ async def test_runs_with_consecutive_seeds_send_different_seeds(start_stub: Star
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
 async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartStub, graph: str) -> None:
-    """The order in which calls end has no effect. With a ledger, some seeds may be absent."""
+    """The order in which calls end has no effect. With a ledger, equal requests share one call and its seed."""
     sent = []
     for mode in ("off", "off", "record"):
         stub = start_stub(latency_ms=3, jitter=1)
@@ -113,7 +113,7 @@ async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartS
         sent.append(Counter(seeds_of(stub)))
         assert max(sent[-1].values()) == 1
     assert sent[0] == sent[1]
-    assert sent[2] <= sent[0]  # equal requests share a reply
+    assert sent[2] <= sent[0]  # with a ledger
 
 
 async def test_equal_requests_have_different_seeds(start_stub: StartStub) -> None:

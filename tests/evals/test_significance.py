@@ -167,7 +167,7 @@ def test_invalid_confidence_levels_and_zero_resamples_are_refused(confidence: fl
 
 
 def pairs(both: int, first: int, second: int, neither: int) -> tuple[list[bool | None], list[bool | None]]:
-    """Correctness of two systems. The arguments are numbers of items, by the systems that are right on them.
+    """Correctness of two systems. Each argument is a number of items; its name says which systems are right on them.
 
     There is one more item, which is missing for the first system.
     """
@@ -187,7 +187,7 @@ def test_mcnemar_by_hand() -> None:
 
 
 @pytest.mark.parametrize("test", [mcnemar, partial(mcnemar, exact=False), sign_flips])
-def test_paired_tests_of_no_or_one_discordant_item(test: Any) -> None:
+def test_paired_tests_accept_zero_or_one_discordant_items(test: Any) -> None:
     def numbers_of(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
         return astuple(test(first, second))[:-3]
 
@@ -289,7 +289,7 @@ def test_the_number_of_items_needed_reaches_the_target_power(discordant: float |
     assert power(0.8, 0.7, needed, discordant) >= 0.8 > power(0.8, 0.7, needed - 1, discordant)
     assert items_needed(0.7, 0.8, discordant) == needed
     assert items_needed(0.7, 0.7, discordant) is None
-    assert items_needed(0.7 + 1e-6, 0.7) is None  # more items than any benchmark has
+    assert items_needed(0.7 + 1e-6, 0.7) is None  # it would take more items than any benchmark has
 
 
 def test_few_items_are_needed_for_the_largest_difference() -> None:

@@ -49,7 +49,7 @@ def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
 
 
 def says(answer: str, match: str = "") -> dict[str, Any]:
-    """A rule of the scripted endpoint: requests that match get this answer."""
+    """A rule of the scripted endpoint: requests that match ``match`` (by default all) get this answer."""
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": []}}
 
 
@@ -175,7 +175,7 @@ def test_the_benchmark_determines_the_scorers(start_stub: StartStub, tmp_path: P
     assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
 
 
-def test_the_setting_published_before_overrides_the_date_of_a_sample(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_cutoff_date_in_the_settings_overrides_the_date_of_a_sample(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
     for day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):

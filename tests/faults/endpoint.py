@@ -22,8 +22,10 @@ UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error (a cell of the table)."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
-"""A rule for a fixed selection of evidence. Without it, the endpoint derives replies from prompts. A repeated request
-quotes the first reply, so it would get another selection, which could change the verdict.
+"""A rule for a fixed selection of evidence.
+
+Without this rule, the endpoint derives each selection from the prompt. The prompt of a repeated request also quotes the
+unusable reply, so the repeated request would get another selection. This could change the verdict.
 """
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
 """Response bodies that are cut off or contain no reply."""

@@ -37,7 +37,7 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
 def test_a_debate_killed_after_its_gate_does_not_repeat_the_gate(folder: Path) -> None:
     killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=start_by_resume)
     assert killed.wrong == ""
-    assert killed.before > len(SYSTEMS["gated"]["agents"])  # more calls than there are before the gate
+    assert killed.before > len(SYSTEMS["gated"]["agents"])  # the gate makes one call per agent
 
 
 def test_every_answered_call_is_stored_before_a_kill(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Poisoned sources: each returns pages of one website that have almost the same words.
+"""Poisoned sources. They return pages of one website, planted.com, that have almost the same words.
 
 `copies` returns five such pages, and `later_copies` returns all but the first of them. `mixed` returns all five, and
 then pages of honest websites.

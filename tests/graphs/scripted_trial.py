@@ -113,7 +113,7 @@ def default_argument(side: str, round: int, phase: str = "primary") -> str:
 
 
 def in_round(round: int, phase: str = "primary") -> str:
-    """A pattern for prompts with the plaintiff's argument of that round. Rules of later rounds must come first."""
+    """A pattern for prompts with the plaintiff's argument of this round. Rules of later rounds must come first."""
     return re.escape(default_argument("plaintiff", round, phase))
 
 
@@ -309,14 +309,14 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
 """The number of calls in a round in which both sides, one side or no side searches.
 
-3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic.
+A search takes 3 calls. The other 7 are 2 arguments, 2 replies that request no expert, 2 reflections and 1 critique.
 """
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW_NOVELTY = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 MORE_LOW_NOVELTY = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""Like the queries of `LOW_NOVELTY`, each of these queries has three results, of which two are redundant.
+"""More queries like those of `LOW_NOVELTY`: each has three results, with a mean novelty of 0.0667.
 
-Two are too few to end the search. The mean novelty of the three results is 0.0667.
+Two of the three results are redundant. These are too few to end the search.
 """
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}

@@ -223,7 +223,7 @@ async def test_votes_with_the_same_meaning_are_counted_together(start_stub: Star
     assert len(checked) == 3  # all in the last round: NYC with Boston, and New York City with Boston and NYC
 
 
-async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub: StartStub) -> None:
+async def test_the_depth_counts_comparisons_that_run_one_after_another(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", fields={"same": False, "reason": "another city"}),
         *script(["Boston", "Rome", "Bonn", "Oslo"]),

@@ -255,7 +255,7 @@ async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> Non
         document = await run("self_consistency", budget=budget)
         assert outcome(document) == ("done", "SUPPORTS", "budget_exhausted", 1)
         spent = tokens(document)
-        # One more sample could have exceeded the budget: less than 3 * each is reserved for a prompt, 512 for a reply.
+        # A further sample did not fit: 512 tokens are reserved for its reply, and less than 3 * each for its prompt.
         assert sum(spent) <= budget < sum(spent) + 3 * each + 512
         assert len(spent) == len(sample_answers(document)) == len(document["votes"])
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": sum(spent)}}

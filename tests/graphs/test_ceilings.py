@@ -76,9 +76,8 @@ async def test_debates_with_many_texts_or_debaters_stay_within_a_ceiling(stub: S
     if more := eight_debaters(name):
         document = await run_debate(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert (
-            3_000 < tokens_spent(document) <= 1.05 * 20_000
-        )  # the lower bound is low: some systems ask each debater once
+        # The lower bound is low, because some systems ask each debater only once.
+        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -348,7 +347,7 @@ async def test_a_resumed_debate_counts_earlier_spending_but_no_waiting_time(
     assert tokens_spent(document) <= 9_000
 
 
-async def test_by_default_replies_are_limited_only_under_a_budget(plain: StubEndpoint) -> None:
+async def test_by_default_the_length_of_replies_is_limited_only_under_a_budget(plain: StubEndpoint) -> None:
     system = load_graph("tool_mad")
     assert system.settings().max_tokens is None
     await run_debate("tool_mad", [], budget=20_000)
@@ -382,7 +381,7 @@ def test_reservations_equal_values_worked_out_by_hand() -> None:
     assert reservation(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
 
 
-async def test_a_call_waits_for_calls_in_flight_unless_it_exceeds_the_ceiling() -> None:
+async def test_a_call_waits_for_calls_in_flight_unless_it_alone_exceeds_the_ceiling() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 2000})
@@ -406,7 +405,7 @@ async def test_only_a_deciding_call_may_use_the_reserve() -> None:
         await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
     reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 1,000 for 2,400 more bytes
+    assert reservation.spend == Spend(2000, 0, 1)  # the reserve of 1,000, and 1,000 for 2,400 unplanned bytes
 
 
 async def test_reservations_are_larger_until_token_counts_are_known() -> None:
@@ -438,7 +437,7 @@ async def test_lost_calls_leave_fewer_calls_for_the_judges() -> None:
     await ceilings.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})
     ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
-        await ceilings.reserve(replace(judge, bytes=9000))  # more than planned: tokens are not bounded
+        await ceilings.reserve(replace(judge, bytes=9000))  # longer than planned, but only calls have a ceiling
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 call\\."):

@@ -185,7 +185,7 @@ async def test_an_agent_with_an_unparsable_reply_keeps_its_last_confidence(start
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_evaluation_and_debating_graph_decide_which_answers_are_shown(start_stub: StartStub) -> None:
+async def test_the_settings_evaluation_and_debating_graph_decide_which_answers_are_shown(start_stub: StartStub) -> None:
     # The recalibrated confidences are 0.8, 0.6 and 0.3 (mean 0.567). Without intimacy and self-orientation, the mean
     # weight of the edges into agent 1 is 0.45, into agent 2 0.55, into agent 3 0.7. Full graphs show all answers; with
     # MDM, the answer with the largest weight comes first.
@@ -205,11 +205,11 @@ async def test_evaluation_and_debating_graph_decide_which_answers_are_shown(star
         for j, sources in agents_heard(document, 1).items():
             [shown] = [p for p in prompts(stub, f"agent-{j}") if claim in p and "Answer anew" in p]
             places = [shown.index(f"a{i}r0.") for i in sources]
-            assert places == sorted(places)  # in the order of the graph
+            assert places == sorted(places)  # the prompt keeps the order of the graph
             assert [f"a{i}r0." in shown for i in "123"] == [i in sources for i in "123"]
 
 
-async def test_with_evaluation_by_peers_agents_with_scores_above_the_mean_are_heard(start_stub: StartStub) -> None:
+async def test_peer_evaluation_keeps_only_agents_with_scores_above_the_mean(start_stub: StartStub) -> None:
     scores = {(1, 2): 0.2, (1, 3): 0.9, (2, 1): 0.4, (2, 3): 0.7, (3, 1): 0.2, (3, 2): 0.2}
     scored = [
         rule(f"agent-{i}", rf"a{j}r0\..*the `score`", fields={"score": score}) for (i, j), score in scores.items()
@@ -259,7 +259,7 @@ PRUNED = {
 }
 """For each value of the setting ``pruning``: the agents that each of five agents hears.
 
-They are worked out by hand from credibility times reliability, with the confidences 0.9, 0.5, 0.4, 0.3 and 0.1.
+The lists were worked out by hand from credibility times reliability, with the confidences 0.9, 0.5, 0.4, 0.3 and 0.1.
 """
 
 

@@ -69,7 +69,7 @@ async def test_nodes_are_traced_only_if_callbacks_are_given(started: list[str]) 
 
 
 async def test_context_variables_that_a_node_sets_stay_inside_the_node() -> None:
-    """Runnables in the node find the node's config, without the name and id of a run."""
+    """The config variable inside a node holds the node's config, but no run name and no run id."""
     seen: list[Any] = []
 
     async def set_variable(state: Any, run: Any) -> dict[str, Any]:

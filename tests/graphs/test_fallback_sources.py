@@ -38,7 +38,7 @@ async def debate(name: str = "tool_mad", **settings: Any) -> dict[str, Any]:
 
 
 def sources_read(document: dict[str, Any]) -> set[tuple[str, str]]:
-    """Pairs of a source that was asked for and the source that was read."""
+    """For each source that was asked for, a pair of this source and the source that was read."""
     return {(reading["requested"], reading["retriever"]) for reading in document["corpora"]}
 
 
@@ -93,7 +93,7 @@ async def test_a_debaters_fallback_does_not_serve_another_debater(
     assert document["status"] == "done"
 
 
-async def test_madke_searches_wikipedia_once_if_wikipedia_also_replaces_the_web(
+async def test_madkes_pool_searches_wikipedia_once_if_wikipedia_also_replaces_the_web(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -129,7 +129,7 @@ async def test_no_demo_corpus_replaces_a_source_that_fails_during_a_debate(
         ),
     ],
 )
-async def test_demo_news_replaces_the_web_for_a_fake_model_or_a_demo_corpus(
+async def test_with_a_fake_model_or_a_demo_corpus_demo_news_replaces_the_web(
     settings: dict[str, Any], found: set[Any], warned: list[str]
 ) -> None:
     document = await debate(**settings)

@@ -40,13 +40,13 @@ def given_ids(document: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 async def test_every_answering_role_sees_the_given_texts(start_stub: StartStub, name: str) -> None:
-    """Quotes from the texts are verified."""
+    """The document records each quote from the given texts as verified."""
     stub = start_stub([{"fields": {**CITES, **ADMITS}}])
     system = load_graph(name)
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    if name == "isolate":  # `isolate` reads each origin in a separate call, so the sources are left out
+    if name == "isolate":  # each of its calls reads one origin, so the given text must be the only evidence
         chosen = chosen.model_copy(update={"retrieval": "none"})
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)

@@ -148,7 +148,7 @@ async def test_two_origins_that_agree_outweigh_a_single_origin(start_stub: Start
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # one of two origins is quoted
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # only b.org is quoted
 
 
 async def test_if_all_readers_abstain_the_verdict_is_the_undecided_label(start_stub: StartStub) -> None:

@@ -59,7 +59,7 @@ async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str,
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without times, flags of calls from the ledger, and ids other than those of evidence."""
+    """A document without times, without the field ``from_ledger``, and without ids except those of evidence."""
 
     def without_volatile(value: Any) -> Any:
         if isinstance(value, dict):
@@ -71,7 +71,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-async def test_replayed_debates_equal_the_recorded_debates_without_any_call(
+async def test_replayed_debates_make_no_call_and_equal_the_recorded_debates(
     stub: StubEndpoint, ledger: CallLedger
 ) -> None:
     systems_and_seeds = [(SYSTEMS[n % 3], n) for n in range(20)]
@@ -195,7 +195,7 @@ async def recording_session(ledger: CallLedger) -> Session:
 
 
 async def ask_judge(session: Session, agent: str = "") -> Any:
-    """Ask a judge for a query on behalf of an agent, and return the calls."""
+    """Ask the model of the role ``judge`` for a query, as the first sample of ``agent``; return the recorded calls."""
     model = await open_chat_model("openai:stub")
     speaker = Speaker("judge", model, session=session, sample=(agent, 1), prompts=PROMPTS)
     await speaker.ask("write", {}, QueryReply)

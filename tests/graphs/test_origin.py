@@ -31,14 +31,15 @@ async def test_every_prompt_with_the_claim_shows_the_speaker_and_the_date(start_
         claim_with_origin(given=given), context=system.settings.model_validate(chosen)
     )
     assert (document["status"], document["error"]) == ("done", None)
-    # The scorer's prompt for verdicts, found by the last text, shows the speaker and the date, but not the claim.
+    # The first two texts contain the claim. The third identifies the scorer's prompt for verdicts, which shows the
+    # speaker and the date, but not the claim.
     claim_texts = (f"<claim>\n{CLAIM}\n</claim>", f"<topic>\n{CLAIM}\n</topic>", "\nGive `verdicts`")
     with_claim = [prompt for prompt in stub.prompts() if any(text in prompt for text in claim_texts)]
     assert with_claim
     for prompt in with_claim:
         assert prompt.count(ORIGIN) == 1, prompt
     if any("faithfulness" in turn.get("scores", {}) for turn in document["turns"]):
-        # The scorer's prompts contain the last two texts.
+        # If the scorer was called, its prompts contain the second and the third text.
         assert all(any(text in prompt for prompt in with_claim) for text in claim_texts)
     assert document["task"]["speaker"] == "Ada </claim_origin>"
     assert document["task"]["claim_date"] == "2020-10"

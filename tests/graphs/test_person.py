@@ -122,7 +122,7 @@ async def test_a_person_who_accepts_everything_does_not_change_the_result(start_
 
 
 @pytest.mark.parametrize("name", [name for name, kinds in MOMENTS.items() if "remark" in kinds])
-async def test_a_remark_is_shown_to_all_debaters_of_the_last_round(start_stub: StartStub, name: str) -> None:
+async def test_debaters_in_the_last_round_are_shown_the_persons_remark(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
     assert document["status"] == "done"
@@ -183,7 +183,7 @@ def check_changed_evidence(document: Mapping[str, Any], asked: list[Any], stub: 
 
 
 async def test_struck_evidence_stays_struck_in_later_rounds(start_stub: StartStub) -> None:
-    """The added evidence can be cited."""
+    """Evidence that the person adds can be cited."""
     cites = {"evidence_id": evidence_id("given", ADDED["text"]), "quote": "lay leathery eggs"}
     stub = start_stub(
         [

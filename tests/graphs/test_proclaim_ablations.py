@@ -159,10 +159,10 @@ async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub:
 
 
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_the_query_prompt_shows_what_the_last_rounds_reflection_found_missing(
+async def test_the_query_prompt_shows_the_need_from_the_previous_rounds_reflection(
     start_stub: StartStub, reflecting: bool
 ) -> None:
-    """Without reflections, the prompt does not show this."""
+    """Without reflections, the prompt shows no need."""
     wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]
     lacks = [*searches("plaintiff", "#I", "#J"), *searches("defense", "#K", "#L")]
     stub = start_stub([*wants, *lacks, *default_rules()])

@@ -390,7 +390,7 @@ async def test_a_trial_fails_before_its_debates_if_no_evidence_can_be_weighed(
     assert not prompts(stub, "plaintiff", "argue")
 
 
-async def test_a_trial_with_a_failed_debate_is_closed_once_without_a_panel(start_stub: StartStub) -> None:
+async def test_a_trial_with_a_failed_debate_runs_close_once_and_no_panel(start_stub: StartStub) -> None:
     start_stub([counsel("plaintiff", "argue", "switched", status=500), *default_rules()])
     steps = [step async for step in graph.astream({"claim": CLAIM}, context=trial_settings(), stream_mode="updates")]
     done = [node for step in steps for node in step]

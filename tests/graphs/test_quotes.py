@@ -48,7 +48,7 @@ def right_citation(piece: Evidence) -> dict[str, str]:
 
 
 def wrong_citation(piece: Evidence) -> dict[str, str]:
-    """A citation of a piece of evidence with a quote that has one word too many, so the piece does not contain it."""
+    """A citation of a piece of evidence. The quote has one word too many, so the piece does not contain the quote."""
     words = piece["text"].split()[2:8]
     return citation_of(piece, " ".join([*words[:3], "never", *words[3:]]))
 

@@ -29,7 +29,7 @@ IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.
 
 
 def says(answer: str, *, match: str = "", role: str = "", **more: Any) -> dict[str, Any]:
-    """A rule: prompts to the model ``role`` that match ``match`` get this answer. By default all prompts get it."""
+    """A rule: prompts that match ``match`` and go to the model of ``role`` get this answer, by default all prompts."""
     rule: dict[str, Any] = {"fields": {"answer": answer, "rationale": "So it says.", "citations": [], **more}}
     return rule | ({"match": match} if match else {}) | ({"model": role} if role else {})
 

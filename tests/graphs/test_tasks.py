@@ -25,7 +25,7 @@ async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 def equivalence_rule(same: bool) -> dict[str, Any]:
-    """The reply of the model that decides whether two answers mean the same."""
+    """A rule for the model that decides whether two answers mean the same. It always replies ``same``."""
     return {"model": "stub-equivalence", "fields": {"same": same, "reason": "by its name"}}
 
 

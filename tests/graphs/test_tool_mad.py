@@ -172,7 +172,7 @@ async def test_an_unknown_corpus_is_an_error_before_any_call(start_stub: StartSt
 
 
 async def test_a_consensus_is_not_stable_if_the_scoring_calls_fail(start_stub: StartStub) -> None:
-    """The scores of these calls are unknown."""
+    """The scores that these calls would give are then unknown."""
     start_stub([*agreement(), {"model": "stub-scorer", "status": 500, "retry_after": "0"}, says("judge", "REFUTES")])
     document = await debate(max_rounds=1)
     assert (document["stop_reason"], document["answer"]) == ("max_rounds", "REFUTES")

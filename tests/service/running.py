@@ -202,7 +202,7 @@ def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **c
 
 
 def unfinished_debates(service: Service) -> list[Any]:
-    """The debates in the database that are not done, each with its worker's last heartbeat. Used in error messages."""
+    """The debates that are not done, each with its worker's last heartbeat. Error messages show these rows."""
     return service.query(
         "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
         "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
@@ -210,6 +210,6 @@ def unfinished_debates(service: Service) -> list[Any]:
 
 
 def status(client: httpx.Client, place: tuple[str, str]) -> str:
-    """The status of a run, given the ids of its thread and the run."""
+    """The status of a run. ``place`` has the id of the thread and the id of the run."""
     found: str = client.get(f"/threads/{place[0]}/runs/{place[1]}").json()["status"]
     return found

@@ -95,7 +95,7 @@ def test_a_debate_has_one_worker_until_this_worker_is_lost(
     assert other.begin(request("run")).resumed
     assert other.debates()[0].status == "done"
     one.begin(request("second", id="c" * 32))
-    one.begin(request("second", id="c" * 32))  # the worker has lost its lease of the run, and leases it again
+    one.begin(request("second", id="c" * 32))  # the worker lost its lease, and leases the run again
     one.end("c" * 32, "interrupted", None, None)
     one.end("c" * 32, "done", None, None)
     assert one.debates(id="c")[0].status == "done"
@@ -153,7 +153,7 @@ async def test_a_user_finds_only_their_own_documents(postgres: Postgres) -> None
         assert id not in debates.all_document_ids()
 
 
-async def test_unfinished_documents_and_other_users_do_not_replace_a_finished_document(postgres: Postgres) -> None:
+async def test_neither_an_unfinished_document_nor_another_user_replaces_a_finished_document(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
         token = current_user.set("ann")
@@ -172,7 +172,10 @@ async def test_unfinished_documents_and_other_users_do_not_replace_a_finished_do
 def test_an_idempotency_key_belongs_to_one_request_until_the_key_is_free(
     postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A released key is free. A key whose run stopped or did not start within a minute is free for the same request."""
+    """A released key is free for any request.
+
+    A key is free for equal requests if its run has stopped, or if no run was stored for it within a minute.
+    """
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
         assert keys.reserve_key("key", "print", "one", None).is_ours

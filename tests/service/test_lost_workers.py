@@ -33,7 +33,10 @@ def one_worker(service: Service) -> Iterator[None]:
 
 @contextmanager
 def storing_blocked(service: Service) -> Iterator[Any]:
-    """Block the storing of documents in this context. Yield a function that tells whether a process waits to store."""
+    """Block the storing of documents until the ``with`` block ends.
+
+    Yield a function that tells whether a process waits to store a document.
+    """
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
         holder.execute("LOCK TABLE moot.documents IN SHARE MODE")
@@ -100,7 +103,7 @@ def test_a_document_after_a_persons_reply_is_stored_without_new_calls(service: S
         assert len(service.stub.calls()) == calls
 
 
-def test_the_end_of_a_run_is_stored_after_the_database_refused_it(service: Service) -> None:
+def test_the_end_of_a_run_is_stored_although_the_database_first_refused_to_store_it(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(

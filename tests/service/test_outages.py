@@ -50,7 +50,7 @@ def test_debates_start_and_end_while_redis_is_down(service: Service) -> None:
 
 
 def test_processes_are_not_ready_while_postgres_is_down(service: Service) -> None:
-    """Meanwhile requests get error responses. Later the processes are ready again, and the debate can be finished."""
+    """Meanwhile requests get error responses. After the outage, the debate from before the outage can be finished."""
     with service.client_of("bob") as bob:
         before = len(service.stub.calls())
         place = begin(bob, "Rosemary is a shrub.")

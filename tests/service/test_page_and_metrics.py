@@ -121,7 +121,8 @@ async def test_the_page_shows_a_verdict_after_a_restart_of_the_web_process(
 def test_metrics_are_shown_only_with_their_token(watched: Service) -> None:
     for name in ("page", "worker-1", "worker-2"):
         assert get_metrics(watched, name, bearer(METRICS_TOKEN)).status_code == 200
-        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # metrics include all users
+        # Bob's token is refused, because the metrics cover all users.
+        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):
             assert get_metrics(watched, name, headers).status_code == 401
 
 

@@ -1,4 +1,4 @@
-"""Quotas of users for debates, tokens and USD, corpora of users, and attempts to get around these limits."""
+"""Quotas of debates, tokens and USD, and the corpora of a user. Attempts to get around these limits fail."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_an_invalid_file_of_users_is_refused(
         read_users()
 
 
-def test_the_file_that_moot_users_names_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_named_by_the_variable_moot_users_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_USERS", raising=False)
     assert read_users() is None  # without the variable, there are no users
     monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")

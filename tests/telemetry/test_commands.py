@@ -146,7 +146,7 @@ print(*sorted(name for name in sys.modules if name.startswith(ours)))
 """
 
 
-def test_without_configuration_exporters_and_instruments_are_not_imported(start_stub: StartStub) -> None:
+def test_exporters_and_instruments_are_not_imported_without_configuration(start_stub: StartStub) -> None:
     start_stub()
     status, loaded = subprocess.check_output([sys.executable, "-c", WITHOUT_CONFIGURATION], text=True).splitlines()
     assert status == "done"

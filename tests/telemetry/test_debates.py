@@ -205,7 +205,7 @@ async def test_metrics_contain_a_limited_number_of_model_names(recorded: Recorde
     assert "_OTHER" in names
 
 
-async def test_the_cost_metric_uses_the_prices_in_moot_prices(
+async def test_the_cost_metric_uses_the_file_named_by_the_variable_moot_prices(
     request: pytest.FixtureRequest, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:nobody-knows", "input": 1000000, "output": 0}\n')

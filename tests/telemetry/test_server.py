@@ -101,14 +101,14 @@ def test_the_metrics_token_opens_no_other_route(locked: Server) -> None:
         assert locked.refused(path, headers=SCRAPER)[0] == 401, path
 
 
-def test_requests_of_other_websites_for_metrics_are_refused(locked: Server) -> None:
+def test_metrics_are_not_shown_to_other_websites(locked: Server) -> None:
     for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
         assert locked.refused("/metrics", headers=SCRAPER | headers)[0] == 403
 
 
 @pytest.mark.parametrize("token", ["", METRICS_TOKEN])
 def test_users_of_a_server_with_an_auth_hook_cannot_read_metrics(tmp_path: Path, token: str) -> None:
-    """Only ``MOOT_METRICS_TOKEN`` gives access. If it is empty, the response to a refused request names it."""
+    """Only ``MOOT_METRICS_TOKEN`` gives access. If this variable is empty, the refusal names it."""
     (tmp_path / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
     config["http"] |= {"enable_custom_route_auth": True}

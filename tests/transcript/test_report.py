@@ -77,7 +77,10 @@ async def test_lines_and_reports_contain_all_reasons_and_queries(graph: str) -> 
 
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_every_reason_and_argument_has_a_line(graph: str) -> None:
-    """A line about a turn names the turn's agent, its side or nobody. Each entry of ``graphs`` has a section."""
+    """A line about a turn names the agent of the turn, the side of the turn, or nobody.
+
+    Each entry of ``graphs`` has a section.
+    """
     document = await a_debate(graph)
     shown_lines = [line for section in round_sections(document) for line in section.lines]
     about = {line.turn for line in shown_lines if line.turn is not None}
@@ -137,7 +140,7 @@ async def test_quotes_are_marked_in_the_text_of_their_source() -> None:
 
 
 async def test_a_report_shows_the_part_of_a_text_that_agents_were_shown() -> None:
-    """HTML reports also have the whole text. Markdown reports say that the result document holds it."""
+    """HTML reports also have the whole text. Markdown reports say that the whole text is in the result document."""
     document = with_evidence(await a_debate(), 2)
     piece = document["evidence"][0]
     assert shown_parts(piece, quoted_parts(piece, document)) == quoted_parts(piece, document)
@@ -232,7 +235,7 @@ def test_only_known_labels_of_claims_have_their_own_kind(answer: str | None, kin
 
 
 @given(label=st.text(max_size=30))
-def test_a_label_of_the_user_has_the_kind_text_unless_its_spelling_is_known(label: str) -> None:
+def test_the_kind_of_a_users_label_is_text_unless_its_spelling_is_known(label: str) -> None:
     kind = answer_kind({**make_task("fever"), "labels": [label]}, label)
     assert kind == "text" or label.replace("_", " ").casefold() in SPELLINGS
 

@@ -37,7 +37,10 @@ async def quoted_document() -> dict[str, Any]:
 
 
 async def test_unsupported_sentences_of_a_summary_are_dropped_and_counted() -> None:
-    """A sentence must name known quotes only, at least one. Its numbers must be in the quoted evidence or the claim."""
+    """A sentence must name at least one quote, and no unknown quote.
+
+    Its numbers must be in the quoted evidence or in the claim.
+    """
     document = await quoted_document()
     quotes = checked_quotes(document)
     assert len(quotes) == 1

@@ -132,7 +132,7 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
 
 
 async def test_a_verdict_has_a_caveat_if_the_search_found_no_evidence(start_stub: StartStub) -> None:
-    """Debates that found evidence and closed-book debates have no such warning."""
+    """Debates that found evidence have no warning. Closed-book debates have none either."""
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:empty"])
     check_caveats(

@@ -152,7 +152,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page in the browser. The test fails if a payload ran or was blocked, or on a script error or dialog."""
+    """A page in the browser. The test fails if a payload ran or was blocked, a script failed, or a dialog opened."""
     faults: list[str] = []
     page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))

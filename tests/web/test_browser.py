@@ -319,7 +319,7 @@ async def test_no_payload_is_executed(
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     debate = await a_debate()
     document = full_of(debate, PAYLOADS)
-    fields = [[*turn] for turn in debate["turns"]]  # a turn has only its step's fields
+    fields = [[*turn] for turn in debate["turns"]]  # each turn keeps only the fields that it had
     document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")

@@ -14,7 +14,7 @@ from moot.web.cancelling import RUNTIME, patch_cancellation
 from langgraph_api.asyncio import ValueEvent
 from langgraph_runtime_inmem.inmem_stream import Message
 
-class Queue:  # two waits for a message time out; the third gets one
+class Queue:  # two waits for a message time out; the third wait gets a message
     messages = [None, None, Message(topic=b"run", data=b"interrupt")]
 
     async def get(self):

@@ -135,7 +135,7 @@ async def test_a_shared_link_shows_the_claim_before_the_debates_first_event(page
 
 
 async def test_a_model_in_the_settings_as_json_overrides_the_chosen_model(page: Page, served: Served) -> None:
-    """With the chosen built-in model, the first button would be `LISTS`."""
+    """If the form used the chosen built-in model, the button for the article would be `LISTS`, not `FINDS`."""
     await page.goto("/moot")
     await page.get_by_label("Built in").check()
     await page.get_by_text(EXPERT).click()

@@ -81,7 +81,7 @@ def test_a_program_that_sends_the_token_is_answered(locked: Server, monkeypatch:
 
 
 def test_health_checks_and_preflights_need_no_token(locked: Server) -> None:
-    """A plain OPTIONS request and the page's script need the token."""
+    """An OPTIONS request that is not a preflight needs the token. The page's script also needs it."""
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,

@@ -60,7 +60,7 @@ def test_the_form_offers_every_graph_and_known_models_and_sources(client: TestCl
     assert {"web", "wikipedia", "hybrid:demo-news"} <= set(found["sources"])
 
 
-def test_the_graphs_of_the_choices_are_loaded_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_request_for_the_choices_loads_no_graph(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get("/moot/api/choices").json()
     monkeypatch.delattr(pages, "load_graph")
     assert client.get("/moot/api/choices").json()["graphs"] == first["graphs"]

@@ -128,7 +128,7 @@ def test_a_debate_without_a_client_is_finished_and_stored(two_servers: tuple[Ser
 
 
 Scenario = Generator[None, Server, None]
-"""The steps of a debate: before the server stops, while it is down, after its restart, and after its second stop."""
+"""A debate in four steps: before the server stops, while it is down, after it restarts, and after it stops again."""
 
 
 def debate_under_way(stub: StubEndpoint) -> Scenario:
@@ -171,7 +171,7 @@ def debate_under_way(stub: StubEndpoint) -> Scenario:
 
 
 def debate_resumed_by_click(stub: StubEndpoint) -> Scenario:
-    """A debate that runs when the server stops. A test in a browser resumes it."""
+    """A debate that runs when the server stops. A test in a browser resumes the debate."""
     server = yield
     before = len(calls_by("clicked", stub))
     start_slow_debate(server, "A click resumes this.", "clicked")
@@ -267,7 +267,7 @@ def equal_requests(stub: StubEndpoint) -> Scenario:
 
 
 SCENARIOS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_resumed_by_click)
-"""The debates of a server that is stopped; the last two still run when it stops."""
+"""The debates of a server that is stopped. When the server stops, the last two debates still run."""
 
 
 @dataclass
@@ -279,7 +279,7 @@ class Restarted:
     finished: list[Scenario]
 
     def finish(self, scenario: Callable[[StubEndpoint], Scenario]) -> None:
-        """Run a scenario's steps after the restart."""
+        """Run the step of a scenario that comes after the restart."""
         with suppress(StopIteration):
             self.scenarios[scenario].send(self.server)
             self.finished.append(self.scenarios[scenario])
