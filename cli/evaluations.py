@@ -146,7 +146,7 @@ def eval_compare(
         str | None,
         typer.Option(
             help="A system: compare all others with it. Or a control: compare each system with its own control.",
-            show_default="each system's own controls, and the first system",
+            show_default="each system with its own controls and with the first system",
         ),
     ] = None,
     prices: Annotated[Path | None, typer.Option(help="A file of prices by model; overrides moot's own prices.")] = None,

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LATEST = 70.0
-"""The longest wait in seconds that is read from a file. Longer waits are ignored: the clock must have been changed."""
+"""The longest wait in seconds that is read from a file.
+
+Waits for a whole endpoint are shorter, so a longer one only shows that the clock was changed.
+"""
 LATEST_LONG = 86_400.0 * 8
 """The longest wait of one model or source, in seconds, that is read from a file: a quota is for a week at most."""
 

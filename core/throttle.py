@@ -160,7 +160,7 @@ class Throttle:
         return float(min(16.0, 0.5 * 2 ** min(self._refusals_in_a_row - 1, 10)))
 
     def _measured_pace(self) -> float:
-        """Calls per second in the seconds before the last refusal; refused calls do not count."""
+        """Calls started per second, in a window that ends at the last refusal and is as long as the default wait."""
         seconds = max(1.0, self._default_wait())
         started = sum(start > self._refused_at - seconds for start in self._starts)
         return max(started, LEAST_CALLS) / seconds

@@ -15,7 +15,8 @@ from moot.core.installed import Plugins
 
 _LINES = (files("moot.graphs") / "systems.jsonl").read_text(encoding="utf-8").splitlines()
 SYSTEMS: dict[str, dict[str, str]] = {line["graph"]: line for line in map(json.loads, _LINES)}
-"""moot's own debate systems by name. Each line of the file has a system's title, description and row of a table."""
+"""The entries of ``systems.jsonl`` by the names of their systems: the title, the description, and cells for the
+documentation's tables of systems."""
 DESCRIPTIONS = {name: line["description"] for name, line in SYSTEMS.items()}
 """The descriptions of moot's own debate systems by name; ``langgraph.json`` has the same descriptions."""
 OTHER_GRAPHS = {

@@ -59,7 +59,7 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts the next round, in which every agent hears the agents kept for it in the last debating graph."""
+    """Starts the next round, in which every agent hears the agents that the newest debating graph keeps for it."""
     kept = state["graphs"][-1]["kept"]
     return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
 

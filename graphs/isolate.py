@@ -7,7 +7,7 @@ for every origin at the same time:
 origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
 origins whose evidence leaves the question open count only if all origins leave it open
 the answer of the group with the greatest sum of weights is the verdict
-there is no verdict after a tie, or if only one origin gives this answer and another origin contradicts it
+there is no verdict after a tie, or if this group has only one origin and another origin gives another answer
 
 The procedure is moot's own, after ReliabilityRAG (arXiv:2509.23519).
 """

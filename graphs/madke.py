@@ -2,7 +2,7 @@
 
 fill a pool of evidence from every source, once
 repeat, for every debater at the same time (with `sequential_talk`, one after the other from the second round on):
-    select the helpful evidence from the pool, if any
+    select the helpful evidence from the pool; the selection may be empty
     answer from the selection and, from the second round on, from all debaters' last answers
 until the debaters agree, or the rounds are used up
     debaters agree if their answers are the same; if all are free texts that may mean the same, the judge decides

@@ -12,7 +12,7 @@ from moot.nodes._models.chat_models import EMBEDDED
 
 @dataclass(frozen=True)
 class Preset:
-    """A graph, a task and settings under one name. Other options of ``moot verify --preset NAME`` override these."""
+    """A graph, a task and settings under one name; the other options of ``moot verify --preset NAME`` override them."""
 
     about: str = ""
     graph: str = "tool_mad"

@@ -125,7 +125,7 @@ class VectorCache:
     """A cache for the vectors of the `CACHED_TEXTS` most recently used texts. Threads and event loops may share it."""
 
     def __init__(self) -> None:
-        # Arrays, because the garbage collector would visit every number in lists.
+        # Arrays and not lists, because the garbage collector would visit every number in a list.
         self._vectors: OrderedDict[str, array[float]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -164,7 +164,8 @@ class SentenceEncoder(VectorCache):
         self.name = name
         self._model = model
         self._encode_short, self._encode_long = fast_encoders(model)
-        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next list keeps all cores busy
+        # The last texts of a list do not use all cores. So a second thread begins the next list.
+        self._bulk = ThreadPoolExecutor(2, "encoder")
         self._workers = one_core_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._in_progress: dict[str, Future[dict[str, Vector]]] = {}

@@ -129,7 +129,10 @@ def _join_parts(text: str, parts: Iterable[Span], most: int) -> list[Span]:
 
 
 def _longest_sentence(most: int) -> int:
-    """The maximum number of tokens of a sentence in an excerpt of ``most`` tokens: half of them, from 1 to `LONG`."""
+    """The maximum number of tokens of a sentence in an excerpt of ``most`` tokens.
+
+    It is half of ``most``, but at least 1 and at most `LONG`.
+    """
     return max(1, min(LONG, most // 2))
 
 

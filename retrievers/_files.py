@@ -138,7 +138,7 @@ def read_page(url: str) -> list[Passage]:
         passage.model_copy(
             update={
                 "id": f"{url}#{passage.id.partition('#')[2]}",
-                # The host replaces a title that is only the name of the stored file, which begins with the hash.
+                # if the title is only the name of the stored file, which begins with the hash, the host is the title.
                 "title": host if passage.title.startswith(fetched.sha256) else passage.title,
                 "source": host,
                 "url": passage.url or fetched.from_url,

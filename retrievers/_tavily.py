@@ -47,7 +47,8 @@ class TavilyRetriever(WebRetriever):
     async def find(self, query: str, k: int) -> list[WebResult]:
         """Tavily's results with their scores.
 
-        moot assumes that Tavily's results include the day ``end_date``. Tavily's documentation contradicts itself here.
+        moot assumes that Tavily also finds pages that were published on the day ``end_date``. Tavily's documentation
+        contradicts itself here.
         """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()

@@ -85,7 +85,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """Wraps a handler: turns its value or `MootError` into a JSON response, but keeps a response. Adds `HEADERS`."""
+    """Wraps a handler: turns its value or `MootError` into a JSON response; a response is passed on. Adds `HEADERS`."""
 
     async def answer(request: Request) -> Response:
         try:

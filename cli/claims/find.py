@@ -247,7 +247,7 @@ def show_claims(found: JsonObject, console: Console) -> None:
 def print_summary(found: JsonObject, out: Path | None) -> None:
     """Prints on standard error how many claims were found, left out and dropped, and which parts were not read.
 
-    Warnings and the next command follow.
+    Other warnings and the next command follow.
     """
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
@@ -255,7 +255,7 @@ def print_summary(found: JsonObject, out: Path | None) -> None:
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
     parts = [count_with_noun(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
-    why = "less worth checking (--set min_score=0 without max_claims keeps them)"
+    why = "less worth checking (--set min_score=0 keeps them, unless max_claims is set)"
     parts += [f"{left_out} left out: {why}"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped"] if found["dropped"] else []
     calls, failed = found["usage"]["calls"], found["error"] is not None

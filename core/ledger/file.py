@@ -369,7 +369,7 @@ class LedgerFile:
                 self._connection.execute(STORE[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
-        """A debate's entries in the order in which they were stored, each with its position.
+        """A debate's entries in the order in which they were stored, each with its number in the ledger.
 
         Args:
             debate: the debate's id.

@@ -97,7 +97,11 @@ def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
             except BaseException:  # the unfinished file is also removed after a KeyboardInterrupt
                 os.unlink(fresh.name)
                 raise
-        os.replace(fresh.name, path)
+        try:
+            os.replace(fresh.name, path)
+        except OSError:
+            os.unlink(fresh.name)
+            raise
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}).", kind="missing_file") from error
     return count

@@ -129,7 +129,9 @@ def best_scores(table: Table | None) -> dict[str, float | None]:
 def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
     """The rows of the forest plot: for each study, its title and its paired differences by the first measure.
 
-    Studies without differences are left out. If the report has a single study, the title is empty.
+    Each difference has the labels ``first`` and ``second`` of the two systems, the cells ``difference``, ``p`` and
+    ``p_holm``, and ``significant``. Studies without differences are left out. If the report has a single study, the
+    title is empty.
     """
     studies = []
     for section in report.sections:
@@ -162,8 +164,9 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     """The data of a chart of scores against costs in USD or, if the cost of some system is unknown, against tokens.
 
     Returns:
-        None if there is no table or no score; if the cost of some system and the tokens of some system are unknown; or
-        if fewer than two systems have a score and, in the chart's unit, a positive cost.
+        The texts, positions and lines that the page's template draws; None if there is no table or no score, if neither
+        the costs of all systems nor the tokens of all systems are known, or if fewer than two systems have a score and,
+        in the chart's unit, a positive cost.
     """
     if table is None:
         return None
@@ -240,7 +243,10 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
 
 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Copies of the points, each with the place of its label, from top to bottom.
+    """Copies of the points, from top to bottom, with the place of each point's label.
+
+    The place is ``label_x``, ``label_y`` and the text's ``anchor`` in SVG. ``far`` is whether the label is more than
+    `LABEL_DISTANCE` above or below its point.
 
     If possible, a label overlaps no point and no other label. From a point on the front, the line of the front goes to
     the right and then up. So the first choices for the label of such a point are above on the left, and below.
@@ -286,7 +292,7 @@ def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
 
 
 def _front_line(best: Sequence[tuple[float, float]]) -> str:
-    """The front as an SVG path: from each point to the right, then up to the next point, and at last to the edge.
+    """The front as an SVG path: from each point to the right, then up to the next point, and from the last point to the right edge.
 
     Args:
         best: the positions of the points on the front, from left to right; at least one.

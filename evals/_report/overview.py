@@ -45,9 +45,9 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
     """The columns and lines of the overview.
 
     Returns:
-        Two lists. The first has the title of each benchmark, with the number of compared items in each of its studies.
-        If a benchmark was run on several sets of items, or with several judges, each set of items with each judge is an
-        entry of its own. The second list has a line for each system and model.
+        Two lists. The first has an entry for each column: the title of its benchmark, and the number of compared items
+        in each study of the column. A benchmark has several columns if it was run on several sets of items or with
+        several judges: one for each set with each judge. The second list has a line for each system and model.
     """
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}

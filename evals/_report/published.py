@@ -1,4 +1,4 @@
-"""A table of figures that the papers published for the same systems on the same benchmarks, next to our figures.
+"""A table of the papers' figures for systems and benchmarks that a report covers, next to the report's own figures.
 
 The figures are printed in the papers' tables; ``published.jsonl`` names each table. A figure is in the file only if its
 paper states the measure and the kind of items, and both are as in the benchmark here. So these figures are left out:
@@ -30,11 +30,11 @@ class PublishedFigure(NamedTuple):
         source: the paper.
         where: the table in the paper.
         benchmark: the name of the benchmark in the catalogue.
-        graph: our name of the system.
+        graph: the graph that is moot's version of the paper's system.
         model: the paper's name of the model.
         measure: "first" for the benchmark's first measure, else the key of a measure.
-        value: in [0, 1].
-        n: the number of items.
+        value: the figure, in [0, 1].
+        n: the number of items that the figure is over.
         low: the lower end of the interval; None if no interval is printed.
         high: the upper end of the interval; None if no interval is printed.
     """
@@ -59,10 +59,10 @@ def published_figures() -> tuple[PublishedFigure, ...]:
 
 
 def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
-    """A paper's figure with its interval, and a text about the origin of the interval.
+    """A paper's figure with its interval, and a text that says whether the interval was printed or computed.
 
     If the paper prints no interval, Wilson's interval is computed from the value and the number of items. For an F1,
-    this is impossible, so an F1 without a printed interval has none.
+    this is impossible. So the result for an F1 without a printed interval has no interval, and the text is "none".
 
     Raises:
         UserError: statsmodels is not installed.
@@ -77,7 +77,7 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Our figures next to the papers' figures of the same systems on the same benchmarks; None if there are none."""
+    """Our figures next to papers' figures of the same systems on the same benchmarks; None if no paper has any."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),

@@ -157,9 +157,10 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """The models whose price is unknown, judged by the answered items with counted tokens.
+    """The models whose price seems to be unknown.
 
-    A model is listed if one of these items called the model, and the cost of every one that called it is unknown.
+    Only items with an outcome and with counted tokens are considered. A model is listed if it was called for at least
+    one of these items, and the cost of every such item is unknown.
     """
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None

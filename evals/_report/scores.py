@@ -359,7 +359,7 @@ def is_on_front(points: Sequence[tuple[float | None, float | None]]) -> list[boo
 
 
 def seeds_table(study: Study) -> Table | None:
-    """The mean and spread of the scores of each system with several runs, and the scores of the runs taken together."""
+    """For each system with several runs: mean and spread of the runs' scores, and the scores of majority and oracle."""
     heads = [SYSTEM, *columns("count", runs="", errors=""), *columns("share", mean="", sd="s.d.")]
     heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
     heads += columns("share", majority="majority of runs", oracle="oracle: best of runs")
@@ -398,7 +398,8 @@ def _seed_cells(system: System, study: Study) -> list[Cell]:
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
     """The score of the majority answers of the runs, and the score of an oracle.
 
-    The oracle chooses for each item a run that was right, if there is one.
+    The oracle chooses for each item a run that was right, if there is one. Items whose result depends on missing runs
+    are counted in ``missing``.
     """
     task = study.benchmark.task
     full_task = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)

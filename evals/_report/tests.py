@@ -241,8 +241,9 @@ def policies_table(study: Study) -> Table | None:
         "policies",
         "Scores by the policy for items without an answer",
         "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
-        "all runs. Left out: the score is over the items without an abstention. Their share is the coverage. No "
-        "usable reply: the system's models replied, but the reply could not be used, even after another request. Such "
+        "all runs. Left out: the score is over the items with an outcome that is not an abstention. Their share of "
+        "the items with an outcome is the coverage. No usable reply: the system's models replied, but the reply could "
+        "not be used, even after another request. Such "
         "an item is wrong under every policy, except in the column that counts it as missing. Missing items are those "
         "on which the run failed, and those that were not run. They count in two scores only: in one as wrong, in the "
         f"other as right. The {first} of all items, with abstentions as wrong, lies between these two.",
@@ -264,10 +265,10 @@ def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run
 
 
 def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
-    """The right labels and the unmapped outcomes of observations.
+    """For each observation the right label, and the outcome before a system maps abstentions to a label.
 
-    If the answers are not labels or letters, every right label is "right", and an answer is "right" or "wrong". Missing
-    items, abstentions and unusable replies stay as they are.
+    If the answers are not labels or letters, every right label is "right", and an outcome is "right" or "wrong". But
+    the outcomes of missing items, abstentions and unusable replies are not replaced.
     """
     if TASKS[study.benchmark.task].kind in ("labels", "choice"):
         return [observation.gold[0] for observation in observations], [

@@ -96,10 +96,10 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     """Which tests Holm's correction covers together, from the runs' plans.
 
     Returns:
-        The family, its description, and a list with a note if the plans do not all state the same family.
+        The family, its description for captions, and notes: one if the plans state different families, else none.
     """
     stated = {run.family for run in runs}
-    benchmark_tests = "those of its benchmark with its model"
+    benchmark_tests = "those of this benchmark with this model"
     if stated == {"benchmark"}:
         return "benchmark", f"{benchmark_tests}, the family that the plan states", []
     all_tests = "all tests of this report"
@@ -132,7 +132,7 @@ def _make_section(number: int, study: Study, tests: Sequence[Comparison], family
 
 
 def with_pictures(section: Section) -> Section:
-    """Draw the pictures of a section, and add them to it.
+    """A copy of a section with its pictures, which are drawn from its tables.
 
     Raises:
         UserError: matplotlib is not installed.

@@ -15,7 +15,7 @@ from moot.evals._stats.measures import load_extra
 from moot.retrievers._evidence import clean
 
 IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
-"""Metadata that identify the run of a log without a key."""
+"""Metadata that identify the run of a log, if the log has no key."""
 LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
 """Patterns for the names of logs. Of Inspect's JSON files, only logs have names that begin with the time."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)

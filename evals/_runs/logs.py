@@ -47,7 +47,7 @@ class LoggedRun:
         benchmark: the benchmark that the items belong to.
         system: the system's label.
         graph: the system's graph; empty if the log does not name it.
-        model: the system's model; None if the system has several models, or the log does not name it.
+        model: the system's model; None if no single model was set, or if the log does not name the model.
         seed: the seed of the run; None if no seed was set.
         control: the name of the control, retrieval variant or attack, if the system is one of these; else None.
         of: the label of the system that the control belongs to; None without ``control``.
@@ -62,7 +62,8 @@ class LoggedRun:
         items: a digest of the benchmark's items; empty if the task has no version.
         data: the name of the items' file; empty if the log does not name it.
         judge: the model that judged free-text answers; None if there was no judge.
-        planned_count: the number of items that were planned.
+        planned_count: the number of items that were planned; if the log does not list them, the number of
+            observations.
         observations: an observation of each item that was run.
         notes: notes about the run, for the reader of a report.
         versions: the versions of moot, of Inspect and of other packages that the log names.

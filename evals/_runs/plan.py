@@ -156,9 +156,9 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell by its system, settings, benchmark, control, budget and attack.
+        """A key that identifies this cell by its fields, except for the labels and the position.
 
-        The key does not depend on the label. `moot.evals._runs.run.log_key` adds all else that affects the run.
+        `moot.evals._runs.run.log_key` adds all else that affects the run.
         """
         identity: list[Any] = [
             self.graph,
@@ -304,8 +304,8 @@ def _check_unambiguous(cells: Sequence[Cell]) -> None:
 def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | None, seed: int | None) -> Cell:
     """Make the cell of a system on a benchmark.
 
-    The system's own settings override the model and the seed, which override the plan's settings. Settings of the plan
-    that the graph does not have are left out.
+    The plan's settings are overridden by ``model`` and ``seed``, and these by the system's own settings. Settings of
+    the plan that the graph does not have are left out.
 
     Raises:
         UserError: the graph or a setting is unknown; a value is out of its range; or the plan sets `sources`, but

@@ -103,7 +103,7 @@ async def ragas_answer_relevance(
 ) -> float:
     """Compute RAGAS's answer relevancy: the mean cosine of the claim and n questions (Tool-MAD, section III).
 
-    In n successive calls, the model writes questions that the answer would fit.
+    In n successive calls, the model writes questions that the answer could be an answer to, one in each call.
 
     Args:
         claim: the claim or question.

@@ -24,7 +24,7 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""The waiting events of a sample are written when this many wait. Inspect's bounded mode keeps as many in memory."""
+"""Number of waiting events of a sample at which they are written; Inspect's bounded mode keeps the same number."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):
@@ -63,7 +63,7 @@ class SampleWiseDatabase(SampleBufferDatabase):
             yield history
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
-        """Condense an event as Inspect does, but not a debate's call, which contains no messages and no long text."""
+        """Condense an event as Inspect does. A debate's call stays as it is: it has no messages and no long text."""
         call = event.event
         if isinstance(call, ModelEvent) and not call.input and call.call is None:
             return event

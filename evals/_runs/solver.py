@@ -166,7 +166,8 @@ def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> 
 def _with_day(settings: Settings, sample: TaskState) -> Settings:
     """Set the setting ``published_before`` to the sample's input ``published_before``.
 
-    The settings stay unchanged if they already set it, the sample has no such input, or the system does not retrieve.
+    The settings are returned unchanged if they already have a ``published_before``, if the sample does not have this
+    input, or if the system does not retrieve.
     """
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:

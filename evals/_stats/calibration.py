@@ -208,7 +208,8 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
     earlier have no influence. If the round is the last one of all these debates, the distance is 0. There is no
     p-value, because a p-value needs independent samples.
 
-    PROClaim (appendix E) prints such statistics from -0.03 to 1.14, which is impossible. So they are not reproduced.
+    PROClaim (appendix E) prints values from -0.03 to 1.14 for this statistic. Values outside [0, 1] are impossible, so
+    this function does not reproduce the paper's values.
 
     Args:
         trajectories: for each item a figure (such as a reflection score) in each round of its debate; None if the
@@ -242,7 +243,8 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
     """The number of times that each score occurs, lowest score first; scores are rounded to `SCORE_DECIMALS` decimals.
 
     Args:
-        scores: for each labelled debate, 1 - the share of the right label, in [0, 1].
+        scores: for each labelled debate, 1 - the right label's share (`moot.nodes._texts.calibrated.label_shares`), in
+            [0, 1].
 
     Raises:
         ValueError: there is no score, or a score is outside [0, 1].
@@ -265,10 +267,10 @@ def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bo
     Args:
         confidences: the confidence of each labelled debate. If it is None, the verdict is never used.
         right: whether each debate's verdict is right, in the same order.
-        alpha: the allowed share of such debates, in (0, 1).
+        alpha: the allowed share of debates whose verdict is used and wrong, in (0, 1).
 
     Returns:
-        The threshold; None if no confidence c fulfils this condition.
+        The threshold; None if no given confidence fulfils the inequality.
 
     Raises:
         ValueError: the lists have different lengths, or are empty.

@@ -18,8 +18,9 @@ from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
 
 NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
-"""Reasons why a figure or its interval cannot be computed. No spread: all items, or nearly all resamples, have the same
-value. Undefined: the figure's divisor is 0 for the items themselves, or in every resample."""
+"""Reasons why a figure or its interval cannot be computed. No spread: all items have the same value, or the figure is
+the same in so many resamples that both ends of the interval are equal. Undefined: the figure's divisor is 0 for the
+items themselves, or in every resample."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 ROUNDING = 1e-12

@@ -20,11 +20,11 @@ Document = Mapping[str, Any]
 
 
 def consistent(document: Document) -> bool:
-    """Whether the speakers of a debate agreed at its end, even if the stop reason is not consensus.
+    """Whether the speakers of a debate agreed at its end.
 
-    If the stop reason is not consensus, the judge who checks for agreement decides, by the last reply (MADKE). Without
-    such a judge, all voters must have given the same last answer; without votes, the debate is not consistent. A debate
-    that is not done is not consistent.
+    A debate that is not done is not consistent. A debate that stopped by consensus is consistent. After another stop
+    reason, the debate is consistent if the judge who checks for agreement found agreement in its last reply (MADKE). If
+    no such judge was asked, the debate is consistent if there are votes and all are for the same answer.
 
     Args:
         document: a result document.
@@ -75,10 +75,10 @@ def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool
 
 
 def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
-    """Avg-DN: each agent's mean number of `debates` per question (CortexDebate, Table 4).
+    """Avg-DN: how often other agents heard each agent, as a mean per question (`debates`; CortexDebate, Table 4).
 
-    In a full graph of n agents, this number is rounds x (n - 1). In a document without a round of debate, each agent
-    has 0 debates.
+    If all n agents hear each other, this number is rounds x (n - 1). A document without a round of debate counts as 0
+    for each agent.
 
     Args:
         documents: result documents.

@@ -25,7 +25,7 @@ def first_round_majority(observation: Observation) -> str | None:
 def first_round_majority_is_useful(observations: Sequence[Observation]) -> bool:
     """Whether the majority answer of the first round is a useful control: it can differ from the final answer.
 
-    This needs a debate that had several speakers in its first round, and several rounds.
+    It is useful if at least one debate had several speakers in its first round, and more than one round.
     """
     return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
 

@@ -374,7 +374,7 @@ def fever_score(
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        sets: each item's alternative sets of evidence; no set is needed if `open_label` is right.
+        sets: each item's alternative sets of evidence; an item whose right label is ``open_label`` needs no set.
         found: the sentences found for each item, best first; [] if there are none. None if the system does not report
             pages and sentences. Such an item is left out if it has an outcome; otherwise it counts as missing.
         open_label: the label that needs no evidence.
@@ -454,7 +454,7 @@ def feverous_score(
 
 
 def citation_precision(documents: Sequence[Document | None]) -> Score:
-    """The mean over documents of verified citations / all citations, in [0, 1].
+    """The mean over documents of a share: the document's verified citations / all its citations, in [0, 1].
 
     A verified citation quotes words of the evidence that it names. The counts are in ``metrics.citations`` of a result
     document; without this field, the citations in its turns are counted. Documents without citations are left out. An
@@ -478,7 +478,7 @@ def citation_precision(documents: Sequence[Document | None]) -> Score:
 
 
 def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str] | None]) -> Score:
-    """The mean over items of gold ids found / gold ids, in [0, 1].
+    """The mean over items of a share: the item's gold ids that were found / all its gold ids, in [0, 1].
 
     Args:
         gold: ids of each item's gold evidence. An item without gold evidence is left out if ``found`` has

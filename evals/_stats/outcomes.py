@@ -130,13 +130,13 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
 
 
 def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, str], bool] = eq) -> list[str | None]:
-    """Majority-of-runs: for each item the answer that most runs gave; in a tie, the answer that came first.
+    """Majority-of-runs: for each item the answer of most runs; in a tie, the tied answer of the earliest run.
 
     As in debates, an abstention is not a vote. Each answer joins a group of equal answers: it must be the same as the
     group's first answer, and must not surely differ (`surely_differ`) from any answer in the group.
 
     Args:
-        runs: for each run the outcome of each item, in the same order.
+        runs: for each run the outcome of each item, in the same order; None if the item is missing.
         same: returns whether two answers are the same.
 
     Returns:

@@ -11,7 +11,8 @@ in every round of each debate:
     the plaintiff argues, then the defense
     each side may ask for an expert; the court decides whether to hear the expert
     each side reflects on its case, the critic scores both sides, and the court may close the debate
-a debate ends if reflections or searches bring nothing new, if the critic or the court says so, or after its last round
+after a minimum number of rounds, a debate ends if the sides' scores of their own cases stop changing, if searches find
+    little that is new, or if the critic or the court says so; it ends at the latest after its maximum number of rounds
 analyse how consistently the counsel argued, then let every judge of a panel read the whole record
 decide by the judges' majority; compute the confidence from their votes and scores, the counsel's consistency and the
     winner's last reflection

@@ -48,7 +48,10 @@ def search(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def challenge(state: TrialState) -> Next:
-    """Makes each side challenge the other side's evidence and the given texts; with neither, goes on to `weigh`."""
+    """Starts each side's challenge of the other side's evidence and of the given texts.
+
+    If there is no evidence and no given text, it routes to ``gather_challenges``.
+    """
     return to_challengers("challenge", state) or "gather_challenges"
 
 

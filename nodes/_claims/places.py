@@ -28,9 +28,9 @@ SHORT_WORD_LETTERS = 3
 letters of the shorter word.
 """
 FEWEST_STEM_LETTERS = 4
-"""Minimum number of letters at the beginning that two forms of one word must share.
+"""Two forms of one word must begin with the same letters, at least this many.
 
-A form and the same form with an ending may share fewer (`_is_lengthened`).
+A word and the same word plus an ending may share fewer (`_is_lengthened`).
 """
 MOST_ENDING_LETTERS = 3
 """Maximum length of an ending for `_is_lengthened`.
@@ -152,8 +152,8 @@ def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -
     """The words of a claim that its quote does not contain, and which of these words the text does not support.
 
     `_is_known` decides which words the text supports. Function words are ignored. A time that may be computed from the
-    text's date (`_may_be_computed`) is supported, and counts as computed, so that a person checks it. It counts as
-    computed even if the text contains it, because most texts contain the year of their date.
+    text's date (`_may_be_computed`) always counts as supported. Its span is marked as ``computed``, so that a person
+    checks it, even if the text contains this time, because most texts contain the year of their date.
 
     Args:
         claim: the claim.
@@ -193,9 +193,10 @@ def _is_function_word(word: str, plain: str) -> bool:
 
 
 def _may_be_computed(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word may be computed from the text's date: a year near it, a month, or a day near a month.
+    """Whether the word ``words[at]`` may be computed from the text's date; false without a date.
 
-    False without a date. A year is near if it is at most `NEAR_YEARS` away.
+    This is so for a year at most `NEAR_YEARS` from the year of the date, for any month, and for a day with a month
+    before or after it (`_leads_to_month`).
     """
     word = words[at]
     if not date:

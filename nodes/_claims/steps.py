@@ -327,7 +327,7 @@ def _earlier_text(state: PartState) -> dict[str, str]:
 
 
 def extract_claims_node() -> Node:
-    """Finds the claims of a part, with a quote for each; quotes that the part lacks go to ``dropped``.
+    """Finds the quotes of a part that make claims; a model's quotes that are not in the part go to ``dropped``.
 
     Reads: asked, part.
     """
@@ -335,9 +335,9 @@ def extract_claims_node() -> Node:
 
 
 def rate_claims_node() -> Node:
-    """Rates how much each claim is worth checking.
+    """Rates how much each quote in ``found`` is worth checking.
 
-    Claims below `min_score` go to ``left_out``, claims without a rating to ``dropped``.
+    Quotes with a score below `min_score` go to ``left_out``, quotes without a rating to ``dropped``.
 
     Reads: asked, part, found.
     """
@@ -345,10 +345,10 @@ def rate_claims_node() -> Node:
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each claim so that it can be understood without the text.
+    """Rewrites each quote in ``found`` as one or several claims that can be understood without the text.
 
     Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
-    support. With the setting ``split`` off, all claims for a quote but the first go to ``dropped``, too.
+    support. With the setting ``split`` off, only the first claim for a quote is used; its others go to ``dropped``.
 
     Reads: asked, part, found.
     """

@@ -36,8 +36,8 @@ Their intimacy is then 0: an agent without an output has no different view to of
 class History(TypedDict):
     """The values that one round of debate passes to the next, as plain JSON.
 
-    ``confidence`` and ``reliability`` are the last H and R of each agent. ``kept`` is each agent's P: how often other
-    agents have heard it so far. ``similarity`` is the last Sim of each `pair`.
+    ``confidence`` and ``reliability`` are the last H and R of each agent. ``kept`` is each agent's P: how
+    many edges from this agent to other agents have been kept so far. ``similarity`` is the last Sim of each `pair`.
     """
 
     confidence: dict[str, float]

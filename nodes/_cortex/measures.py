@@ -13,7 +13,7 @@ Document = Mapping[str, Any]
 class Edge(NamedTuple):
     """An edge kept for a round: the agent ``target`` reads the last answer of the agent ``source``.
 
-    The edge also counts if a ceiling prevented the call of ``target``.
+    A kept edge is listed even if a ceiling prevented the call of ``target``.
     """
 
     round: int

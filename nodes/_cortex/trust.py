@@ -217,7 +217,8 @@ def agents_heard(
     which opponents these are:
 
     - ``mdm`` and ``mdm_without_i_and_s``: the opponents that ``pruning`` keeps.
-    - ``self``, ``peer``: the opponents whose weight (a confidence or a score) is above the mean of all agents, if any.
+    - ``self``, ``peer``: the opponents whose weight (a confidence or a score) is above the mean of all agents. There
+      may be none.
     - ``none``: half of the opponents, rounded up, drawn at random (our choice).
 
     Args:

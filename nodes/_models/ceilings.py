@@ -27,7 +27,7 @@ from moot.nodes._models.spend import NOTHING, UNBOUNDED, PlannedCall, Spend, in_
 from moot.nodes._records.entries import Call
 
 UNCOUNTED_SHARE = 0.8
-"""The factor of `BYTES_PER_TOKEN` until the endpoint has counted a prompt. Some texts have fewer bytes per token."""
+"""Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this factor, as a margin."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 TOO_LATE = "The call was not made: the time of `max_seconds` is used up."
@@ -91,7 +91,7 @@ class Ceilings:
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def lock(self) -> AbstractContextManager[None]:
-        """A lock on the budget. Not needed here, because an event loop does not interrupt code without ``await``."""
+        """A lock on the budget. Here it does nothing: an event loop does not interrupt code without ``await``."""
         return NO_LOCK
 
     def _lock(self) -> AbstractContextManager[None]:
@@ -319,7 +319,7 @@ class Ceilings:
 
         Args:
             wanted: returns the amount.
-            usable_reserve: takes the amount; returns how much of the reservation for decisions it may use.
+            usable_reserve: takes the amount; returns the part of the reservation for decisions that may be used for it.
             until: the moment (`time.monotonic`) at which the wait ends.
             take: reserves the amount.
 

@@ -1,6 +1,6 @@
 """A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
-A model's context comes from the setting ``context_tokens``. If this setting is not used, the context comes from
+A model's context comes from the setting ``context_tokens``. If this setting is not set, the context comes from
 ``context`` in the tables of prices (``prices.jsonl``) and of open models (``model_sizes.jsonl``), or from the server of
 the embedded model. If none of these states a context, it is unknown. If an endpoint refuses a prompt as too long, moot
 learns a context from the refusal (`learn_from_refusal`). For the rest of the process, the learnt context replaces a
@@ -41,8 +41,8 @@ If it gives fewer, the new value replaces the estimate at once, because a low es
 REPLY_RESERVE = 512
 """Tokens reserved for a reply if ``max_tokens`` is not set, but at most a quarter of the context."""
 CONTEXT_SHARE = 0.97
-"""The share of the context, less the tokens reserved for the reply, that a prompt may fill. The rest is a margin,
-because tokens are only estimated, and endpoints add some tokens to each message."""
+"""A prompt may fill this share of the tokens that remain after the reply's tokens are subtracted from the context. The
+rest is a margin, because tokens are only estimated, and endpoints add some tokens to each message."""
 
 _PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 _HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}

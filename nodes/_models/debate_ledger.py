@@ -353,7 +353,7 @@ async def open_debate_ledger(
 
     Args:
         use: how the debate uses the ledger.
-        graph: the system.
+        graph: the name of the debate's graph.
         given: the debate's input; it is stored without None and empty lists.
         settings: the debate's settings, as in the document.
         id: the debate's id. If it is empty, the id in ``use`` applies. Without either, the ledger resumes an unfinished

@@ -54,10 +54,10 @@ class LeasedCeilings(Ceilings):
         return Spend(*(0 if most == math.inf else max(0, one) for one, most in zip(spend, self.most, strict=True)))
 
     def end_unused_lease(self) -> Spend:
-        """Ends the lease of budget that is neither spent nor reserved.
+        """Ends the lease of the budget that is neither spent nor reserved.
 
         Returns:
-            The amount, which the caller must add to the central counter again.
+            The amount of this budget. The caller must add it to the central counter again.
         """
         unused = self._bounded_part(self._available())
         self.most = self.most.minus(unused)

@@ -82,8 +82,8 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
     """Records the failure of an optional call, and returns the outcome of the call's turn.
 
-    A `ReplyError` adds no warning here: the speaker has warned of an unusable reply, and the node ``close`` warns of
-    calls that a ceiling prevented or ended (`BudgetExhausted`).
+    Two kinds of errors add no warning here. The speaker has already warned of an unusable reply (`ReplyError`). The
+    node ``close`` warns of calls that a ceiling prevented or ended (its subclass `BudgetExhausted`).
     """
     if isinstance(error, ReplyError):
         return error.kind

@@ -125,7 +125,7 @@ def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
 
     Args:
         value: a value of a reply.
-        levels: the depth of lists and objects to which texts are cleaned.
+        levels: texts are cleaned down to this depth of nested lists and objects.
     """
     if isinstance(value, str):
         return value if LONE_SURROGATE.search(value) else clean(value)

@@ -54,7 +54,8 @@ class Session:
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
-    """The status of a run that had nothing to do, because an earlier run recorded the document; else None."""
+    """The final status of a run of `find_claims`, or of a run with nothing to do, because an earlier run has recorded the
+    debate's document. None for any other run."""
     recorder: Recorder | None = None
     """The recorder that is called when the debate begins and ends."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
@@ -87,7 +88,7 @@ class Session:
         An inner debate is not recorded, and gets the outer debate's id.
 
         Args:
-            graph: the system.
+            graph: the name of the debate's graph.
             given: the debate's input.
             settings: the debate's settings.
 

@@ -45,7 +45,7 @@ def reservation(
     """The amount to reserve for a call: estimated tokens of its prompt, tokens of its longest reply, and their cost.
 
     Args:
-        prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
+        prompt_bytes: weighted bytes of the prompt (`weight_of`), with the schema of the reply.
         reply_tokens: maximum number of tokens in the reply.
         bytes_per_token: the model's bytes per token.
         price: the model's price; None if cost is not bounded, and then USD are 0.

@@ -149,8 +149,8 @@ class Task(TypedDict):
 class Reading(TypedDict):
     """A source that a debater searched.
 
-    ``requested`` is the source's name in the settings, and ``retriever`` its own name. ``failed`` is true if the source
-    failed.
+    ``requested`` is the source's name in the settings. ``retriever`` is the name of the source that was searched under
+    this name: for ``web`` e.g. ``wikipedia``. ``failed`` is true if the search failed.
     """
 
     agent: str
@@ -164,10 +164,10 @@ class Reading(TypedDict):
 class CourtDebate(TypedDict):
     """One debate of a trial, with lists of values by round.
 
-    ``reflection`` contains each side's score of its own case (0 to 1). ``reflection_total`` contains the sums of both
-    scores, null if one is unknown. ``novelty`` is the mean novelty of both sides' search results, null if no result's
-    novelty is known. ``retrieval_ended`` has the reasons why searches ended, by side, without sides that could search
-    again.
+    For each round, ``reflection`` has each side's score of its own case (0 to 1), ``reflection_total`` the sum of both
+    scores (null if one is unknown), and ``novelty`` the mean novelty of both sides' search results (null if no result's
+    novelty is known). ``retrieval_ended`` has the reasons why sides ended their searches, by side. A side that could
+    still search is not in it.
     """
 
     phase: str

@@ -165,7 +165,9 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """The stop reason if no other applies: ``budget_exhausted`` or ``max_rounds``. Reads: rounds, if present.
+    """The stop reason if no other applies. Reads: rounds, if present.
+
+    It is ``budget_exhausted`` if the budget was used up before the last round, else ``max_rounds``.
 
     Args:
         state: the debate's state.

@@ -220,7 +220,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """Adds an edge that depends on the state and the settings.
 
         Args:
-            source: its start node.
+            source: the node at which the edge starts.
             path: a router: takes the state and, optionally, the settings or LangGraph's ``runtime``; returns a node's
                 name, or `Send` objects for speakers. It runs in the event loop, so it must not block. A router that
                 only LangGraph can call (`as_router`) is also accepted, but its edge ignores errors in the state and is

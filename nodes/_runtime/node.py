@@ -93,7 +93,7 @@ class NodeContext:
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """The source with this name. If ``recent`` is true, a corpus's cached state may be used (`open_retriever`)."""
+        """The source with this name. ``recent``: whether a corpus's cached state may be used (see `open_retriever`)."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         options: dict[str, Any] = {
@@ -230,7 +230,7 @@ class Node:
         prompts: the names of the node's prompts.
         opens: the system whose debates this node opens; empty for other nodes.
         reads: converts a state with other keys to the step's input. By default, the state is the input.
-        writes: converts the node's writes to an update of that state. By default, the writes are not changed.
+        writes: converts the node's writes to an update of the state with other keys. By default, they are not changed.
         moment: the moment at which the node waits for a person; empty for other nodes.
         idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
             then lead past the node. By default, the step always runs.
@@ -255,7 +255,7 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: the settings are missing or of the wrong class, or those of a debate's start are not valid.
+            UserError: the settings are missing or of the wrong class, or those recorded in the state are not valid.
                 Without ``keeps_errors`` also: the step raised it, the state lacks a key, the settings lack a field, or
                 a call has no token counts although tokens or cost are bounded.
             WorldError: the step raised it, and ``keeps_errors`` is false.

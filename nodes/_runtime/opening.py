@@ -139,7 +139,7 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
-    """The roles that a debate may call, each with its own model; None stands for the model of the settings."""
+    """The roles that a debate may call, each with its own model, or with None if it has no model of its own."""
     return dict(needs.roles) | ({"equivalence": None} if task["kind"] in WORDED_KINDS else {})
 
 

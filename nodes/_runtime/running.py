@@ -26,7 +26,7 @@ class DebateRun:
     """A running debate, until it ends or waits for a person.
 
     Args:
-        graph: the debate's system.
+        graph: the debate's compiled graph.
         settings: the debate's settings.
         update: called with each node's writes.
     """

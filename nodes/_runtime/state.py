@@ -34,7 +34,7 @@ LONGEST_SPEAKER = 200
 """Maximum number of characters of a speaker's name."""
 
 Equal = Literal["tokens", "usd", "calls"]
-"""The quantities that can bound a control: it may spend as much of one of them as its debate spent."""
+"""The quantities that can limit a control: the control may spend as much of the chosen one as its debate spent."""
 
 Status = Literal["done", "failed", "cancelled", "interrupted"]
 
@@ -291,7 +291,7 @@ class Verdict(DocumentHead, CheckedClaim):
     seconds: Annotated[float, Field(description="The debate's duration, including waits for a person.")]
     settings: Annotated[
         dict[str, Any],
-        Field(description="The settings of the run, including defaults, but only the edited prompts."),
+        Field(description="The settings of the run, including defaults; of the prompts, only those that were edited."),
     ]
     models: Annotated[
         dict[str, Any],
@@ -337,8 +337,8 @@ class SummaryStance(CheckedQuote):
 class ReaderSummary(TypedDict):
     """A summary of a finished debate for readers. ``dropped`` counts the sentences of the model that were left out.
 
-    ``not_found`` is what the debate looked for in vain. ``would_change`` is what would change the verdict if it were
-    found.
+    ``not_found`` lists what the debate looked for in vain. ``would_change`` lists findings that would change the
+    verdict.
     """
 
     sentences: list[SummarySentence]
@@ -383,10 +383,11 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
     """The keys that the steps of one speaker in one round may read. ``turns`` contains only the speaker's own turn.
 
     ``own`` is the speaker's last answer. ``opponents`` are the other answers that the speaker sees. ``cited`` is the
-    evidence that these answers cite; it is not shown and serves only to check quotes. ``pool`` is the shared evidence
-    from which the speaker may select, and ``retrieval`` the outcome of the search for the pool. ``found`` is the
-    evidence found before the speaker's own search. ``heard`` are turns with other texts, such as summaries and reviews.
-    ``groups`` has, for each agent, the number of its group of equal answers. ``why`` is the reason for another round.
+    evidence that ``own`` and ``opponents`` cite, without the pieces in ``evidence``; it is not shown and serves only to
+    check quotes. ``pool`` is the shared evidence from which the speaker may select. ``retrieval`` is the outcome of the
+    search for the pool or, if debaters search only once, of the speaker's search. ``found`` is all evidence of the
+    debate before this round. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` has, for
+    each agent, the number of its group of equal answers. ``why`` is the reason for another round.
     """
 
     debater: dict[str, Any]

@@ -27,9 +27,10 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It checks the input first and ends with a result document, even after a `MootError`. The setting ``ask_person`` lets
-    a person make a remark before each round except the first (see `rounds`), and question the draft of the verdict
-    (see `verdict_from`). With `EvidenceSettings`, the setting ``robustness`` repeats the decision after the verdict.
+    It checks the input first and ends with a result document, even after a `MootError`. The setting ``ask_person``
+    names the moments at which a person is asked: ``remark``, before each round except the first (see `rounds`), and
+    ``verdict``, when there is a draft of the verdict (see `verdict_from`). If the settings are `EvidenceSettings`, and
+    ``robustness`` is on, the deciding step is repeated after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
         builder.add_node("answer", agent_node())
@@ -81,11 +82,11 @@ class Debate(DebateGraph):
         return self
 
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
-        """The smallest call of each role that decides, by role.
+        """The smallest call of each role that decides the verdict, by the role's name.
 
-        The roles are those that decide in the nodes named by `verdict_from`. If no role decides there, the first agent
-        decides; its smallest call is the one of a node in which agents answer. The dict is empty if there is no such
-        node or no agent.
+        These roles speak in the nodes that were passed to `verdict_from`. If no role speaks there, the only role in the
+        dict is the first agent, with the smallest call of the first node in which agents answer. The dict is empty if
+        there is no such node or no agent.
 
         Args:
             settings: a debate's settings.
@@ -110,7 +111,7 @@ class Debate(DebateGraph):
                 then ``after`` must run only once. Empty for no review.
 
         Raises:
-            ValueError: only LangGraph can call the router.
+            ValueError: the router is not a plain function, so only LangGraph can call it.
         """
         if reviewed:
             self._run_once.add(after)
@@ -129,7 +130,7 @@ class Debate(DebateGraph):
 
         Raises:
             ValueError: a conditional edge to one of the nodes was added earlier, and would skip the remark; or this
-                method was called before; or only LangGraph can call the router.
+                method was called before; or the router is not a plain function, so only LangGraph can call it.
         """
         if passed := self._targets & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
@@ -163,15 +164,16 @@ class Debate(DebateGraph):
     def add_conditional_edges(  # type: ignore[override]
         self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
     ) -> Debate:
-        """Adds an edge that depends on the state and the settings; ``close`` may be left out of ``path_map``.
+        """Adds an edge that depends on the state and the settings.
 
         Args:
-            source: its start node.
+            source: the edge's start node.
             path: the router.
-            path_map: the nodes that the router may return.
+            path_map: the nodes that the router may return; the node ``close`` may be left out.
 
         Raises:
-            ValueError: ``path_map`` is missing, empty or a mapping, or only LangGraph can call the router.
+            ValueError: ``path_map`` is missing, empty or a mapping; or the router is not a plain function, so only
+                LangGraph can call it.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that the router after {source!r} may lead to, in a list")
@@ -190,7 +192,7 @@ class Debate(DebateGraph):
         """Compiles the graph.
 
         Raises:
-            ValueError: the settings' ``ask_person`` has a moment for which there is no node; or see
+            ValueError: the setting ``ask_person`` allows a moment for which the graph has no node; or see
                 `DebateGraph.compile`.
         """
         field = type(self._defaults).model_fields.get("ask_person")

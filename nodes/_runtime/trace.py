@@ -71,11 +71,11 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the run of a node whose input has a single turn.
+    """Adds tags and metadata to the current node's run, if its input has a single turn or belongs to a trial's phase.
 
-    The enclosing runs also get tags and metadata, up to the first whose input does not have a single turn. The run of a
-    node in a phase of a trial always gets tags and metadata. The runs of other nodes get none, because some of them
-    start before the state counts their round. The calls in those other nodes still have tags.
+    Other nodes' runs get none, because some of these nodes start before the state counts their round; but the calls in
+    these nodes have tags. Each run that encloses the node's run also gets tags and metadata, from the inside to the
+    outside, up to the first run whose input does not have a single turn.
     """
     for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
         if not has_single_turn(run.inputs) and (depth or "phase" not in run.inputs):

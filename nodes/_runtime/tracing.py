@@ -136,9 +136,9 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """Calls LangGraph's method in a `Session`: inside a debate in the session of this debate, else in a new one.
+        """Calls LangGraph's method in a `Session`: the session of the outer debate, if there is one, else a new session.
 
-        An inner debate has its own ceilings, within the ceilings of the outer debate.
+        A debate inside another debate has its own ceilings, within the ceilings of the outer debate.
         """
         guard_traces()
         if TASK_KEY in ((config or {}).get("configurable") or {}):
@@ -295,7 +295,8 @@ SENDING_THREAD = "moot-scores"
 def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
     """A debate's scores as feedback, each as its key, its value and a comment. Missing scores are left out.
 
-    Values are between 0 and 1, but a cosine may be as low as -1.
+    The comment is the agent of an answer's score, the unscaled value of a part of the confidence, or None for the
+    confidence. Values are between 0 and 1, but a cosine may be as low as -1.
     """
     for agent, scores in document["scores"].items():
         yield from ((key, score, agent) for key, score in scores.items() if score is not None)

@@ -420,10 +420,10 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer, and the argument for it with the most verified quotes; of equally good ones the first.
+    """An answer, and of the arguments for it, the one with the most verified quotes (the first, if several have so many).
 
     ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
-    quotes in the argument.
+    quotes cited with the argument.
     """
 
     answer: str | None
@@ -436,7 +436,7 @@ class Change(AnsweringAgent):
     """An answer that differs from the same speaker's previous valid answer.
 
     ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the other agents whose last answer
-    before this round is the same as the new answer. ``evidence_ids`` are the ids of the evidence that the speaker
+    before ``round`` is the same as the new answer. ``evidence_ids`` are the ids of the evidence that the speaker
     quotes for the first time; only verified quotes count.
     """
 

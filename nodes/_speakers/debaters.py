@@ -116,7 +116,7 @@ def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = 
 
     It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
     (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
-    if scoring found no statement taken from evidence in it.
+    if none of its statements is taken from evidence, according to the scorer.
 
     Args:
         answer: a turn of the step ``respond``.
@@ -130,7 +130,7 @@ def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = 
 
 
 def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
-    """Builds the `Send`s of all debaters for the next round, with the debater's own and the others' last answers.
+    """Builds the `Send`s of all debaters for the next round, each with the last answers of all debaters.
 
     Args:
         state: the debate's state.
@@ -246,7 +246,9 @@ def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query",
 def debater_graph(
     settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The subgraph of one debater's round: query, retrieval and answer, with a person's reviews before the last two.
+    """The subgraph of one debater's round: query, retrieval and answer.
+
+    A person may review the query before the retrieval, and the evidence before the answer.
 
     Args:
         settings: the settings class of the parent graph.

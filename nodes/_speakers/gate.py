@@ -38,7 +38,7 @@ OWN_SETTINGS = {
     "robustness",
 }
 OWN_SETTINGS |= {"budget", "max_cost", "max_calls", "max_seconds"}
-"""The settings that the gate does not pass to the debate, except the entries of `models` for the debate's roles.
+"""The settings that the gate does not pass to the debate. Of `models`, the entries for the debate's roles are passed.
 
 Ceilings are not passed, because the gate's ceilings already limit the gate and the debate together.
 """

@@ -88,7 +88,7 @@ def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
 
 
 def visible_answers(state: DebateState, names: Sequence[str], round: int, two_rounds: bool) -> list[Turn]:
-    """Each speaker's latest answer; with ``two_rounds``, all answers of ``round`` and the round before."""
+    """Each speaker's latest answer; with ``two_rounds``, instead all answers of ``round`` and of the round before it."""
     if not two_rounds:
         return latest_answers(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
@@ -100,7 +100,7 @@ def next_round_and_speakers(
 ) -> tuple[int, list[str]]:
     """The round in which the next speakers speak, and their names.
 
-    If some speaker has not spoken yet in the latest round, it is this round; else it is a new round. If the speakers of
+    The round is the latest one if some speaker has not spoken in it yet; else it is a new round. If the speakers of
     the round speak one after the other, only one name is returned. Otherwise the names of all who have not spoken yet
     in the round are returned; they speak in parallel.
 

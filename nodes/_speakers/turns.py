@@ -192,7 +192,7 @@ def send_turn(
         own: the speaker's own last answer.
         evidence: the evidence that the speaker is shown; by default only the given evidence (see `given_evidence`).
         pool: the evidence from which the speaker may select; pieces that are also in ``evidence`` are left out.
-        more: further keys of the node's input; they also replace keys of the same name.
+        more: further keys of the node's input; they replace keys of the same name.
     """
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]

@@ -82,7 +82,7 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether two answers mean the same, according to a model, and its reason.
+    """Whether two answers mean the same, according to a model, and the model's reason.
 
     If the model gave no usable reply, or a ceiling prevented the call, ``same`` is None, and ``reason`` is the error.
     """
@@ -123,8 +123,9 @@ async def group_answers(
 
     Answers are processed in order, and each is compared with the first answer of every group. An answer joins the first
     group for which `same_answer` holds. If there is no such group, the model compares the answer with the first answer
-    of every group, in parallel calls. No answer joins a group with a member that certainly differs from the answer:
-    "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
+    of every group, in parallel calls, and the answer joins the first group that the model finds to mean the same. If
+    there is no such group either, the answer begins a new group. No answer joins a group with a member that certainly
+    differs from the answer: "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
 
     Args:
         claim: the claim of the debate.
@@ -133,8 +134,8 @@ async def group_answers(
         model: the model that compares free-text answers; without a model only texts are compared.
 
     Returns:
-        The number of each answer's group, from 0 (None without an answer), and the model's comparisons for each
-        answer.
+        The number of each answer's group, from 0 (None without an answer). For each answer, the model's comparisons
+        with earlier answers; empty if the model was not called.
 
     Raises:
         UserError, WorldError: a call failed.
@@ -163,9 +164,9 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """The mean of each score of each debater, over its rounds so far; None if no value of the score is known.
+    """The mean of each score over a debater's rounds so far, by debater and by the score's name.
 
-    A score that no answer has is left out.
+    A mean is None if no value is known. A score that no answer has is left out.
 
     Args:
         turns: the debate's turns; turns of the step ``respond`` have scores.
@@ -180,9 +181,9 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """The ``reason`` of a round's record, for debates that end when all agree.
+    """The ``reason`` of a round's record, for debates that end when all agree: ``agreed`` or ``disputed``.
 
-    An agreement of the first answers (round 0) does not end them.
+    In round 0, it is ``first_answers`` instead of ``agreed``, because an agreement in round 0 does not end such a debate.
     """
     if agreed_answer(votes) is None:
         return "disputed"
@@ -198,8 +199,8 @@ def compare_node(
     """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
-    compares two free-text answers if their texts differ. The reply is recorded in a turn of the second agent of the
-    two. If the settings have ``min_agents``, the debate fails after a round in which fewer than ``min_agents`` agents
+    compares two free-text answers if their texts differ. The reply is recorded in a turn of the agent that gave
+    the second answer. If the settings have ``min_agents``, the debate fails after a round in which fewer than ``min_agents`` agents
     could be reached (see `close_round`).
 
     Args:
@@ -273,8 +274,8 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
 
     Args:
         stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
-            thresholds. It is called only if the answers agree. Its result becomes the ``reason`` of the round's record:
-            ``stable`` or ``unstable``. None if scores decide nothing.
+            thresholds. The function is called only if the answers agree. Then its result becomes the ``reason`` of the
+            round's record: ``stable`` or ``unstable``. None if scores decide nothing.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
-    """The origins of the evidence with verified quotes in the answers, each origin once. Blocking.
+    """The origins of the evidence from which the answers have verified quotes, each origin once. Blocking.
 
     Args:
         answers: turns with citations.
@@ -125,7 +125,7 @@ def gate_node() -> Node:
 
 
 def stop_reason_without_debate(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason if the gate's answers decide by vote, because they did not pass and no debate follows."""
+    """The stop reason if the gate's answers decide by vote: the gate was not passed, and no debate follows."""
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 
@@ -149,7 +149,8 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     """Runs another system's debate on all evidence so far, and takes its verdict or its error.
 
-    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets this debate's graph, calls and tokens.
+    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets the graph, the number of calls and
+    the tokens of that other debate.
 
     Args:
         inner: takes the gate's settings; returns the graph and the settings of the debate.

@@ -106,15 +106,15 @@ def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]
 
 
 def is_decisive(task: Task, vote: Vote) -> bool:
-    """Whether an origin gave an answer that settles the claim."""
+    """Whether an origin gave an answer, and the answer does not leave the claim open."""
     return vote["answer"] not in (None, ABSTENTION, unsettled_label(task))
 
 
 def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGroup]) -> list[Vote]:
     """The votes of origins with their weights: the reciprocal of the best rank of each origin.
 
-    If an origin's evidence leaves the claim open, it contradicts no other origin, and its vote gets no group and no
-    weight. But if all origins leave the claim open, their votes count. A vote without an origin has the weight 1.
+    If an origin leaves the claim open, it contradicts no other origin, and its vote gets no group and no weight. But if
+    all origins leave the claim open, their votes count. A vote without an origin has the weight 1.
 
     Args:
         task: the form of an answer.

@@ -282,7 +282,7 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether a route starts a new round.
+    """Whether a router's result (``onward``) starts a new round.
 
     It does if it has a `Send` for a round later than all turns, or if it names one of the nodes in ``rounds``.
     """

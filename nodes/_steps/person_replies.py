@@ -58,7 +58,7 @@ class PersonEvidence(PersonReply):
     add: list[GivenText] = Field(default=[], max_length=MOST_GIVEN)
 
     def pieces(self, round: int) -> list[Evidence]:
-        """The added texts as evidence that a person gave in this round. Blocking.
+        """The added texts as evidence that a person gave in the round with this number. Blocking.
 
         Raises:
             UserError: as `check_given`.

@@ -72,7 +72,7 @@ def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str
 
 
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
-    """Asks a model, in one call, for a query's keywords, for scholarly sources (Tool-MAD, first version, section C.2).
+    """Asks a model for the keywords of a query, for which scholarly sources are searched (Tool-MAD, v1, section C.2).
 
     Args:
         claim: the claim of the debate.
@@ -118,8 +118,9 @@ def retrieve_node(*, required: bool = False) -> Node:
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
     (even if its fallback did not fail), else ``empty``.
 
-    An origin may have at most its share (``max_origin_share``) of all evidence; for exceptions see `within_share`. All
-    evidence is ``found``, ``evidence`` and the new pieces. Excess pieces are marked as left out, with a warning. Of a
+    An origin may have at most its share (``max_origin_share``) of all evidence; for exceptions see `within_share`. Here
+    "all evidence" means the pieces in the keys ``found`` and ``evidence``, together with the new pieces. New pieces
+    beyond an origin's share are marked as left out, with a warning. Of a
     text that is too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
     ``published_before`` is set, there is also a warning about pieces without a date.
 
@@ -307,8 +308,8 @@ def fallback_warnings(requested: str, tried: str, used: str, settings: Settings)
 
     Args:
         requested: the source that was requested.
-        tried: the requested source or, if the requested source failed, its fallback.
-        used: the name of the source that was opened for ``tried``.
+        tried: the source whose search succeeded: the requested source, or its fallback if the requested source failed.
+        used: the name of the source that was searched for ``tried``, such as ``wikipedia`` for ``web``.
         settings: the debate's settings.
     """
     warnings = []

@@ -32,7 +32,7 @@ UNUSED_STATUSES = ("seed", "disputed", "discarded")
 def robustness_node() -> Node:
     """Writes ``robustness``: the evidence that the verdict depends on.
 
-    A debate skips the node if it has no verdict, or if the setting ``robustness`` is off.
+    The node is skipped if the debate has no verdict, or if the setting ``robustness`` is off.
 
     Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds.
 

@@ -39,6 +39,9 @@ async def all_agree(
         model: the model that compares the answers.
         prompt: the prompt's name.
 
+    Returns:
+        The reply, with ``agree`` (a bool) and ``reason``.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -58,6 +61,9 @@ async def sum_up(
         answers: turns with ``answer`` and ``rationale``. If no turn has an answer, every answer of the task is valid.
         model: the summariser's model.
         prompt: the prompt's name.
+
+    Returns:
+        The reply, with ``answer`` and ``rationale``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.

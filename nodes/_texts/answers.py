@@ -342,7 +342,7 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: its numerator and, if any, its denominator.
+    """The unit of the only number in a text: the unit itself and, after "per" or "/", a second unit.
 
     The result is empty if the text has no such number, or if `UNITS` lacks the unit.
     """
@@ -433,9 +433,9 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer normalised for comparisons.
 
-    The result is in lower case, without accents (Latin, Greek, Cyrillic) and without a leading article. Of punctuation,
-    it has only what may change the meaning, as character codes: %, marks between digits, hyphens inside words, and the
-    like. A text that has nothing but other punctuation is returned as it is, without white space around it.
+    The result is in lower case, without accents (Latin, Greek, Cyrillic) and without a leading article. Punctuation
+    that may change the meaning is replaced by its character codes: %, marks between digits, hyphens inside words, and
+    the like. Other punctuation is removed; a text of nothing else is only stripped of white space around it.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))

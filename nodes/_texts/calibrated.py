@@ -37,7 +37,7 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
-"""Messages show a setting's value in a calibration and in a debate if both together have at most so many characters."""
+"""Maximum number of characters of a setting's fitted value and present value together, for a message to show them."""
 SCORE_DECIMALS = 9
 """Decimal places to which scores are rounded before they are compared."""
 
@@ -234,13 +234,13 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of debates, including this one, whose nonconformity score is at least ``score``; in [0, 1].
+    """The share of the labelled debates and this debate whose nonconformity score is at least ``score``; in [0, 1].
 
     Args:
         scores: the nonconformity scores of the labelled debates, each with its frequency.
         score: the nonconformity score of a label in this debate: 1 minus its share (`label_shares`).
-        tie: the weight of each debate with the same score, including this one. It is 1, or a random number from [0, 1]
-            for exact coverage.
+        tie: the weight of each debate whose score equals ``score``, including this debate. It is 1, or a random number
+            from [0, 1] for exact coverage.
     """
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
     here = round(score, SCORE_DECIMALS)

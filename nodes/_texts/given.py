@@ -50,7 +50,7 @@ _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("inherited_evidence", 
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
     """Context manager in which a debate inherits the active pieces of an outer debate's evidence.
 
-    A debate with a value of ``given`` inherits nothing.
+    An inner debate whose input has its own ``given`` inherits nothing.
 
     Args:
         evidence: the evidence of the outer debate.

@@ -5,8 +5,8 @@ split again into its parts: pieces of evidence, and answers, arguments and lines
 following is removed, in this order, until the prompt fits. Everything else stays.
 
 1. Evidence, the worst-ranked first, but cited evidence last. A piece has the rank from its search. A piece without a
-   rank is ranked by the words that it shares with the claim (`ranks_by_words`). The last piece that fits may be shown
-   in part. A piece that would take more than half of the space may also be shown in part, unless it is the only cited
+   rank is ranked by the words that it shares with the claim (`ranks_by_words`). The last piece for which there is
+   space may be shown in part. A piece that would take more than half of the space may also be shown in part, unless it is the only cited
    piece. A quarter of the prompt is reserved for evidence.
 2. The oldest rounds. In a trial, rounds with the same number are left out of both debates. The last round of each
    debate stays.

@@ -186,6 +186,13 @@ def test_prune_all_removes_all_calls_and_the_debates_without_a_document(home: Pa
     file.close()
 
 
+def test_a_failed_export_leaves_no_partial_file(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder" / "out.jsonl").mkdir(parents=True)
+    done = moot("ledger", "export", "11", str(tmp_path / "folder" / "out.jsonl"))
+    assert done.returncode == 2
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["out.jsonl"]
+
+
 def test_a_damaged_ledger_ends_commands_with_a_message(home: Path) -> None:
     file = home / "ledger.sqlite"
     content = file.read_bytes()

@@ -208,7 +208,7 @@ async def test_the_judge_is_not_asked_about_labels_or_numbers_or_equal_texts(
 
 
 async def test_a_debate_whose_last_answers_agree_is_consistent(start_stub: StartStub) -> None:
-    """In the round before, the judge found that the answers do not agree."""
+    """In the previous round, the judge found that the answers do not agree."""
     start_stub(
         [
             *answer_rules(1, CYLINDER, CONSTANT),

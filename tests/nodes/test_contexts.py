@@ -116,7 +116,7 @@ def test_a_refusal_without_numbers_halves_the_room_for_the_prompt() -> None:
         assert expected - 600 < context - reply_room(context) <= sent / 3 / 2
 
 
-def test_the_token_estimate_rises_if_a_prompt_below_the_limit_is_refused() -> None:
+def test_the_token_estimate_rises_if_a_prompt_that_should_fit_is_refused() -> None:
     learn_from_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
     assert 18_000 / bytes_per_token(MODEL) > 8192
 
