@@ -10,11 +10,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> Callable[[Command], Command]:
-    """A decorator that adds the options of another typer command. The decorated command takes them as ``**options``.
+    """A decorator that adds the parameters of another typer command. The decorated command gets their values in ``**options``.
 
     Args:
-        other: the command whose options are added.
-        left_out: arguments and options of ``other`` that are not added.
+        other: the command whose arguments and options are added.
+        left_out: the names of the parameters of ``other`` that are not added.
     """
 
     def add_options(command: Command) -> Command:
@@ -51,7 +51,7 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that the command line sets with options of their own, such as ``--model``."""
+    """The settings that are given by options such as ``--model``. Settings given by ``--set`` are not included."""
     moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
     file = options.get("calibration")
     named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}

@@ -137,7 +137,11 @@ def _names_of_run(one: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def share_with_interval(share: Sequence[float | None]) -> str:
-    """A share with its interval: ``0.250 [0.10, 0.49]``; a dash if the share or an end of the interval is None."""
+    """The text of a share with its interval, such as ``0.250 [0.10, 0.49]``; a dash if one of the numbers is None.
+
+    Args:
+        share: three numbers from 0 to 1: the share, and the lower and the upper end of its interval.
+    """
     value, low, high = share
     if value is None or low is None or high is None:
         return "-"

@@ -41,7 +41,8 @@ def compare_logs(
     Args:
         logs: logs, and folders of logs.
         out: the report's folder; None for no report.
-        against: the baseline: a system or a kind of control; None for each system's own controls and the first system.
+        against: the baseline: a system or a kind of control. If None, each system is compared with its own controls and
+            with the first system.
         prices: a file of prices, which override moot's own prices.
         as_json: whether to print only a JSON document.
 

@@ -33,8 +33,9 @@ TITLES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "nDCG@10"
 class Options:
     """The options of ``moot eval retrieval``.
 
-    Empty ``qrels`` stands for all qrels files, and empty ``sources`` for all sources. If ``encoder`` or ``against`` is
-    None, its default is used.
+    ``scopes`` says which corpora are searched (`moot.evals._benchmarks.qrels.SCOPES`). If ``qrels`` is empty, all qrels
+    files of the split are used. If ``sources`` is empty, all sources are measured. If ``encoder`` is None, it is
+    `DEFAULT_ENCODER`. If ``against`` is None, only hybrid is compared, with the best other source of each row.
     """
 
     data: Path

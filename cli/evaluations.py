@@ -46,7 +46,10 @@ def eval_retrieval(
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Compare every source with this one.", show_default="hybrid with the better single source"),
+        typer.Option(
+            help="Compare every source with this one.",
+            show_default="only hybrid is compared, with the best other source",
+        ),
     ] = None,
     as_json: AsJson = False,
     out: Annotated[
@@ -108,7 +111,8 @@ def eval_run(
     time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
     retry_on_error: Annotated[int, typer.Option(min=0, help="Immediate retries of a failed sample.")] = 0,
     fail_on_error: Annotated[
-        float | None, typer.Option(min=0, help="Number or share of failed samples at which a run is aborted.")
+        float | None,
+        typer.Option(min=0, help="Number of failed samples (or their share, if below 1) at which a run is aborted."),
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=1, help="Maximum tokens for all debates, including earlier runs of the plan.")
@@ -117,7 +121,7 @@ def eval_run(
         float | None, typer.Option(min=0, help="Maximum USD for all debates, including earlier runs of the plan.")
     ] = None,
     max_calls: Annotated[
-        int | None, typer.Option(min=1, help="Maximum model calls, including earlier runs of the plan.")
+        int | None, typer.Option(min=1, help="Maximum model calls for all debates, including earlier runs of the plan.")
     ] = None,
     max_seconds: MaxSeconds = None,
     as_json: AsJson = False,

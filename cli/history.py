@@ -129,7 +129,12 @@ def delete_command(
 
 
 def _delete(stems: list[str], row: Debate | None) -> None:
-    """Deletes the documents of a debate, and its row in the ledger with the stored calls."""
+    """Deletes the documents of a debate, and its row in the ledger with the stored calls.
+
+    Args:
+        stems: the ids of the documents.
+        row: the debate's row; None if the ledger has none.
+    """
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
 

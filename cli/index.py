@@ -92,7 +92,8 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
 def queue_of(queue: str | None, *, named: bool) -> str | None:
     """The address of the queue whose workers fill a corpus; None if this machine fills it.
 
-    Workers can fill a corpus only on a Chroma server, that is if ``MOOT_CHROMA_URL`` is set.
+    Workers can fill a corpus only on a Chroma server, that is if ``MOOT_CHROMA_URL`` is set. Without this variable, an
+    address from ``MOOT_QUEUE`` is ignored.
 
     Args:
         queue: the address of a queue; None or empty for none.

@@ -89,7 +89,10 @@ def range_in_words(field: dict[str, Any]) -> str:
 
 
 def _range_of_alternative(field: dict[str, Any]) -> str:
-    """The same as `range_in_words`, for a schema without ``anyOf``. A range needs both bounds."""
+    """The same as `range_in_words`, for a schema without ``anyOf``.
+
+    A number without a lower or an upper bound is described by its type only.
+    """
     if "enum" in field:
         return ", ".join(map(str, field["enum"]))
     if "$ref" in field:

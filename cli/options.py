@@ -19,7 +19,7 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
     Args:
         kind: the graph's settings.
         pairs: e.g. ``k=5``, ``models.judge=openai:gpt-4o``, ``debaters=[...]``; values are read as JSON, else as text.
-        given: settings from named options.
+        given: settings from options such as ``--model``; the pairs override them.
         graph: the graph's name, for errors.
 
     Raises:

@@ -26,9 +26,10 @@ ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".js
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publisher and address of claim reviews.
+    """The publisher of claim reviews, and the address of the page with a review.
 
-    In the address, ``{id}`` stands for the name of the document's file, without suffix.
+    ``name`` is the publisher's name. In the address ``url``, ``{id}`` stands for the name of the document's file without
+    its suffix. Both are empty if the command line does not name them.
     """
 
     name: str

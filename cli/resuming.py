@@ -34,7 +34,7 @@ class DebateSetup:
 
 @dataclass(frozen=True)
 class SettingSources:
-    """Settings by source: ``KEY=VALUE`` pairs, named options, a preset, and defaults of `moot.core.config`.
+    """Settings by source: ``KEY=VALUE`` pairs, options such as ``--model``, a preset, and defaults of `moot.core.config`.
 
     Each source overrides the sources after it.
     """
@@ -119,7 +119,12 @@ def check_models(settings: Settings) -> None:
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
-    """Whether a debate ran in this version of moot with these settings. Its ceilings may differ if it is not done."""
+    """Whether a debate ran in this version of moot with these settings. Its ceilings may differ if it is not done.
+
+    Args:
+        debate: the debate.
+        settings: the wanted settings in the form in which the ledger stores them (see `hide_secrets`).
+    """
     if debate.status != "done":
         settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == settings

@@ -234,9 +234,10 @@ def first_words(fault: str) -> str:
 
 
 def record_of(log: EvalLog) -> dict[str, Any]:
-    """The results of one run of the plan as plain data, with the number of missing samples.
+    """The results of one run of the plan as plain data.
 
-    The scores are Inspect's means. A mean that is NaN becomes None.
+    ``samples`` counts all samples. ``missing`` counts the samples that failed, exceeded a limit or did not run.
+    ``scores`` maps the name of each score to Inspect's mean; a mean that is NaN becomes None.
     """
     facts, results = moot_metadata(log), log.results
     total = results.total_samples if results else log.eval.dataset.samples or 0

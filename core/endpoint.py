@@ -140,10 +140,14 @@ def is_loopback(url: str) -> bool:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the calls to an endpoint: attempts per call, seconds per attempt, concurrent calls, calls per minute.
+    """Limits of the calls to an endpoint.
 
-    If ``requests_per_minute`` is None, the number of calls per minute is not limited. A request that is refused with
-    HTTP 429 does not count as an attempt. Such a request is repeated for at most ``max_wait`` seconds.
+    Args:
+        attempts: maximum number of attempts per call. A request that is refused with HTTP 429 is not counted.
+        timeout: maximum seconds per attempt.
+        max_concurrency: maximum number of concurrent calls.
+        requests_per_minute: maximum number of calls per minute; None for no limit.
+        max_wait: maximum seconds for which a call is repeated after refusals with HTTP 429.
     """
 
     attempts: int = 3
@@ -229,7 +233,7 @@ async def create_once_in_thread(key: Any, make: Callable[[], T]) -> T:
 
 @lru_cache(maxsize=1)
 def tls() -> Any:
-    """The TLS settings of all HTTP clients, cached because it is slow to load the certificates. Blocking."""
+    """The TLS settings of all HTTP clients, cached because loading the certificates is slow. Blocking."""
     import ssl
 
     return ssl.create_default_context()

@@ -153,7 +153,7 @@ class MootError(Exception):
         self.retry_after = retry_after
         self.may_cost = may_cost
         self.where = ""
-        """The error's place in the debate; empty as long as it is unknown."""
+        """The error's place in the debate, in words: agent, node and round. Empty as long as the place is unknown."""
         self.attempts = 1
         """The number of requests that were sent for the failed call; 1 until they are counted."""
 

@@ -2,8 +2,8 @@
 
 All calls of an event loop to one endpoint share a `Limiter`: calls to chat models, embedding models and web sources. If
 the endpoint refuses a call (HTTP 429) or asks for a wait (Retry-After), all further calls to it wait. But a wait of
-more than `LONGEST_WAIT` seconds applies only to calls of the same model or source. As long as more than `LONGEST_WAIT`
-seconds of the wait are left, these calls fail at once. Later calls wait for its end.
+more than `LONGEST_WAIT` seconds applies only to calls of one model or source. As long as more than `LONGEST_WAIT`
+seconds of this wait are left, calls of the model or source fail at once. After that, they wait for the end of the wait.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Share(Protocol):
     most: int
     """Maximum number of concurrent calls of all processes together, as far as this process knows it.
 
-    The limiter increases this number to the highest `max_concurrency` of the limiter's calls.
+    If a call of the limiter has a higher `max_concurrency`, the limiter increases this number to it.
     """
 
     def request_more(self) -> None:
@@ -72,7 +72,9 @@ _join_endpoint: Callable[[str, Limiter], Share] = SharedWait
 
 
 def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
-    """Sets how new limiters share their endpoints with other processes; by default, they use files in the home folder.
+    """Sets the function with which each new limiter joins the other processes that call its endpoint.
+
+    By default, this function is `SharedWait`, which uses files in the home folder.
 
     Args:
         join: takes an endpoint's address and its limiter; returns this process's share of the endpoint.
@@ -82,13 +84,14 @@ def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
 
 
 class Limiter:
-    """Limits the calls of all debates to one endpoint: concurrent calls, and calls per minute if a debate limits them.
+    """Limits the calls that all debates together make to one endpoint.
 
-    Each call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of
-    a low limit is not overtaken. A call that was refused with HTTP 429 keeps its place; a call that is repeated after
-    another error queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same
-    limit per minute share this limit; calls with another limit per minute are counted separately. `Throttle` estimates
-    how many calls the endpoint accepts.
+    It limits the number of concurrent calls and, if a debate has a limit for it, the number of calls per minute. Each
+    call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of a low
+    limit is not overtaken. A call that was refused with HTTP 429 keeps its place; a call that is repeated after another
+    error queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same limit per
+    minute share this limit; calls with another limit per minute are counted separately. `Throttle` estimates how many
+    calls the endpoint accepts.
 
     Args:
         address: the endpoint's address.
@@ -123,7 +126,7 @@ class Limiter:
     def _max_concurrency(self, limits: Limits) -> int:
         """The smaller of a call's limit and this process's share.
 
-        Requests a larger share if this share is used up, or if no earlier call had such a high limit.
+        Requests a larger share if this share is used up, or if the call's limit is higher than ``share.most``.
         """
         if self.share is None:
             return limits.max_concurrency
@@ -209,10 +212,13 @@ class Limiter:
             return
         slot.since = slot.since if slot.refusal else now
         slot.refusal = error
-        self._end_long_waits(now, error)
+        self._fail_overdue_calls(now, error)
 
-    def _end_long_waits(self, now: float, error: MootError) -> None:
-        """Ends, with an error, calls that have waited longer than `max_wait` while the endpoint accepted no call."""
+    def _fail_overdue_calls(self, now: float, error: MootError) -> None:
+        """Makes calls fail that have waited longer than `max_wait` while the endpoint accepted no call.
+
+        ``error`` is the refusal that the errors of these calls quote.
+        """
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
@@ -229,7 +235,7 @@ class Limiter:
         self.throttle.refuse_elsewhere(now, wait, pace)
         if self._waiting:
             text = f"{without_user(self.address)} asks for a wait."
-            self._end_long_waits(now, WorldError(text, kind="rate_limited", retryable=True, retry_after=wait))
+            self._fail_overdue_calls(now, WorldError(text, kind="rate_limited", retryable=True, retry_after=wait))
 
     def close_elsewhere(self, name: str, wait: float, advice: str = "") -> None:
         """Makes calls of a model or a source fail or wait, because the endpoint asked another process for a long wait.
@@ -248,7 +254,7 @@ class Limiter:
             )
 
     def reopen(self, name: str) -> None:
-        """Ends the long wait of a model or a source. Calls that already wait for its end are not woken."""
+        """Ends the long wait of a model or a source early. Some of the calls that already wait go on waiting."""
         self._closed.pop(name, None)
 
     async def _wait_until_open(
@@ -445,6 +451,6 @@ async def with_retries(
 def backoff(failures: int) -> float:
     """Seconds to wait after this many failures: a random number below a limit.
 
-    The limit is half a second after the first failure; each further failure doubles it, up to 8 seconds.
+    The limit is 0.5 for the first failure. Each further failure doubles the limit, up to 8.
     """
     return random.uniform(0, min(8.0, 0.5 * 2 ** (failures - 1)))

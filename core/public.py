@@ -46,7 +46,8 @@ def old_name(package: str, name: str) -> Any:
     module, _, attribute = now.rpartition(".")
     is_private = "._" in now
     advice = "is no longer public, and the next release may change it" if is_private else f"is now {now}"
-    found = getattr(import_module(module), attribute)  # before the warning, because imports may reset the warnings
+    # This import may change the filters of warnings. If it came after the warning, the warning could be shown twice.
+    found = getattr(import_module(module), attribute)
     warnings.warn(f"{package}.{name} {advice}.", DeprecationWarning, stacklevel=3)
     return found
 

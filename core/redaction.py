@@ -2,8 +2,8 @@
 
 `redact` hides the values of the environment's keys in a text. `hide_secrets` also hides the values of fields whose name
 marks a secret (``api_key``, ``authorization``). In texts, it also hides key-like strings, values that follow such a
-name, and users in addresses. LangSmith's own rules are not used: one of them takes quadratic time, which would be hours
-for a hostile document.
+name, and the user names and passwords in addresses. LangSmith's own rules are not used: one of them takes quadratic
+time, which would be hours for a hostile document.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ KEY_NAME = re.compile(
     r"|AWS_(?!.*_FILE$).*(?:KEY|TOKEN|SECRET|CREDENTIALS).*",
     re.IGNORECASE,
 )
-"""Names of variables that hold keys. Most of AWS's variables do not hold keys (``AWS_REGION``, ``AWS_PROFILE``). Their
-values occur in ordinary texts, where they must not be hidden.
+"""Names of variables that hold keys. Names of AWS's other variables (``AWS_REGION``, ``AWS_PROFILE``) do not match,
+because the values of these variables occur in ordinary texts.
 """
 HEADERS = "OPENAI_CUSTOM_HEADERS"
 """The variable with headers for each request to a model. Each line is a header: ``name: value``."""

@@ -156,7 +156,7 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
     Args:
         status: the HTTP status. A status without a case of its own gives an error of the kind ``bad_request``.
         headers: the headers of the answer; only ``retry-after`` is read.
-        body: the error in the answer: its fields or a text, if there are any.
+        body: the error in the answer, as a dict of its fields or as a text; None or "" if the answer has none.
         endpoint: the endpoint.
         model: the model's name in the error.
     """
@@ -216,10 +216,10 @@ def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, be
     """The MootError for an error in an answer with a successful HTTP status; gateways send such answers.
 
     If the error's code is an HTTP status from 400 to 599, the result is the error for that status (`explain_status`).
-    The endpoint may charge for the reply, unless the code is from 400 to 499 and no part of the reply has arrived.
+    The result's ``may_cost`` is true, unless the code is from 400 to 499 and no part of the reply has arrived.
 
     Args:
-        body: the error in the answer: its fields or a text.
+        body: the error in the answer, as a dict of its fields or as a text.
         headers: the headers of the answer.
         endpoint: the endpoint.
         model: the model's name in errors.
@@ -250,7 +250,7 @@ def quoted_message(body: Any) -> str:
     """A colon and the shortened message of an endpoint's error; empty if the error has no message.
 
     Args:
-        body: the error in the answer: its fields or a text, if there are any.
+        body: the error in the answer, as a dict of its fields or as a text; None or "" if the answer has none.
     """
     message = body.get("message") if isinstance(body, dict) else body
     fields = body if isinstance(body, dict) else {}

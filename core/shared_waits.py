@@ -2,9 +2,9 @@
 
 Each endpoint that has refused a call or asked for a wait has a file. The modification time of the file is the moment
 until which no process calls the endpoint. The content of the file is the pace of the refused process: its calls per
-second before the refusal. It is 0 if the endpoint asked for a wait without a refusal. A wait of more than a minute,
-such as the rest of a day's quota, applies to one model or source and has its own file. Before each call, a process
-checks whether these files have changed; this takes about four microseconds.
+second before the refusal. The content is 0 if the endpoint asked for a wait without a refusal. A wait of more than a
+minute, such as the time until a day's quota is renewed, applies to one model or source and has its own file. Before
+each call, a process checks whether these files have changed; this takes about four microseconds.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ PLATEAU = 50
 This holds from the second refusal on. The pace grows most slowly around this number of calls.
 """
 LEAST_CALLS = 4
-"""Minimum number of calls for a measurement of the pace. If there were fewer calls, this number is assumed."""
+"""A measurement of the pace counts at least this many calls, even if fewer calls started."""
 STORED_STARTS = 512
 """Maximum number of stored start times of calls, from which the pace is measured."""
 

@@ -34,7 +34,7 @@ class Fields(Extension):
             func.parameters["prompt"].default = repr(signature(function).parameters["prompt"].default)
 
     def on_module_instance(self, *, mod: Module, **_: Any) -> None:
-        """Keeps the line breaks of paragraphs that begin with a lower-case letter: the procedures of systems."""
+        """Keeps the line breaks in the procedures of systems, the paragraphs that begin with a lower-case letter."""
         if mod.docstring and mod.path.startswith("moot.graphs."):
             parts = mod.docstring.value.split("\n\n")
             parts = [f"```text\n{part}\n```" if part[0].islower() else part for part in parts]

@@ -73,7 +73,7 @@ def file_as_markdown(file: Path) -> str:
 
 
 def settings_table() -> str:
-    """A table of every setting except prompts, from `cli/listings.jsonl`; settings of the most systems come first."""
+    """A table of all settings except prompts, from `cli/listings.jsonl`; a setting precedes those of fewer systems."""
     kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for line in (ROOT / "cli/listings.jsonl").read_text(encoding="utf-8").splitlines():
         command, *row = json.loads(line)

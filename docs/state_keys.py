@@ -114,8 +114,8 @@ class StateUse:
 
     Args:
         function: the function.
-        states: the expressions in the function that stand for a state, as source texts. Each has the keys of its state
-            that the caller has replaced.
+        states: for each expression in the function that stands for a state (as source text), the keys of this state
+            that the caller has replaced. Reads of these keys are not counted.
 
     Raises:
         ValueError: as `tree_of`.
@@ -366,7 +366,7 @@ def tree_of(function: Any) -> Any:
     """The syntax tree of a function or a lambda.
 
     Raises:
-        ValueError: the function's line has no function with these parameters, or several.
+        ValueError: the line where the function begins has no function with its parameters, or several such functions.
     """
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

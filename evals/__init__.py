@@ -1,4 +1,6 @@
-"""Evaluate debates on benchmarks in the framework Inspect. Measures count missing items; paired tests compare systems.
+"""Evaluate debates on benchmarks in the framework Inspect, and compare systems with paired tests.
+
+Results state how many items are missing.
 
 Each name is imported on its first use, because most are slow to import and some need the extra ``evals``.
 """

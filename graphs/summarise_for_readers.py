@@ -1,7 +1,7 @@
 """Summarises a finished debate for readers, from its result document. The procedure is moot's own.
 
 if the debate has a verdict and a verified quote:
-    a model writes about three sentences, each with the quotes that support it
+    a model writes a short summary (three sentences or so); each sentence has the quotes that support it
     the model says which answer each quote supports, which evidence was not found, and what would change the verdict
 drop the sentences whose quotes or figures cannot be confirmed
 """

@@ -37,7 +37,7 @@ def load(name: str) -> str:
 
 
 shipped = load
-"""Another name of `load`, for code in which an edited prompt may replace the shipped prompt."""
+"""Another name of `load`, for code that also handles edited prompts. It never returns an edited prompt."""
 
 
 @lru_cache(maxsize=256)

@@ -31,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """The number of passages in a batch. An interrupted build loses the work on at most three batches."""
 RECENT = 1.0
-"""Seconds for which the state of a corpus is cached. The cache saves lookups, which block and so need a thread."""
+"""Seconds for which the state of a corpus is cached, because each lookup of the state blocks and so needs a thread."""
 _states: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """The time of the last lookup and the state of each corpus, by `_state_key`."""
 FETCHED = {"fetched", "sha256"}
@@ -183,7 +183,7 @@ async def index_passages(
     passages: Iterable[Passage],
     *,
     encoder: str = DEFAULT_ENCODER,
-    progress: Progress = lambda stored, encoded: None,
+    progress: Progress = lambda seen, encoded: None,
     fill: Fill = fill_in_process,
 ) -> Manifest:
     """Adds passages to a corpus, in batches. A passage that is already stored unchanged is not encoded again.
@@ -302,7 +302,7 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
     Raises:
         UserError: the corpus is missing, unfinished or damaged, or has another encoder; its name is invalid; or the
-            store cannot be opened. A demo corpus may also raise the errors of `index_passages`, because it is built.
+            store cannot be opened. For a demo corpus, also as `index_passages`, which builds it.
         WorldError: the Chroma server failed.
     """
     if name in DEMO_CORPORA:

@@ -43,7 +43,7 @@ DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
 """Maximum number of texts in a short list. Most short lists come from debates, most long lists from indexing."""
 BATCH_CHARACTERS = 2000
-"""No list is added to a batch of short lists with this many characters, because a larger batch would not be faster."""
+"""A batch of short lists is full once it has this many characters, because a larger batch would not be faster."""
 STEP = 32
 """Token counts in short lists are rounded up to a multiple of this, because each new input shape is compiled."""
 BULK_STEP = 8
@@ -164,8 +164,7 @@ class SentenceEncoder(VectorCache):
         self.name = name
         self._model = model
         self._encode_short, self._encode_long = fast_encoders(model)
-        # The last texts of a list do not use all cores. So a second thread begins the next list.
-        self._bulk = ThreadPoolExecutor(2, "encoder")
+        self._bulk = ThreadPoolExecutor(2, "encoder")  # two lists at once, as a list's last texts leave cores idle
         self._workers = one_core_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._in_progress: dict[str, Future[dict[str, Vector]]] = {}

@@ -47,11 +47,11 @@ MARKS = ("\n", "[;；؛]", r"[,，、،](?!\d)", r"\s", ",", TOKEN.pattern)
 GAP = "[...]"
 """Marks an omission in a text."""
 BEGINNING = 0.25
-"""The beginning's share of an excerpt's tokens. The first sentence is always shown, even if it is longer."""
+"""The beginning's share of an excerpt's tokens. If the first sentence is longer, it alone is the beginning."""
 READ = 300_000
 """An excerpt is made from this number of characters at the beginning of a text. Later characters are not shown."""
 COMPARED = 1000
-"""Maximum number of sentences that follow the beginning and can be shown. Later sentences are not shown."""
+"""Only this number of sentences after the beginning are compared with the query. Later sentences are not shown."""
 
 Span = tuple[int, int]
 """A start and an end (exclusive), in code points of a text."""
@@ -149,7 +149,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def _end_of_fitting(text: str, spans: Iterable[Span], most: int) -> int:
-    """The end of the first spans that have at most ``most`` tokens together; 0 if the first span alone has more."""
+    """The end of the last span up to which all spans fit into ``most`` tokens; 0 if even the first does not fit."""
     last = 0
     for start, end in spans:
         if (most := most - count_tokens(text[start:end])) < 0:

@@ -138,7 +138,7 @@ def read_page(url: str) -> list[Passage]:
         passage.model_copy(
             update={
                 "id": f"{url}#{passage.id.partition('#')[2]}",
-                # if the title is only the name of the stored file, which begins with the hash, the host is the title.
+                # A title that begins with the hash is only the name of the stored file, so the host becomes the title.
                 "title": host if passage.title.startswith(fetched.sha256) else passage.title,
                 "source": host,
                 "url": passage.url or fetched.from_url,

@@ -19,7 +19,7 @@ MOST_REQUESTED = 500
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The pieces that several sources found, and the errors of the sources that failed, by the sources' names."""
+    """The merged results of several sources. ``failures`` has the errors of failed sources, by the sources' names."""
 
     evidence: list[Evidence]
     failures: dict[str, MootError] = field(default_factory=dict)

@@ -74,9 +74,9 @@ class LexicalCollection:
     ) -> dict[str, list[Any]]:
         """Passages, in the order in which they were first stored.
 
-        ``ids`` selects passages by id. If ``ids`` is None, ``where`` selects a source. If both are None, all passages
-        are returned.
-        ``include`` is ignored: texts and metadata are always returned.
+        ``ids`` selects passages by id. If ``ids`` is None, ``where`` selects a source (``{"source": name}``). If both
+        are None, all passages are selected. Of these passages, the first ``offset`` are skipped, and at most ``limit``
+        are returned (-1 for all). ``include`` is ignored: texts and metadata are always returned.
         """
         query, values = "SELECT id, text, metadata FROM passages", list[Any]()
         if ids is not None:

@@ -442,7 +442,7 @@ class HybridRetriever:
         return [as_evidence(self._stored[self._rows[i]], query, score, self.name) for i, score in best]
 
     def _fused(self, query: str, vector: Vector, count: int) -> dict[str, float]:
-        """The fused scores of the best passages of both searches, by id."""
+        """The fused scores of the best ``count`` passages of each search, by id, highest first."""
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)

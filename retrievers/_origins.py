@@ -199,7 +199,8 @@ def _retriever(piece: Evidence) -> str:
 def _is_strictly_limited(piece: Evidence, name: str) -> bool:
     """Whether a piece's origin may never exceed its share.
 
-    An origin may exceed its share only if it is a document without a web address and was not joined with another.
+    An origin may exceed its share only if it is a document without a web address and was not joined with another
+    origin.
 
     Args:
         piece: the piece.

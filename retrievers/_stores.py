@@ -457,7 +457,7 @@ class ServerCollection:
 
 
 def _checked_columns(found: Any, ids: list[str], columns: list[Any]) -> Any:
-    """Returns the answer ``found``. Raises a ValueError if a column does not have one entry for each id."""
+    """Returns ``found``, the server's answer. Raises a ValueError if a column does not have one entry for each id."""
     if any(len(column) != len(ids) for column in columns):
         raise ValueError("it lists ids without their data")
     return found

@@ -107,7 +107,7 @@ class Source:
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
     def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
-        """The error for an answer with this HTTP status and message. Some sources report errors with status 200."""
+        """The error for an answer with this HTTP status and message. For some sources, ``status`` may even be 200."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         default_kind: Kind = "server_error" if status >= 500 else "search_refused"

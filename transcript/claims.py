@@ -12,13 +12,14 @@ from moot.retrievers._evidence import clean
 
 COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
 MARK = "\ufeff"
-"""The byte order mark. Without this mark, spreadsheets do not read the file as UTF-8."""
+"""The byte order mark. Without this mark, some spreadsheets do not read the file as UTF-8."""
 
 
 def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
     """Claims as CSV, with the columns that ``moot batch`` needs and further columns for editing.
 
-    The text begins with a byte order mark. A cell that looks like a formula gets an apostrophe, which batches remove.
+    The text begins with a byte order mark. An apostrophe is put in front of a cell that looks like a
+    formula; `moot batch` removes it.
 
     Args:
         claims: the claims of the graph `find_claims`; a person may have changed them. Each has at least ``claim``.
@@ -57,9 +58,9 @@ def place_in_words(claim: Mapping[str, Any]) -> str:
 
 
 def filled_words(claim: Mapping[str, Any]) -> list[str]:
-    """The words of a claim that are not in its quote, with "(computed)" after times computed from the text's date.
+    """The passages of a claim that are not in its quote, with "(computed)" after times computed from the text's date.
 
-    Positions after the end of the claim are ignored, because a person may have shortened the claim.
+    A person may have shortened the claim, so ``filled`` may have positions after the claim's end. They are ignored.
     """
     words = [(claim["claim"][part["start"] : part["end"]], part["computed"]) for part in claim.get("filled") or []]
     return [f"{word} (computed)" if computed else word for word, computed in words if word]

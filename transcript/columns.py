@@ -1,4 +1,4 @@
-"""The columns of a batch's table, in the file that the command line writes and on the web page."""
+"""The columns of a batch's table, which `moot batch` writes and the web page offers as a download."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def round_sections(document: Document) -> list[Section]:
 
 
 def verdict_reasons(document: Document, words: Words) -> list[str]:
-    """The reasons that a turn gives and the verdict shows; an empty list if the debate is not done."""
+    """The reasons of turns that the verdict shows in full; an empty list if the debate is not done."""
     if document["status"] != "done":
         return []
     shown: set[str] = set()

@@ -57,12 +57,12 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The answer with its caveats, confidence, calibration, robustness, reasons, citations and dissents.
 
-    If there is no verdict, the lines say why there is none, and the caveats follow. An abstention counts as a verdict.
-    If origins of evidence were read one by one, a list of these origins comes first.
+    Without a verdict, the lines only have the reason for that, and the caveats. An abstention has the same lines as a
+    verdict. If origins of evidence were read one by one, a list of these origins comes first.
 
     Args:
         document: the result of a debate that is done.
-        shown: the reasons so far. If a turn was shown with a reason, a reference to the turn replaces the reason.
+        shown: the reasons shown before. If a turn was shown with a reason, a reference to the turn replaces the reason.
     """
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
@@ -108,7 +108,7 @@ def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]
 
 
 def speaker(one: Mapping[str, Any]) -> str:
-    """The name of the speaker of an answer, with the number of the answer if it has one."""
+    """The name of the agent who gave an answer, with the number of the answer if it has one."""
     return f"{one['agent']} {one['number']}" if one.get("number") is not None else str(one["agent"])
 
 
@@ -163,8 +163,8 @@ def is_tied(document: Mapping[str, Any]) -> bool:
 def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The first `MOST_REASONS` reasons of the agents who decided, or references to reasons (`reason_or_reference`).
 
-    Each reason or reference is shown once, with all its agents. If turns with further reasons are left, a last line
-    has their number.
+    Each reason or reference is shown once, with all its agents. If there are further reasons, a last line has the
+    number of turns that gave them.
     """
     given: dict[str, list[Turn]] = {}
     for reason, turns in turns_by_reason(dict(document)).items():
@@ -239,7 +239,10 @@ def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 
 def costs(document: Mapping[str, Any]) -> str:
-    """A sentence with the paid tokens, all calls, the rounds, the time, the models, and the sources of each agent."""
+    """A sentence on the usage of a debate.
+
+    It has the number of paid tokens, of all calls and of rounds, the time, the models, and the sources of each agent.
+    """
     usage, replayed = document["usage"], document["usage"].get("from_ledger") or {}
     prompt, reply, unknown = (
         usage[name] - replayed.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
@@ -314,7 +317,7 @@ def control_start(control: str, equal: Equal) -> Iterator[Line]:
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The lines on the control of a debate: its verdict, its cost, and its usage relative to the debate's usage.
+    """The lines on a debate's control: the control's answer, its cost, and its usage relative to the debate's usage.
 
     There are no lines if no control was run.
     """
@@ -351,7 +354,8 @@ def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str
 def compared_words(task: Task, control_answer: str, debate_answer: str) -> str:
     """A phrase that says whether a control's answer equals its debate's answer.
 
-    In tasks of `WORDED_KINDS`, different words may mean the same, so the phrase then only says that the words differ.
+    In tasks of `WORDED_KINDS`, different words may mean the same, so the phrase for different answers only says that
+    the words differ.
     """
     if same_answer(task, control_answer, debate_answer):
         return "like the debate"
@@ -359,7 +363,7 @@ def compared_words(task: Task, control_answer: str, debate_answer: str) -> str:
 
 
 def _relative_usage(beside: Mapping[str, Any]) -> str:
-    """A control's usage as multiples of its debate's usage. If the cost is known, both amounts in USD follow."""
+    """A control's usage as multiples of its debate's usage. If the ratio of the costs is known, both follow in USD."""
     debate, control = beside["taken"]["debate"], beside["taken"]["control"]
     usd = f" (${control['usd']:.6f} of ${debate['usd']:.6f})" if beside["ratios"]["usd"] is not None else ""
     units = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}

@@ -20,7 +20,10 @@ DECISIONS = {
 
 
 class GateWords(Words):
-    """Writes the gate's text. `gate_words` adds the class that writes the rest: the text of the debate."""
+    """Writes the gate's text.
+
+    `gate_words` makes a subclass of this class and of the class that writes the text of the debate behind the gate.
+    """
 
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""
@@ -41,7 +44,7 @@ class GateWords(Words):
         yield own_line(DECISIONS[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """The verdict as the debate behind the gate shows it. If no debate took place, see `Words.verdict`."""
+        """The verdict, as for the debate behind the gate. If no debate took place, see `Words.verdict`."""
         gate = document["metrics"].get("gate")  # None if the run ended before the gate
         took_place = gate is not None and gate["debate"] is not None
         return super().verdict(document) if took_place else Words.verdict(self, document)

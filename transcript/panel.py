@@ -34,7 +34,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
 
     Args:
         document: the result.
-        shown: the reasons so far. If a turn was shown with a reason, a reference to the turn replaces the reason.
+        shown: the reasons shown before. If a turn was shown with a reason, a reference to the turn replaces the reason.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"
@@ -75,7 +75,7 @@ def panel_votes_in_words(document: Mapping[str, Any]) -> str:
 def confidence_line(document: Mapping[str, Any]) -> Line:
     """The confidence as a sum of its parts, and a note if the sum was cut or raised to a bound.
 
-    The numbers have the fewest digits, from 2 to 4, with which the parts add up.
+    The numbers have 2 to 4 decimals: the fewest with which the rounded parts add up, or else 4.
     """
     given, parts = document["metrics"]["panel"]["verdicts"], document["confidence_parts"]
     winning, votes = given[document["raw_verdict"]], sum(given.values())
@@ -94,10 +94,17 @@ def confidence_line(document: Mapping[str, Any]) -> Line:
 
 
 def is_sum_after_rounding(parts: tuple[float, ...], total: float, digits: int) -> bool:
-    """Whether the parts add up to the total after all of them are rounded to ``digits`` digits."""
+    """Whether the parts, each rounded to ``digits`` decimals, add up to the total rounded in the same way."""
     return round(sum(round(part, digits) for part in parts), digits) == round(total, digits)
 
 
 def signed_part(name: str, part: float, digits: int, has_score: bool) -> str:
-    """A part of a sum with its sign and name, and a note if it has no score."""
+    """A part of the confidence with its sign and name, and a note if the part's score is missing.
+
+    Args:
+        name: the part's name.
+        part: the part.
+        digits: the number of decimals to show.
+        has_score: whether there is a score from which the part was computed.
+    """
     return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not has_score)

@@ -26,7 +26,7 @@ class ScoredWords(Words):
         return [field for field in super().entries(turn) if field != "scores" or complete]
 
     def _with_scores(self, turn: Turn) -> Turn:
-        """The stored turn with the agent's answer of the round; the given turn if there is no answer.
+        """The stored turn in which the given turn's agent answers in its round; the given turn if none is stored.
 
         Scores arrive one by one. The stored turn has all scores so far, and the given turn may have only one of them.
         """

@@ -50,7 +50,9 @@ HIDDEN_IF_EMPTY = {"thought", "query"}
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
 """Maps a turn's step to the verb for the agent who gives the answer. For other steps, the verb is the step itself."""
 DECIDING = {"judge", "summarise"}
-"""Steps of turns that decide after a debate has stopped. Summaries of rounds have such a step, but decide nothing."""
+"""Steps of turns that decide after a debate has stopped. A summary of a round also has the step ``summarise``,
+but decides nothing.
+"""
 STOPS = {
     "max_rounds": "The rounds are used up.",
     "budget_exhausted": "The budget is used up.",
@@ -118,7 +120,11 @@ class Words:
         return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides the debate: a judge's or summariser's turn, a preference, or a sole answer."""
+        """Whether a turn decides the debate.
+
+        It does if its step is in `DECIDING`, or if it prefers an answer. It also does if the system has neither rounds
+        nor declared agents, and the answer has no number.
+        """
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 

@@ -91,7 +91,8 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Context manager: starts the background work of the page, and ends it when the server stops.
 
     If the server skips the middleware `DebateRecording`, this context manager also enters `record_debates`. If
-    `moot serve` started the server, it also calls `restore`. It raises the errors of both.
+    `moot serve` started the server, it also calls `restore`. The errors of `record_debates` and
+    `restore` are raised.
     """
     START_LOCK.end()
     async with AsyncExitStack() as stack:

@@ -22,7 +22,7 @@ def create_assistants(url: str) -> dict[str, str]:
     """Creates or updates an assistant for every preset that sets no task.
 
     Returns:
-        ``created``, ``updated`` or ``unchanged`` for each preset's name.
+        Maps the name of each of these presets to ``created``, ``updated`` or ``unchanged``.
 
     Raises:
         WorldError: no server answers at this address, the address is not valid, or the server refuses a request.

@@ -136,7 +136,7 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
         return
     graph, own = await graph_and_settings(named, client)
     if graph not in graph_names(others=True):
-        return  # the server refuses it itself
+        return  # the server refuses the request itself
     kind = load_graph(graph, others=True).settings
     for values, settings_only in given:
         known = values if settings_only else {key: value for key, value in values.items() if key in kind.model_fields}
@@ -220,7 +220,7 @@ class Checks:
         except UserError as error:
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, 422)(scope, receive, send)
         except (ValueError, RecursionError):
-            pass  # not JSON; the server refuses it itself
+            pass  # not JSON: the server refuses the request itself
         return await self.app(scope, replay(content, receive), send)
 
 

@@ -77,7 +77,8 @@ def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
 async def claims_as_csv(request: Request) -> Response:
     """Converts edited claims to CSV for ``moot batch``.
 
-    The body has the ``claims``. Their group is the body's ``url``, or else its ``source``, or else ``text``.
+    The body has the ``claims``, and may have a ``url`` and a ``source``. The group of all claims is the ``url``. If
+    there is none, the group is the ``source``; if there is neither, it is the word "text".
     """
     body = parse_json(await body_of(request, LARGEST_TABLE))
     claims = body.get("claims") if isinstance(body, dict) else None
@@ -98,7 +99,7 @@ def _has_words(claim: Any) -> bool:
 
 
 async def read_rows(request: Request) -> Any:
-    """The rows of a file of claims, as ``moot batch`` reads them, and the ``ignored`` columns.
+    """The ``rows`` of a file of claims, as ``moot batch`` reads them, and the names of its ``ignored`` columns.
 
     The body is the file. The query has the file's ``name``.
     """

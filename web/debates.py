@@ -240,7 +240,7 @@ def document_ids(debate: str) -> list[str]:
 def writable_folder() -> Iterator[Path]:
     """Context manager: yields the folder of debates; a missing folder is created.
 
-    An OSError of the folder's creation, or of the code inside the context, is raised as one of these errors.
+    It turns an OSError of the folder's creation, or of the code inside the context, into a UserError or a WorldError.
 
     Raises:
         UserError: the folder cannot be written.

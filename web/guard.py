@@ -32,8 +32,8 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
 
     Args:
         headers: the request's headers.
-        method: its method.
-        path: its path.
+        method: the request's method.
+        path: the request's path.
         hosts: allowed names of this machine in lower case; loopback names are always allowed.
         origins: the addresses of allowed websites in lower case, such as ``https://smith.langchain.com``.
     """
@@ -45,7 +45,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
         return f"This server is not known as {name!r}: add that name to MOOT_ALLOWED_HOSTS to allow it."
     for origin in map(str.lower, headers.getlist("origin")):
         if origin == "null" and origin not in origins:
-            # Any website can send this origin, so the text does not say how to allow it.
+            # Any website can send the origin `null`, so the text does not say how to allow it.
             return "This server refuses requests of other websites. This request does not name its website."
         if origin not in (f"http://{host}", f"https://{host}", *origins):
             return f"This server refuses requests of other websites: add {origin} to MOOT_ALLOWED_ORIGINS to allow it."
@@ -91,7 +91,10 @@ def lowercase_names(variable: str) -> frozenset[str]:
 
 
 def is_own(scope: Scope) -> bool:
-    """Whether a request comes from this server itself. Only the server's own client can set this root path."""
+    """Whether a request comes from this server itself.
+
+    It does if its root path is ``/noauth``. Only the server's own client can set this root path.
+    """
     return bool(scope.get("root_path") == "/noauth")
 
 

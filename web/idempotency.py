@@ -249,8 +249,8 @@ def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.
 def merge_values(values: Any, more: Mapping[str, Any]) -> Any:
     """A request's values, merged with further values, which take precedence.
 
-    If a further value is an object and the request's value is not, the request's value stays. Then the server refuses
-    the request.
+    Objects under the same key are merged in the same way. If only the further value under a key is an object, the
+    request's value stays, and the server refuses the request.
     """
     if not isinstance(values, dict):
         return values

@@ -87,7 +87,8 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
 
     Args:
         document: the document so far; its settings may be only the requested ones, without the defaults.
-        wanted: headings of the parts to return with their cards and notes. The last part always has them.
+        wanted: headings of the parts to return with their cards and notes. The last part always has its cards and
+            notes; all other parts have neither.
 
     Returns:
         ``names``: each agent's name and facts; ``declared``: the number of agents that the settings declare;

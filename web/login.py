@@ -101,7 +101,8 @@ class Attempts:
     def are_too_many(self, address: str) -> bool:
         """Whether an address is blocked for this minute.
 
-        After wrong tokens from `MOST_ADDRESSES` addresses, every other address is blocked.
+        An address is blocked after `MOST_PER_MINUTE` different wrong tokens. After wrong tokens from `MOST_ADDRESSES`
+        addresses, every other address is blocked.
         """
         if time.monotonic() - self._since > 60:
             self._wrong, self._since = {}, time.monotonic()
@@ -144,7 +145,7 @@ class Login:
     ``MOOT_USERS`` names a file of users, each with a token.
 
     Raises:
-        UserError: both are set, or a token or the file of users is not valid.
+        UserError: ``MOOT_TOKEN`` and ``MOOT_USERS`` are both set, or a token or the file of users is not valid.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -182,7 +183,8 @@ class Login:
         """Finds the user of a request.
 
         Returns:
-            The user's name, 0 and an empty text. If the request is refused: an empty name, the status and the message.
+            The user's name, 0 and an empty text. If the request is refused: an empty name, the HTTP status and the
+            message.
         """
         covers_all_users = connection.scope["path"] == METRICS and not self.token
         if covers_all_users and not self.metrics_token:
@@ -292,7 +294,15 @@ async def read_form(request: Request) -> bytes:
 def log_in_page(
     *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
 ) -> Response:
-    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in."""
+    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in.
+
+    Args:
+        fault: why the log-in was refused; empty if it was not refused.
+        then: the path to which the browser is redirected after the log-in.
+        is_logged_in: whether the browser is logged in.
+        about: a text about the logged-in user; empty for no text.
+        status: the response's HTTP status.
+    """
     note = f"<p>{escape(about)}</p>" if about else ""
     error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))

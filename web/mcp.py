@@ -344,7 +344,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
 
     Args:
         name: the tool's name.
-        arguments: the graph's input together with its settings.
+        arguments: fields of the graph's input, and settings of the graph; ``settings`` may have more settings.
         client: sends requests as the caller.
 
     Raises:

@@ -205,7 +205,7 @@ async def choices(request: Request) -> Any:
 def _choices() -> dict[str, Any]:
     """As `choices`. Blocking.
 
-    ``lacks`` says why web search and why the offered model cannot be used; each text is empty if there is no reason.
+    ``lacks`` maps ``web`` and the offered model to the reason why each cannot be used, or to an empty text.
     """
     corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
@@ -360,15 +360,15 @@ def _document_in_words(id: str) -> dict[str, Any]:
     answer = asdict(chip_of(document, document["answer"]))
     try:
         words = describe_document(document, has_ended=True)
-    except UserError as error:  # usually, another version wrote it: the page shows its plain content
+    except UserError as error:  # usually, another version wrote the document; the page shows its plain content
         words = {"fault": error.detail}
     return {"document": document, "said": words, "chip": answer}
 
 
 def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
-    """A debate in words: sections, notes on evidence, warnings, and, if it has ended, its end with citations.
+    """A debate in words: sections, notes on evidence, warnings, and how the debate ended, with the citations.
 
-    ``caveats`` are the warnings shown with the verdict; ``warnings`` are all other warnings.
+    ``caveats`` are warnings shown with the verdict; ``warnings`` are the others. ``end`` is None unless ``has_ended``.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
@@ -401,7 +401,7 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 
 async def running_view(request: Request) -> Any:
-    """The page's view of a running debate. Its document is the body; ``open`` in the query has the open headings."""
+    """The page's view of the running debate in the body. ``open`` in the query: see ``wanted`` in `debate_view`."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)

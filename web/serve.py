@@ -113,12 +113,12 @@ def check_token(host: str, *, users: bool = False) -> None:
     """Checks that a server which other machines can reach requires a token.
 
     Args:
-        host: the address it listens on.
+        host: the address that the server listens on.
         users: whether a file of users is enough in place of the token.
 
     Raises:
         UserError: the token is not valid; other machines can reach the server, and neither a token nor (with ``users``)
-            a file of users is set; or this file is needed and is not valid.
+            a file of users is set; or the file of users is needed and is not valid.
     """
     if not read_token() and not is_local(host) and not (users and read_users()):
         more = f"; or name users in {USERS}" * users
@@ -171,7 +171,7 @@ def prepare(host: str, *, studio: bool) -> None:
 
 
 def check_installed() -> None:
-    """Prints a line for each debate system of an installed package that cannot be imported, and so is not served.
+    """Prints a line for each installed debate system that cannot be imported. Such a system is not served.
 
     Raises:
         UserError: a package declares one of moot's own names, so that the name would be ambiguous.

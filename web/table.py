@@ -58,7 +58,7 @@ class RunRequest:
     """The data that a request passes to its debate.
 
     Args:
-        debate: the id of the debate to start or resume; None for a new id.
+        debate: the id of the debate to start or resume; if None, the debate gets a new id.
         key: the idempotency key; None without a key.
     """
 
@@ -170,7 +170,7 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
 
 
 def user_key(key: str, person: str | None) -> str:
-    """An idempotency key as the table stores it: after the user's name, because two users may send the same key."""
+    """An idempotency key as the table stores it: with the user's name in front, as two users may send the same key."""
     return f"{person or ''} {key}"
 
 
@@ -299,8 +299,8 @@ async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, A
 
     Returns:
         ``status``; ``debate``: the id; ``calls``: the number of stored calls of models; ``note``: a remark, such as why
-        the debate failed, or None. If the user may act, ``can`` is ``watch``, ``answer`` or ``resume``. For ``watch``
-        and ``answer``, ``thread`` is the debate's thread.
+        the debate failed, or None. If the user may act, ``can`` is ``watch``, ``answer`` or ``resume``; otherwise,
+        ``can`` is missing. For ``watch`` and ``answer``, ``thread`` is the debate's thread.
 
     Raises:
         WorldError: the server could not look up the debate's thread or run.
@@ -322,7 +322,8 @@ def claim_in(input: Any) -> str:
     """The claim in a debate's input, shortened to 500 characters.
 
     An input with a text in place of a claim has the text's title as its claim, or else the source, or else the first
-    line. If the claim is not a string, the last message is used. The result is empty if no claim is found.
+    line. If the claim is not a string, the content of the input's last message is used. The result is empty if no
+    claim is found.
     """
     if "claim" not in input and isinstance(input.get("text"), str):
         return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]

@@ -16,7 +16,7 @@ from moot.graphs import load_graph
 from moot.nodes._runtime.settings import Settings, checked_settings
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
-"""Ids that can be file names unchanged, unless they are `RESERVED`."""
+"""Ids that can be file names unchanged, unless `RESERVED` matches them."""
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNORECASE)
 """Ids that cannot be file names: Windows device names, and names of the form that `file_name` makes from other ids."""
 
@@ -29,7 +29,7 @@ class BatchOptions:
         systems: the debate systems; a row that names no system runs on each.
         asked: the input of the debates, except the claim.
         pairs: settings, as ``KEY=VALUE``.
-        named: settings from named options.
+        named: settings from options such as ``--model``. They override ``preset``, and ``pairs`` override them.
         preset: the default settings of `moot.core.config`, overridden by a preset's settings.
 
     Raises:
@@ -54,7 +54,8 @@ class BatchOptions:
         """The settings of a row's debate.
 
         Args:
-            system: the debate system. If the batch has several, only pairs for settings of this one are used.
+            system: the debate system. If the batch has several systems, pairs for settings that this system does not have
+                are ignored.
             own: the row's settings, which override all other settings.
 
         Raises:

@@ -81,7 +81,13 @@ class Worker:
     async def run_row(self, job: Job, rows: Rows, on_end: OnEnd) -> bool:
         """Lets the process run a row, and passes the outcome to ``on_end``.
 
-        Returns False if the process ended without an outcome, else True.
+        Args:
+            job: the row to run.
+            rows: the rows of the batch, which are stopped if the outcome requires it (`Rows.check_outcome`).
+            on_end: called with the row and its outcome.
+
+        Returns:
+            False if the process ended without an outcome, else True.
         """
         if (answer := await self.ask(asdict(job))) is None:
             return False
@@ -90,7 +96,10 @@ class Worker:
         return True
 
     async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
-        """Sends a row to the process and returns the answer; None if the process ended without an answer."""
+        """Sends a row to the process and returns the answer; None if the process ended without an answer.
+
+        The answer belongs to the row with the same ``key``, so no two unanswered rows may share a ``key``.
+        """
         if self.is_dead:
             return None
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()

@@ -108,8 +108,8 @@ class Batch:
         """Reads the file once, stores its rows, and counts debates and bad rows. Blocking.
 
         Args:
-            spending: takes keys of debates. For each debate that has begun, it returns the tokens, USD and calls so
-                far, including calls whose replies were lost.
+            spending: takes the keys of debates. It returns the tokens, USD and number of calls so far, by key, of those
+                debates that have begun. Calls whose replies were lost are included.
 
         Raises:
             UserError: the file cannot be read.

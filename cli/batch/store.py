@@ -40,9 +40,10 @@ ROWS_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table. ``outcomes`` maps each system to the outcome of its debate; None if there is no outcome yet.
+    """A row of the table.
 
-    A bad row has one outcome, whose key is empty.
+    ``outcomes`` maps the name of each system to the outcome of its debate, or to None if there is no outcome yet. For a
+    bad row, ``outcomes`` maps an empty name to the failed outcome.
     """
 
     number: int
@@ -163,13 +164,13 @@ class Store:
         )
 
     def has_other_result(self, name: str, system: str, key: str, *, any_system: bool) -> bool:
-        """Whether a row has a done debate with a key other than ``key``: other settings, another text or system.
+        """Whether a row has a done debate other than the given one: with other settings, another text or another system.
 
         Args:
             name: the name of the row.
-            system: the system of this debate.
-            key: the key of this debate.
-            any_system: whether debates of other systems count, too.
+            system: the system of the given debate.
+            key: the key of the given debate.
+            any_system: whether debates of other systems count. Otherwise only debates of ``system`` count.
         """
         query = "SELECT system, outcome FROM debates WHERE name = ? AND key != ? AND outcome IS NOT NULL"
         found = self._execute(query, (name, key))

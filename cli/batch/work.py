@@ -121,7 +121,11 @@ class RowProcessor:
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
-    """A debate's outcome from its document. ``spent`` in it is the cost of all runs, ``paid`` that of the last run."""
+    """A debate's outcome from its document.
+
+    The outcome's ``spent`` is the cost of all runs of the debate, and its ``paid`` is the cost of the last run (see
+    `spending`).
+    """
     error = document["error"] or {}
     calls = document["calls"]
     return {
@@ -142,10 +146,10 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 
 
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """The number of calls, their tokens and their USD, without shared calls.
+    """The cost of calls: their number (``calls``), tokens (``tokens``) and USD (``usd``).
 
-    A request whose reply was lost counts with its reserved tokens. USD is None if a price or a number of tokens is not
-    known.
+    Calls marked as shared are left out. A request whose reply was lost counts with its reserved tokens. ``usd`` is None
+    if a price or a number of tokens is not known.
     """
     most = calls_with_reserved_tokens(calls)
     return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}

@@ -79,7 +79,7 @@ def find_claims(
     Args:
         given: a file, the address of a page, or ``-`` for standard input.
         pairs: settings as ``KEY=VALUE``.
-        named: settings from named options; a pair with the same key overrides them.
+        named: settings from options such as ``--model``; a pair for the same setting overrides its value.
         stop: handles Ctrl-C and SIGTERM.
         title: the title; None for the title in the document.
         date: the date of publication; None for the date in the document.

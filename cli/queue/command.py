@@ -24,7 +24,7 @@ def worker(
     """Run rows that `moot batch --queue` or `moot index --queue` has queued. Any number of machines can run workers.
 
     Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get this
-    worker's rows; with --drain, this worker finishes its rows before it ends.
+    worker's rows. With --drain, Ctrl-C or SIGTERM lets this worker finish its running rows.
     """
     from moot.cli.signals import Stop
 

@@ -1,6 +1,6 @@
 """Lets the workers of a queue encode the passages of a corpus and store them on a Chroma server.
 
-Each row of the queue is a piece of the corpus: a batch of passages.
+Each row of the queue is a piece of the corpus: some of its passages. The rows of one command form a batch of the queue.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FillByQueue:
 
         Args:
             rows: the queue's rows.
-            prefix: the beginning of the batch ids of this corpus.
+            prefix: the beginning of the ids of all batches for this corpus.
         """
         batches = await asyncio.to_thread(rows.batches)
         earlier = [batch["id"] for batch in batches if batch["id"].startswith(prefix)]

@@ -2,8 +2,8 @@
 
 Procrastinate delivers a row, and `moot.core.postgres.rows` decides whether this worker runs the row. If the process of
 a row ends or hangs, the row is tried once more, alone in a new process. If the new process also ends or hangs, the row
-fails. Each other row of the first process is tried alone in the same way. A row that has lost several workers is tried
-only once, alone.
+fails. Each other row of the first process is tried alone in the same way. If several workers died while they had a row,
+the row is tried only once, alone.
 """
 
 from __future__ import annotations

@@ -307,7 +307,12 @@ class CallLedger:
         return None if entry is None else stored_call(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> NearestEntry | None:
-        """The entry that shares the most parts with a key, and how it differs; see `LedgerFile.most_similar`."""
+        """The entry that shares the most parts with a key, and the parts in which it differs; None without an entry.
+
+        Args:
+            key: the key of a call. Only entries of its kind are searched, as `LedgerFile.most_similar` explains.
+            debate: the id of the only debate to search; None for all debates.
+        """
         entry = await self._do(lambda file: file.most_similar(key, debate))
         if entry is None:
             return None
@@ -386,7 +391,8 @@ class CallLedger:
 class _StoreJob:
     """A job that stores the result of a call; one SQL statement can run several such jobs.
 
-    ``raw`` holds packed vectors or a JSON text. ``keys`` are the secrets that `entry` hides in the text.
+    ``raw`` holds packed vectors or a JSON text. ``key`` identifies the call. ``keys`` are the secrets, such as API keys,
+    that `entry` hides in the text.
     """
 
     debate: str

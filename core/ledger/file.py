@@ -373,7 +373,7 @@ class LedgerFile:
 
         Args:
             debate: the debate's id.
-            after: only entries after this position.
+            after: only entries with a higher number than this.
             limit: the maximum number of entries; -1 for all.
         """
         return self._select_entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
@@ -411,7 +411,7 @@ class LedgerFile:
         return None if best is None else self._select_entries("seq = ?", best)[0][1]
 
     def _select_entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
-        """The entries that a SQL condition selects, each with its position."""
+        """The entries that a SQL condition selects, each with its number in the ledger."""
         return [
             (seq, Entry(debate, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
             for seq, debate, key, kind, parts, about, created, size, value in self._connection.execute(
@@ -430,7 +430,7 @@ class LedgerFile:
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates.
 
-        A debate is old if it has not changed for ``days`` and is not running. First, old debates without a document are
+        A debate is old if it has not changed for ``days`` days and is not running. First, old debates without a document are
         removed, and old debates with a document lose their entries. Then, until the file is small enough, done debates
         lose their entries, the oldest debate first. After them, failed debates lose theirs. In this second step,
         debates with other statuses keep their entries. Each debate has its own transaction, so that other processes
@@ -457,7 +457,7 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether `OLD_DEBATES` finds a debate, or more than ``most`` bytes are in use."""
+        """Whether a debate is older than ``days`` days (`OLD_DEBATES`), or more than ``most`` bytes of the file are in use."""
         old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 
@@ -467,7 +467,8 @@ class LedgerFile:
     def _prune_debate(self, id: str, cutoff: float) -> bool:
         """Removes a debate or, if it has a document, only its entries.
 
-        If the debate is running, or has changed after ``cutoff``, this method removes nothing and returns false.
+        If the debate is running, or has changed after ``cutoff`` (in seconds since 1970), this method removes nothing and
+        returns false.
         """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, cutoff):

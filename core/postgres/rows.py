@@ -25,7 +25,7 @@ TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""SQL: one heartbeat timeout ago. Workers last seen before this time are dead; rows last touched before are overdue."""
+"""SQL: now minus the heartbeat timeout. Workers not seen since are dead; rows not touched since are overdue."""
 ALONE_AFTER = 2
 """Number of lost workers after which a row is run alone."""
 MOST_LOSSES = 4
@@ -84,7 +84,7 @@ class EndedRow:
 
 
 class QueuedRows:
-    """The rows of all batches. `prepare` never retries, `lease` always. Others retry for ``patience`` seconds."""
+    """The rows of all batches. Methods retry for ``patience`` seconds, `prepare` never, `lease` until it succeeds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -370,7 +370,7 @@ class QueuedRows:
         """Removes a worker that cannot run its rows; returns false without a change if no other worker is alive."""
 
         def job(cursor: Any) -> bool:
-            cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # so that two workers do not rely on each other
+            cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # so that two workers do not both resign
             cursor.execute("SELECT id = %s, seen >= " + OVERDUE + " FROM moot.workers", (worker,))
             found = cursor.fetchall()
             if not any(mine for mine, _ in found):
@@ -423,7 +423,7 @@ class QueuedRows:
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
         """Queues the rows of dead workers again, and returns the number of these rows.
 
-        Overdue waiting rows whose procrastinate job was lost get a new one, except rows of stopped batches.
+        An overdue waiting row whose procrastinate job was lost gets a new job, unless the row's batch is stopped.
 
         Args:
             lost: the outcome for rows that have lost `MOST_LOSSES` workers. These rows fail, and are not counted.
@@ -461,7 +461,7 @@ class QueuedRows:
 
         Args:
             batch: the id of an existing batch.
-            least: the smallest lease. If less of an amount is left, nothing is leased.
+            least: the smallest lease. If less than this is left of tokens, USD or calls, nothing is leased.
             need: the maximum spending of one call. The lease is `BLOCK` times ``need``, but at most `1 / PARTS` of the
                 rest. The lease is never less than ``least``.
 

@@ -39,7 +39,7 @@ SILENCE = 8
 LOOKUP_PATIENCE = 10.0
 """Seconds for which most lookups are retried. The ledger's other operations are retried for `Postgres.patience`."""
 ENDED = ("done", "failed", "waiting")
-"""Statuses of a debate that has ended or waits, except ``interrupted``."""
+"""Statuses of a debate that has ended or waits for a person. ``interrupted`` is not one of them."""
 IS_ALIVE = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
 """SQL: whether the process that owns the debate is alive."""
 IN_QUEUE = "EXISTS (SELECT 1 FROM moot.rows AS r WHERE r.key = d.id AND r.status = 'running')"
@@ -122,8 +122,9 @@ class ServedLedger(PostgresLedger):
     def begin(self, request: Request) -> DebateStart:
         """Takes over or inserts a debate. If the result's ``owned`` is false, the debate is unchanged.
 
-        Only the id and the idempotency key of the request select a debate. If a run begins its debate a second time,
-        because the run's first worker was lost, the run gets the same debate; if this debate has ended, unchanged.
+        Only the id and the idempotency key of the request select a debate. If the first worker of a run was lost, the
+        run begins its debate a second time, and gets the same debate. If this debate has already ended or waits for a
+        person, it is not changed.
 
         Raises:
             UserError: the debate belongs to another person, another run executes the debate with the request's id,
@@ -192,7 +193,7 @@ class ServedLedger(PostgresLedger):
         limit: int | None = None,
         id: str | None = None,
     ) -> list[Debate]:
-        """The same as `LedgerFile.debates`, but the database's locale defines how the case of letters is ignored."""
+        """The same as `LedgerFile.debates`, but the database's locale determines which letters differ only in case."""
         as_stored = None if text is None else as_json(text)[1:-1]
         values: dict[str, Any] = {"status": status, "graph": graph, "text": as_stored, "limit": limit or None, "id": id}
         conditions = {

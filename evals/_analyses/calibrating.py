@@ -97,7 +97,8 @@ def fit_cases(
 
     Args:
         cases: the debates.
-        alpha: the allowed error rate, in (0, 1).
+        alpha: the tolerated share of prediction sets without the right answer, and of claims on which a wrong verdict
+            is acted on; in (0, 1).
         bound: the configuration of the debates, for which the calibration is valid.
         corpora: the digest of each corpus, by the corpus's name.
         unfinished: as in `FittedCalibration`.
@@ -133,7 +134,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
 
     Args:
         paths: logs and folders of logs.
-        alpha: the allowed error rate, in (0, 1).
+        alpha: as in `fit_cases`.
 
     Raises:
         UserError: a path does not exist; Inspect is not installed; a log is damaged, has an invalid setting, or was

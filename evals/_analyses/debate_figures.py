@@ -58,12 +58,13 @@ class DebateFigures(NamedTuple):
 
     Attributes:
         answers: every agent's answers, from `agent_answers`.
-        agreed: for each round in which several agents voted, whether all gave the same answer.
+        agreed: for each round in which several agents voted, whether all these agents gave the same answer.
         judge_choices: the judge's choice by kind of score, from `judge_choices`.
         debates: each agent's number of debates (DN).
         collisions: the number of viewpoint collisions (DVC).
         revisions: the number of correct revisions (CVR).
-        context: the mean length of each agent's prompts over the rounds, in tokens; None if no length is known.
+        context: the mean length of each agent's prompts over the rounds, in tokens; None for an agent without a known
+            length.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -124,7 +125,7 @@ def judge_choices(document: Document, right: Right) -> dict[str, JudgeChoice]:
     is unknown, or if both averages are equal.
 
     The result is empty unless a judge spoke, there is a verdict, and there are exactly two debaters, whose last answers
-    differ. It is also empty for a trial.
+    are readable and differ. The result is also empty for a trial.
     """
     if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
         return {}

@@ -172,7 +172,7 @@ async def ask_graders(
         The texts of the errors of failed calls, each once.
 
     Raises:
-        UserError: a model cannot be called with these settings, for example because its key is missing.
+        UserError: a model cannot be called at all, for example because its key is missing.
     """
     gate, problems = asyncio.Semaphore(at_once), dict[str, None]()
 
@@ -196,8 +196,8 @@ async def ask_graders(
 def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
     """Add people's judgements of answers from a CSV or JSONL file.
 
-    Each row has ``id`` (a sample's id) and ``right``. A row without ``system`` is for the answers of all systems to
-    this sample. Answers without a judgement get the grade None.
+    Each row has ``id`` (a sample's id) and ``right`` (yes or no), and may have ``system`` (a system's label). A row
+    without ``system`` is for the answers of all systems to this sample. Answers without a judgement get the grade None.
 
     Returns:
         The number of answers with a judgement.

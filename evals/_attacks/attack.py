@@ -29,7 +29,7 @@ from moot.retrievers._tampering import Tampering
 Attack = Literal["injection", "poison_one_host", "poison_many_hosts", "adaptive", "lying_debater"]
 POISONED: tuple[Attack, ...] = ("poison_one_host", "poison_many_hosts", "adaptive")
 MOST_PIECES = 5
-"""Maximum number of poisoned passages in a search: each has its own opening, and its own host if hosts differ."""
+"""Maximum number of poisoned passages in a search. `OPENINGS` and `HOSTS` each have this length."""
 HOSTS = ("daily-ledger.example", "north-review.example", "open-records.example", "field-notes.example", "tenor.example")
 """Hosts of poisoned passages; names that end in .example cannot be registered (RFC 2606)."""
 OPENINGS = (
@@ -52,8 +52,8 @@ LIAR_INSTRUCTION = (
 class Template:
     """An instruction to inject into a passage.
 
-    ``text`` has the placeholder ``{label}``, and may have ``{claim}``. ``kept_back``: whether the template is held out:
-    it is not used for tuning.
+    ``text`` has the placeholder ``{label}``, and may have ``{claim}``. If ``kept_back`` is true, the template is held
+    out, and is not used for tuning.
     """
 
     id: str

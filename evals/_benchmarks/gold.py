@@ -16,8 +16,8 @@ def gold_and_found(
 ) -> tuple[set[str], set[str]] | None:
     """Names of an item's gold evidence and of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
 
-    Names are normalised titles, ids, addresses or texts. A gold name is found if it is also among the names of the
-    evidence. If the item has several kinds of gold evidence, only the first kind in this list is used:
+    Names are normalised titles, ids, addresses or texts. A piece of gold evidence was found if its name is in both
+    sets. If the item has several kinds of gold evidence, only the first kind in this list is used:
 
     - ``pages`` match the title of a piece of evidence;
     - ``documents`` match a piece's title, or the last part of its address (a PubMed id);
@@ -29,7 +29,8 @@ def gold_and_found(
         evidence: the evidence of a result document, without the texts given with the claim.
 
     Returns:
-        The names of the gold evidence and the names found. None if the item has no gold evidence of these kinds.
+        Two sets: the names of the gold evidence, and the names of the evidence found (of ``texts``, only the gold names
+        that match). None if the item has no gold evidence of these kinds.
     """
     named = gold_evidence or {}
     if pages := named.get("pages"):

@@ -357,7 +357,7 @@ def check_covid(record: Record) -> Item:
 
 
 def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
-    """Copy the sentences that ``evidence_set`` names from ``corpus.json`` into Check-COVID's records.
+    """Add to each of Check-COVID's records the sentences of its ``evidence_set``, which are in ``corpus.json``.
 
     ``corpus.json`` contains records {cord_id, title, abstract: [sentence]}. It is in the folder of ``file``, or in the
     folder above.

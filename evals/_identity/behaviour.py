@@ -2,8 +2,8 @@
 
 The version is a digest of scripted debates. It covers every request that the system sends to a deterministic model,
 and the debates' results. A digest of the code would change with every comment, and then all runs would have to be paid
-for again. It is easy to forget to raise a version number by hand. The digests are stored in ``behaviour.jsonl``. A test
-computes the digests again, and compares them with the stored ones.
+for again. A version number that is raised by hand would sometimes be forgotten. The digests are stored in
+``behaviour.jsonl``. A test computes the digests again, and compares them with the stored ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Systems that were measured on one benchmark with one model, and the pairs of systems to compare.
 
-Each row of a comparison is a `System`: a debate system, a control that was run, or a control that is derived from logs
-without any call. A `System` contains the observations of its items, run by run.
+Each row of a comparison is a `System`: a debate system, a control that was run, or a control that was not run, but is
+derived from the logs of debate systems. A `System` contains the observations of its items, run by run.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class System:
         items: for each run, the observations by the item's id.
         runs: the logs of the runs, in the same order; empty for a derived control.
         control: the kind of control, retrieval variant or attack; None if the system is none of these.
-        of: the label of the system that a control, variant or attack belongs to; None if ``control`` is None, if the
-            answer is constant, or if the system that it belongs to is unknown.
+        of: the label of the system that a control, variant or attack belongs to; None if this system is unknown, for a
+            control with a constant answer, and if ``control`` is None.
     """
 
     label: str
@@ -114,7 +114,10 @@ class Study:
 
     @property
     def first_measure(self) -> str:
-        """The benchmark's first measure that needs no model; tests use it, and it decides whether an item is right."""
+        """The benchmark's first measure that needs no model.
+
+        It decides whether an item is right, and paired tests compare systems by it.
+        """
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
@@ -344,8 +347,8 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
         against: the baseline. If it is a system's label, all other systems are compared with this system. If it is a
             kind of control, each system is compared with its own control of that kind. A control with a constant answer
             belongs to no system, so all other systems are compared with it. If the baseline is None, each system is
-            compared with all its own controls, and each further system also with the first system. Controls are not
-            compared with the first system.
+            compared with each of its own controls. In addition, the measured systems that belong to no other system are
+            compared with the first of them.
     """
     systems = study.systems
     named = [s for s in systems if s.label == against]

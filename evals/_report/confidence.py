@@ -25,7 +25,7 @@ PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "s
 def confidences_of(
     system: System, study: Study, part: str = CONFIDENCE
 ) -> tuple[list[float | None], list[bool | None]]:
-    """A system's confidence in its answer to each item, and whether the answer was right, as two lists.
+    """A system's confidence in the answer of each observation, and whether the answer was right, as two lists.
 
     An abstention has no confidence (None). For a missing item, both values are None.
 
@@ -133,7 +133,8 @@ def thresholds_table(study: Study) -> Table | None:
     return make_table(
         "thresholds",
         "Thresholds of scores",
-        "The answers are those within debates. An answer passes a threshold if its score is at least the threshold; "
+        "The answers are those of agents in all rounds, not the verdicts. "
+        "An answer passes a threshold if its score is at least the threshold; "
         "the first measure decides whether an answer is right. Only a negative answer relevance is below threshold 0. "
         "Answers with an unknown score are left out. Two kinds of answers need not follow from evidence. In the first, "
         "the writer neither searched nor was given evidence. In the second, the task is multiple choice, a number or "

@@ -215,7 +215,7 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
     """A function from a value to its horizontal position, and at most six ticks, each with its position and label.
 
     Ticks are at 1, 2 or 5 times a power of ten. If no such value is on the axis, the ticks are at ``low`` and ``high``,
-    rounded to two significant digits.
+    rounded to two significant digits. Each label begins with ``unit``.
     """
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
@@ -292,7 +292,9 @@ def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
 
 
 def _front_line(best: Sequence[tuple[float, float]]) -> str:
-    """The front as an SVG path: from each point to the right, then up to the next point, and from the last point to the right edge.
+    """The front as an SVG path.
+
+    The path goes from each point to the right, then up to the next point, and from the last point to the right edge.
 
     Args:
         best: the positions of the points on the front, from left to right; at least one.

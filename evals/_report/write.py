@@ -96,10 +96,11 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     """Which tests Holm's correction covers together, from the runs' plans.
 
     Returns:
-        The family, its description for captions, and notes: one if the plans state different families, else none.
+        The family, its description for captions, and a list of notes: one note if the plans do not all state the same
+        family, else none.
     """
     stated = {run.family for run in runs}
-    benchmark_tests = "those of this benchmark with this model"
+    benchmark_tests = "those of this benchmark and model"
     if stated == {"benchmark"}:
         return "benchmark", f"{benchmark_tests}, the family that the plan states", []
     all_tests = "all tests of this report"

@@ -199,7 +199,7 @@ def gold_recall() -> Scorer:
 
 @metric(name="mean")
 def mean_if_named() -> Metric:
-    """The mean; NaN if `official_score` finds that no verdict could cite the kind of evidence that the score requires."""
+    """The mean; NaN if no verdict could cite the evidence that the score requires (`official_score`)."""
 
     def value(scores: list[SampleScore]) -> float:
         named = any((score.score.metadata or {})["named"] for score in scores)

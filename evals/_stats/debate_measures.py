@@ -24,7 +24,7 @@ def consistent(document: Document) -> bool:
 
     A debate that is not done is not consistent. A debate that stopped by consensus is consistent. After another stop
     reason, the debate is consistent if the judge who checks for agreement found agreement in its last reply (MADKE). If
-    no such judge was asked, the debate is consistent if there are votes and all are for the same answer.
+    no such judge was asked, the debate is consistent if there are votes, and all of them give the same answer.
 
     Args:
         document: a result document.

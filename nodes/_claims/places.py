@@ -22,7 +22,7 @@ PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
 """Minimum number of words of the sentences that `sentences_in` returns."""
 SHORT_WORD_LETTERS = 3
-"""Words of at most this many letters, except names, are not checked, because most are function words in any language.
+"""Words of at most this many letters, except names, always count as known: most are function words in any language.
 
 `months` leaves out such short names of months, except those of May. In `_is_lengthened`, this is the minimum number of
 letters of the shorter word.
@@ -45,7 +45,7 @@ neither never no nor not of on once one only or other over per shall she should 
 them then there these they this those through to toward towards under until up upon was were when where whether which
 while who whom whose will with within without would"""
 FUNCTION_WORDS = frozenset(ENGLISH_WORDS.split())
-"""English function words; they are not checked, except capitalised names of months, such as May."""
+"""English function words. `words_filled_in` ignores them, except capitalised names of months, such as May."""
 MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = MONTH_NAMES.split()
 """The months' keys in the data of dateparser."""

@@ -139,7 +139,7 @@ class Dropped(TypedDict):
 class Unread(Span):
     """A part of the text that gave no claims, because a step got no usable reply or a ceiling was reached.
 
-    ``why`` is the text of the error, and ``kind`` is its kind.
+    ``why`` is the text of the error, and ``kind`` the kind of the error.
     """
 
     why: str

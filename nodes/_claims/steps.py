@@ -348,7 +348,7 @@ def rewrite_claims_node() -> Node:
     """Rewrites each quote in ``found`` as one or several claims that can be understood without the text.
 
     Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
-    support. With the setting ``split`` off, only the first claim for a quote is used; its others go to ``dropped``.
+    support. With the setting ``split`` off, only the first claim for a quote can be used; all others go to ``dropped``.
 
     Reads: asked, part, found.
     """

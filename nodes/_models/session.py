@@ -54,8 +54,8 @@ class Session:
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
-    """The final status of a run of `find_claims`, or of a run with nothing to do, because an earlier run has recorded the
-    debate's document. None for any other run."""
+    """The final status of a run of `find_claims`, or of a run with nothing to do, because an earlier run has recorded
+    the debate's document. None for any other run."""
     recorder: Recorder | None = None
     """The recorder that is called when the debate begins and ends."""
     run: RunnableConfig = field(default_factory=RunnableConfig)

@@ -56,7 +56,7 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Wraps a router like `as_router`, but raises an error instead of returning None.
+    """Does the same as `as_router`, but raises an error instead of returning None.
 
     Raises:
         ValueError: only LangGraph can call the router.

@@ -217,7 +217,7 @@ class Settings(BaseModel):
 
     @property
     def own_model(self) -> bool:
-        """Whether a role has a model of the user, which is neither the embedded model nor a fake model."""
+        """Whether any role has a model of the user: one that is neither the embedded model nor a fake model."""
         speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
         chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
         names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)

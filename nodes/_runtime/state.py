@@ -216,7 +216,9 @@ class ControlRun(TypedDict):
     """A control that was run after a debate, with the debate's cost as a ceiling."""
 
     control: Annotated[str, Field(description="The control's system.")]
-    equal: Annotated[Equal, Field(description="The quantity that bounds it: it may spend as much as the debate did.")]
+    equal: Annotated[
+        Equal, Field(description="The limited quantity: the control may spend as much of it as the debate did.")
+    ]
     taken: Annotated[
         dict[str, dict[str, float | None]],
         Field(description="The costs of `debate` and of `control`: tokens, usd, calls, seconds; null if unknown."),
@@ -233,7 +235,9 @@ class ControlRun(TypedDict):
 class Verdict(DocumentHead, CheckedClaim):
     """The outcome of a debate, with its settings and its costs."""
 
-    answer: Annotated[str | None, Field(description="The verdict; null if there is none, or if it abstains.")]
+    answer: Annotated[
+        str | None, Field(description="The verdict; null if there is none, or if the verdict is an abstention.")
+    ]
     raw_verdict: Annotated[str | None, Field(description="The verdict as the roles that decided worded it.")]
     confidence: Annotated[
         float | None,
@@ -385,9 +389,9 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
     ``own`` is the speaker's last answer. ``opponents`` are the other answers that the speaker sees. ``cited`` is the
     evidence that ``own`` and ``opponents`` cite, without the pieces in ``evidence``; it is not shown and serves only to
     check quotes. ``pool`` is the shared evidence from which the speaker may select. ``retrieval`` is the outcome of the
-    search for the pool or, if debaters search only once, of the speaker's search. ``found`` is all evidence of the
-    debate before this round. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` has, for
-    each agent, the number of its group of equal answers. ``why`` is the reason for another round.
+    search for the pool or, if debaters search only once, of the speaker's search. ``found`` is the debate's evidence
+    before the speaker's search. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` has,
+    for each agent, the number of its group of equal answers. ``why`` is the reason for another round.
     """
 
     debater: dict[str, Any]

@@ -136,7 +136,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """Calls LangGraph's method in a `Session`: the session of the outer debate, if there is one, else a new session.
+        """Calls LangGraph's method in the outer debate's `Session` or, if there is no outer debate, in a new one.
 
         A debate inside another debate has its own ceilings, within the ceilings of the outer debate.
         """

@@ -420,7 +420,7 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer, and of the arguments for it, the one with the most verified quotes (the first, if several have so many).
+    """An answer, and the argument for it with the most verified quotes; if several have the most, the first of them.
 
     ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
     quotes cited with the argument.

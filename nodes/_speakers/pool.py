@@ -88,7 +88,7 @@ def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
 
 
 def visible_answers(state: DebateState, names: Sequence[str], round: int, two_rounds: bool) -> list[Turn]:
-    """Each speaker's latest answer; with ``two_rounds``, instead all answers of ``round`` and of the round before it."""
+    """Each speaker's latest answer or, with ``two_rounds``, all answers of ``round`` and of the round before it."""
     if not two_rounds:
         return latest_answers(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]

@@ -183,7 +183,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
     """The ``reason`` of a round's record, for debates that end when all agree: ``agreed`` or ``disputed``.
 
-    In round 0, it is ``first_answers`` instead of ``agreed``, because an agreement in round 0 does not end such a debate.
+    An agreement of the first answers (round 0) does not end such a debate; the reason is then ``first_answers``.
     """
     if agreed_answer(votes) is None:
         return "disputed"
@@ -200,8 +200,8 @@ def compare_node(
 
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
     compares two free-text answers if their texts differ. The reply is recorded in a turn of the agent that gave
-    the second answer. If the settings have ``min_agents``, the debate fails after a round in which fewer than ``min_agents`` agents
-    could be reached (see `close_round`).
+    the second answer. If the settings have ``min_agents``, the debate fails after a round in which fewer than
+    ``min_agents`` agents could be reached (see `close_round`).
 
     Args:
         by_text: whether only texts are compared, without a model.

@@ -149,8 +149,8 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     """Runs another system's debate on all evidence so far, and takes its verdict or its error.
 
-    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets the graph, the number of calls and
-    the tokens of that other debate.
+    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets the name of the other system
+    and the calls and tokens of its debate.
 
     Args:
         inner: takes the gate's settings; returns the graph and the settings of the debate.

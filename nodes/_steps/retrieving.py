@@ -120,9 +120,9 @@ def retrieve_node(*, required: bool = False) -> Node:
 
     An origin may have at most its share (``max_origin_share``) of all evidence; for exceptions see `within_share`. Here
     "all evidence" means the pieces in the keys ``found`` and ``evidence``, together with the new pieces. New pieces
-    beyond an origin's share are marked as left out, with a warning. Of a
-    text that is too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
-    ``published_before`` is set, there is also a warning about pieces without a date.
+    beyond an origin's share are marked as left out, with a warning. Of a text that is too long, only the beginning and
+    the sentences nearest to the query are shown, with a warning. If ``published_before`` is set, there is also a
+    warning about pieces without a date.
 
     A scholarly source is searched by keywords that the speaker's model writes. Without keywords, the query itself is
     searched, with a warning. The abstracts are summarised as the setting ``source_summaries`` says. A model reads the

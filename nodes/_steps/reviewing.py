@@ -94,8 +94,8 @@ def _prompt_values(
 def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
     """Reviews or scores the only answer in ``opponents``, and writes the result into the reviewer's turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns. The fields are null if an external cause or a ceiling makes
-    the call fail, or if no reply is usable. A `UserError` ends the debate.
+    Reads: claim, task, debater, opponents, evidence, turns. In the turn, ``fields`` are null if an external cause or a
+    ceiling makes the call fail, or if no reply is usable. A `UserError` ends the debate.
 
     Args:
         ask: the function that makes the call: `review` or `score_answer`.

@@ -67,7 +67,10 @@ def robustness_node() -> Node:
 
 
 def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
-    """The active evidence that the judge was shown; without a judge's turn, all active evidence that was used."""
+    """The active evidence that the judge was shown.
+
+    Without a judge's turn, it is the active evidence whose status is not in `UNUSED_STATUSES`.
+    """
     ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
@@ -77,7 +80,7 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """The verified quotes from each origin, by the origin's name.
+    """The verified quotes of all turns, by the name of the origin that they come from.
 
     ``names`` has the origin of each piece by the piece's id. Quotes from pieces that are not in ``names`` are left out.
     """

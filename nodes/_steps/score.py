@@ -3,7 +3,8 @@
 Consistency is a score of Tool-MAD's first version. In this module, "Tool-MAD" alone means the second version.
 
 For faithfulness, a chat model lists the statements of an answer and judges each of them. For answer relevance, a
-chat model writes questions that the answer would fit. Pure functions compute both scores. Consistency needs no chat model.
+chat model writes questions that the answer would fit. Pure functions compute both scores. Consistency needs no chat
+model.
 """
 
 from __future__ import annotations

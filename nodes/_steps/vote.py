@@ -60,7 +60,9 @@ def confidence_weight(confidence: float) -> float:
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason: ``consensus`` if all agents agree in a later round than round 0, else from `rounds_or_budget`.
+    """The stop reason: ``consensus``, or the one from `rounds_or_budget`.
+
+    It is ``consensus`` if all agents agree in the last round, unless that is round 0.
 
     Args:
         state: the debate's state.

@@ -342,7 +342,7 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: the unit itself and, after "per" or "/", a second unit.
+    """The unit of the only number in a text: the unit itself and, after "per", "/" or "an", a second unit.
 
     The result is empty if the text has no such number, or if `UNITS` lacks the unit.
     """
@@ -351,7 +351,7 @@ def unit_of(text: str) -> tuple[str, ...]:
 
 
 def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two units from `unit_of` may be the same; a missing unit or denominator may be any unit."""
+    """Whether two units from `unit_of` may be the same; a missing unit, first or second, may be any unit."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 

@@ -238,7 +238,7 @@ def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0)
 
     Args:
         scores: the nonconformity scores of the labelled debates, each with its frequency.
-        score: the nonconformity score of a label in this debate: 1 minus its share (`label_shares`).
+        score: the nonconformity score of a label in this debate: 1 minus the label's share (`label_shares`).
         tie: the weight of each debate whose score equals ``score``, including this debate. It is 1, or a random number
             from [0, 1] for exact coverage.
     """

@@ -6,8 +6,8 @@ following is removed, in this order, until the prompt fits. Everything else stay
 
 1. Evidence, the worst-ranked first, but cited evidence last. A piece has the rank from its search. A piece without a
    rank is ranked by the words that it shares with the claim (`ranks_by_words`). The last piece for which there is
-   space may be shown in part. A piece that would take more than half of the space may also be shown in part, unless it is the only cited
-   piece. A quarter of the prompt is reserved for evidence.
+   space may be shown in part. A piece that would take more than half of the space may also be shown in part, unless it
+   is the only cited piece. A quarter of the prompt is reserved for evidence.
 2. The oldest rounds. In a trial, rounds with the same number are left out of both debates. The last round of each
    debate stays.
 3. The ends of the longest reasons and arguments.

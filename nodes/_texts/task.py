@@ -25,7 +25,7 @@ from moot.retrievers._evidence import clean
 LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
-"""The maximum numbers of characters of a claim, a label and an option."""
+"""The maximum lengths of a claim, a label and an option, in characters."""
 
 SUPPORTED = ("support", "supports", "supported")
 REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
@@ -206,7 +206,7 @@ def _is_pair(first: str, last: str) -> bool:
 
 
 def _letters_by_option(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The letter of each option by the option's text. A text that several options share is left out."""
+    """The letter of each option, by the option's text. Options with the same text (`normal_option`) are left out."""
     texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
@@ -232,7 +232,7 @@ def _visible_text(text: Any) -> Any:
 
 
 def _check_texts(task: Task, texts: Sequence[str]) -> Task:
-    """Returns the task if its labels and ``texts`` are valid.
+    """Returns the task if its labels and ``texts`` are valid. ``texts`` are its labels and meanings, or its options.
 
     Raises:
         UserError: a text or label is invalid, two labels are the same, or the task has too few or too many answers.
@@ -319,7 +319,7 @@ WITHOUT_EVIDENCE = {
     **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
     _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
 }
-"""The wording of each meaning of a label in prompts without evidence."""
+"""Meanings of labels, each with the wording that replaces it in prompts without evidence."""
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
@@ -327,8 +327,8 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
 
     Args:
         task: the task.
-        evidence: whether the answer must follow from evidence. If so, a short answer may abstain. If not, labels have
-            the meanings in `WITHOUT_EVIDENCE`, if their own meanings are listed there.
+        evidence: whether the answer must follow from evidence. If so, a short answer may abstain. If not, the meanings
+            of labels are replaced as `WITHOUT_EVIDENCE` says.
         pool: whether the model may combine evidence with its own knowledge. If so, whatever ``evidence`` is, a short
             answer may abstain if neither the evidence nor the model's knowledge has the answer.
     """
@@ -361,7 +361,7 @@ ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these 
 ABSTAIN_BY_KNOWLEDGE = (
     f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
 )
-"""The same sentence for prompts in which the model may also use its own knowledge."""
+"""The sentence that allows an abstention in prompts in which the model may also use its own knowledge."""
 
 
 def _has_letters(task: Task) -> bool:
@@ -400,8 +400,9 @@ FROM_OWN_EVIDENCE = (
     "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage is "
     "there now."
 )
-"""Rules for changing an answer. Debaters with evidence judge the others' answers by their own evidence. Only debaters
-that answer from their knowledge adopt an answer because its reasons are better."""
+"""Rules for changing an answer. `FROM_OTHERS` is for debaters that answer from their knowledge: they may adopt another
+debater's answer because its reasons are better. `FROM_OWN_EVIDENCE` is for debaters that are shown evidence: only this
+evidence may change an answer."""
 
 
 def is_reasoning_task(task: Task) -> bool:
@@ -414,7 +415,7 @@ def is_reasoning_task(task: Task) -> bool:
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The values of all prompt placeholders whose values depend on the task.
+    """The values of all prompt placeholders whose values depend on the task, by placeholder.
 
     Args:
         task: the task.

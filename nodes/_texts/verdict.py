@@ -15,7 +15,7 @@ from moot.retrievers._origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Maximum number of reasons and of quotes that are shown, and of agents that are named for a dissenting answer."""
+"""The maximum number of reasons shown, of quotes shown, and of agents named for a dissenting answer."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
@@ -147,7 +147,7 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
 def _was_meant_to_search(document: DebateState | dict[str, Any]) -> bool:
     """Whether a debate was meant to search for evidence, even if it did not."""
     settings = document["settings"]
-    if document["corpora"] or document["debates"]:  # the debate read sources, or is a trial
+    if document["corpora"] or document["debates"]:  # the debate has searched, or is a trial
         return True
     if settings.get("retrieval") == "none" or settings.get("max_tool_calls") == 0:
         return False
@@ -158,7 +158,8 @@ def _was_meant_to_search(document: DebateState | dict[str, Any]) -> bool:
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
     """The warnings that are shown with the verdict, in the order of `CAVEATS`.
 
-    Warnings of other kinds are left out. Each text is returned once, and each kind at most `MOST_CAVEATS` times.
+    Warnings of other kinds are left out. Of each kind, at most `MOST_CAVEATS` warnings are returned, each
+    with another text.
 
     Args:
         document: a result document, or at least its ``warnings``.

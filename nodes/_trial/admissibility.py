@@ -37,7 +37,8 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
     Args:
         weight: the weight of the piece, from `evidence_weight`.
         admitted: the threshold for admission; a piece with a weight above it is admitted.
-        disputed: the lower threshold; a piece that is not admitted, but has a weight above it, is disputed.
+        disputed: the lower threshold. A piece that is not admitted, but has a weight above it, is disputed. Any other
+            piece is discarded.
     """
     if is_above(weight, admitted):
         return "admitted"

@@ -18,7 +18,7 @@ class PanelVerdict:
     """A panel's verdict.
 
     ``winning`` counts the judges who voted for this verdict, and ``votes`` the judges with any verdict. ``tied``
-    is true if another verdict also has ``winning`` votes.
+    is true if another verdict has as many votes as this one.
     """
 
     verdict: Verdict

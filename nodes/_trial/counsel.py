@@ -34,7 +34,7 @@ NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of words from the beginning of an exhibit that stand for a missing title."""
 LONGEST_FIELD = 120
-"""Number of characters after which an expert's field is cut in the expert's prompt and above the testimony."""
+"""Number of characters after which an expert's ``expertise`` is cut in the expert's prompt and above the testimony."""
 LONGEST_TITLE = 60
 """Number of characters after which an exhibit's title is cut in a list of exhibits."""
 LONGEST_PASSAGE = 400
@@ -187,7 +187,8 @@ def visible_exhibits(
 ) -> list[Evidence]:
     """The exhibits that a speaker may cite.
 
-    With ``whole``, they are all exhibits in `active_evidence`. Otherwise, they are those that ``history`` cites.
+    With ``whole``, they are all exhibits in `active_evidence`. Otherwise, they are only those of them that the turns in
+    ``history`` cite.
     """
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
@@ -282,18 +283,18 @@ def _title_line(piece: Evidence) -> str:
 def exhibits_by_setting(state: TrialState, settings: Any) -> list[Evidence]:
     """The exhibits that a reflecting side or an expert is shown.
 
-    With the setting ``exhibits`` at ``whole``, they are all exhibits. Otherwise, they are the exhibits cited so far.
+    If the setting ``exhibits`` is ``whole``, they are all exhibits. Otherwise, they are the exhibits cited so far.
     """
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
 def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
-    """The last `RECENT_STATEMENTS` arguments and testimonies, oldest first; without any, the text ``nothing``."""
+    """The last `RECENT_STATEMENTS` arguments and testimonies, oldest first; without any, the argument ``nothing``."""
     return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
-    """Arguments and testimonies under a heading, with their citations; without any, the text ``nothing``."""
+    """Arguments and testimonies under a heading, with their citations; without any, the argument ``nothing``."""
     return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
 
 

@@ -207,7 +207,7 @@ class TrialSettings(SourcesSettings):
         return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role, if its model has no temperature of its own."""
+        """The sampling temperature of a role in the settings. A temperature of the role's model overrides it."""
         judges = any(judge.name == role for judge in self.judges)
         return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
 
@@ -308,8 +308,8 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
     """Whether the court is asked after this round whether to close the debate.
 
-    The court is not asked if its decision could not be the stop reason. This is so without progressive retrieval,
-    before ``min_rounds``, or if novelty is exhausted, because `stop_reason` prefers that reason.
+    The court is not asked if its decision could not be the stop reason. There are three such cases: without progressive
+    retrieval; before ``min_rounds``; and if novelty is exhausted, which comes before the court in `stop_reason`.
 
     Args:
         state: the state of the debate in court.
@@ -327,9 +327,9 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 def close_round_node() -> Node:
     """Counts and records the round, and decides whether the debate stops.
 
-    Reads: phase, rounds, turns. If the debate stops, the node adds the debate's entry to ``debates``. If a side gave no
-    usable argument in the whole debate, the trial then fails, because the panel must hear both sides. But in the
-    switched debate, or if a ceiling prevented an argument, the trial goes on with a warning.
+    Reads: phase, rounds, turns. If the debate stops, the node adds the debate's entry to ``debates``. But if the
+    debate stops and a side gave no usable argument in any round, the trial fails, because the panel must hear both
+    sides. In the switched debate, or if a ceiling prevented an argument, there is only a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -384,8 +384,9 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
 def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
     """The fields of a `CourtDebate` with values by round, and the reasons why the sides' searches ended.
 
-    ``reflection`` has the scores of each side, and ``reflection_total`` their sums. ``novelty`` is the mean over both
-    sides' candidates of a round, None if no candidate's novelty is known. ``retrieval_ended`` has the reasons by side.
+    ``reflection`` has the scores of each side, and ``reflection_total`` their sums. ``novelty`` has the mean
+    novelty of each round's candidates from both sides, or None for a round without a candidate of known novelty.
+    ``retrieval_ended`` has the reasons by side, without sides that may still search.
     """
     sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
     totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]

@@ -197,7 +197,7 @@ def admit_node() -> Node:
     for evidence that was discarded after an earlier search, if it does not fit the request of this search. Evidence
     that would exceed `max_origin_share` does not join either. If a side's search ends with this round, the reason is
     written into the side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing
-    joins, with a warning.
+    joins, and there is a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:

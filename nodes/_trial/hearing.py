@@ -117,7 +117,7 @@ async def rule_on_expert(
     prompt: str = RULE.prompt,
 ) -> ExpertRulingReply:
     """The court's decision whether to hear the expert that a side requests (PROClaim, section 2.5, step 3)."""
-    request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
+    request = as_data("request", f"By the {side}: an expert in {one_line(expertise, LONGEST_FIELD)}.\nReason: {reason}")
     shown = {"statements": show_recent(history), "request": request, "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
     return await RULE.ask(model, values, prompt)

@@ -125,8 +125,8 @@ def stance_queries_node() -> Node:
 def disclose_node() -> Node:
     """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
 
-    Reads: turns, evidence. Evidence that exceeds `max_origin_share` is left out, with a warning. In a trial
-    with sources, there is also a warning if there are more premises than `max_premises`.
+    Reads: turns, evidence. Evidence that exceeds `max_origin_share` is marked as left out, with a warning. In
+    a trial with sources, there is also a warning if there are more premises than `max_premises`.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
 
 
 def to_arbiter(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make the arbiter weigh each piece of evidence, with the challenges to it."""
+    """Builds the `Send`s that make the arbiter weigh evidence, each with one piece and all turns with challenges."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
         send_to_speaker(

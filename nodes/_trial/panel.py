@@ -62,8 +62,8 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
 
     Args:
         task: the form of an answer.
-        given: labels from the settings. Labels for the other verdicts are found by their meanings or spellings. In
-            HoVer, the label NOT_SUPPORTED stands for both NOT SUPPORTED and INCONCLUSIVE.
+        given: labels from the settings, by verdict. The labels for other verdicts are found by their meanings or
+            spellings. In HoVer, the label NOT_SUPPORTED stands for both NOT SUPPORTED and INCONCLUSIVE.
 
     Raises:
         UserError: the task has no label for a true claim or for a false one, several labels fit one verdict,
@@ -279,7 +279,8 @@ def decide_node() -> Node:
     """Ends the trial with the panel's verdict, the answer for this verdict, and the confidence in it.
 
     Reads: task, turns, and if present debates and metrics. Without a primary debate, the stop reason is
-    ``single_pass``, and the confidence depends on no reflection score. If no judge gave a verdict, the trial fails.
+    ``single_pass``, and the confidence is computed without a reflection score. If no judge gave a verdict, the trial
+    fails.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -338,7 +339,7 @@ def confidence_of(
     consensus_weight: float = CONSENSUS_WEIGHT,
     quality_weight: float = QUALITY_WEIGHT,
 ) -> dict[str, Any]:
-    """The keys of a document on the confidence in a verdict: the confidence, where it comes from, and its parts."""
+    """The entries ``confidence``, ``confidence_from`` and ``confidence_parts`` of the result document."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     analysis = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)

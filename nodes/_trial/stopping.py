@@ -9,7 +9,7 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
 CONSECUTIVE_ROUNDS = 2
-"""How many of the latest values must be below the threshold: of the changes (plateau) or the novelties (exhaustion)."""
+"""Number of last values that must all be below the threshold: changes for a plateau, mean novelties for exhaustion."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
@@ -39,7 +39,7 @@ def changes(totals: Sequence[float | None]) -> list[float | None]:
 def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
     """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i).
 
-    With fewer than three totals, the answer is no.
+    False if there are fewer than three totals.
     """
     return _all_below(changes(totals), least)
 
@@ -71,7 +71,10 @@ def stop_reason(
     plateau: float = 0.05,
     exhaustion: float = 0.10,
 ) -> StopReason | None:
-    """The first reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5).
+    """The reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5).
+
+    Of several reasons, the first counts in this order: reflection plateau, critic, exhausted novelty, court, and
+    maximum number of rounds.
 
     Args:
         rounds: the number of rounds so far.
@@ -79,10 +82,10 @@ def stop_reason(
         novelties: the mean novelty of each round's candidates; None for a round without candidates.
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes the debate.
-        min_rounds: the number of rounds before which only ``max_rounds`` can stop the debate.
+        min_rounds: if there were fewer rounds so far, only ``max_rounds`` can stop the debate.
         max_rounds: the maximum number of rounds.
-        plateau: ``least`` of `is_plateau`.
-        exhaustion: ``least`` of `is_exhausted`.
+        plateau: the debate stops if the reflection total changes by less than this in two rounds in a row.
+        exhaustion: the debate stops if the mean novelty is below this in two rounds in a row.
     """
     reasons: list[tuple[StopReason, bool]] = [
         ("reflection_plateau", is_plateau(totals, plateau)),

@@ -53,7 +53,7 @@ def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [
-        (("benchmark", "benchmark"), "2 tests: those of this benchmark with this model, the family that the plan states"),
+        (("benchmark", "benchmark"), "2 tests: those of this benchmark and model, the family that the plan states"),
         (("report", "report"), "4 tests: all tests of this report, the family that the plan states (or its default)"),
         (("report", "benchmark"), "4 tests: all tests of this report, the default, because the plans state no common"),
         (("", ""), "4 tests: all tests of this report, the default, because the plans state no common family"),

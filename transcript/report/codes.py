@@ -83,7 +83,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 def answer_word(kind: str, answer: str | None) -> str:
     """The word of a kind of answer; for the kind ``text``, the answer itself.
 
-    If such an answer has only capitals and underscores, spaces replace the underscores, as in "MOSTLY TRUE".
+    In an answer of the kind ``text`` with only capitals and underscores, spaces replace the underscores: "MOSTLY TRUE".
     """
     if kind != "text":
         return ANSWERS[kind].word
@@ -284,7 +284,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "verdict_labels": "Names of the judges' findings",
     },
 }
-"""Words by group and code."""
+"""Maps each group of codes, such as ``stop``, to a mapping from its codes to words."""
 
 
 def words_for(group: str, code: str | None) -> str:
@@ -357,7 +357,7 @@ placeholders for the sources.
 def replaced_source_words(detail: str) -> tuple[str, str]:
     """A warning about a source that replaced another source, as words in bold and a sentence.
 
-    If the warning is not in `STAND_IN_WARNINGS`, the sentence is its ``detail``.
+    If no pattern in `STAND_IN_WARNINGS` matches, the bold words are general, and the sentence is ``detail``.
 
     Args:
         detail: the ``detail`` of the warning.

@@ -213,7 +213,7 @@ def _no_answer_words(votes: list[Any]) -> str:
 
 
 def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
-    """The votes in words. The text has the number of ``rounds`` if there are several, except for a single vote."""
+    """The votes in words. If there are several votes and several ``rounds``, the text has the number of rounds."""
     votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -316,7 +316,10 @@ def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names
 
 
 def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of answer that a turn argues for; and in a trial, the turn's side, otherwise the word of the answer."""
+    """The kind of answer that a turn argues for, and a word.
+
+    In a trial, the word is the turn's side; otherwise, it is the word of the answer.
+    """
     if turn.get("side") in SIDES:
         return SIDES[turn["side"]], str(turn["side"])
     chip = chip_of(document, turn.get("answer"))
@@ -330,7 +333,10 @@ def _quotes_heading(kind: str, word: str) -> str:
 
 
 def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes, grouped by the stances that the summary gave them. Only ``for`` and ``against`` may be empty groups."""
+    """Quotes, grouped by the stances that the summary gave them.
+
+    Empty groups are left out, except ``for`` and ``against``.
+    """
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
     unsorted = Group("Quoted, not sorted")

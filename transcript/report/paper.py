@@ -41,8 +41,9 @@ def fill_first_page(
 ) -> None:
     """Sets the number of quotes of each group on the printed first page: `Group.on_paper`, from 0 to `MOST_QUOTES`.
 
-    The rows get quotes in turns while there is room. Groups that are side by side are one row. The room is estimated
-    from the length of the texts, because the reader's fonts are unknown.
+    Each row gets a first quote of each of its groups, then each row a second one, and so on. A row gets no more quotes
+    once its next quotes do not fit on the page. Groups that are side by side are one row. The room is estimated from
+    the length of the texts, because the reader's fonts are unknown.
 
     Args:
         claim: the report's headline.

@@ -73,7 +73,7 @@ def report(document: Document, kind: str) -> str:
     """A debate's report.
 
     Args:
-        document: the result document, also of a debate that failed or was interrupted. If it has a key
+        document: the result document; the debate may have failed or been interrupted. If the document has a key
             ``reader_summary``, the report contains the summary's sentences and stances.
         kind: ``html``, ``md``, or ``part``: only the body of the HTML, for a page that contains `styles` and `icons`.
 

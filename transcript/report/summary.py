@@ -22,14 +22,14 @@ SHARED = tuple(name for name in Settings.model_fields if name not in ("models", 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A document with a summary for readers under ``reader_summary``.
 
-    The summary's calls, warnings, usage and models are added to the debate's. If `summary_ledger`
-    returns a ledger, the summary's calls use that ledger.
+    The summary's calls, warnings, usage and models are added to those of the debate. If `summary_ledger` returns a
+    ledger, the summary's calls use that ledger.
 
     Args:
         document: a finished debate. If it has no verdict or no checked quote, no call is made, and the summary is
             empty.
         settings: settings of `moot.graphs.summarise_for_readers`.
-        mode: how the ledger is used, unless `ledger_use` or ``MOOT_LEDGER`` is set.
+        mode: how the ledger is used; ignored inside `ledger_use`, or if ``MOOT_LEDGER`` is set.
 
     Raises:
         UserError, WorldError, ReplyError, BudgetExhausted: the summary failed.

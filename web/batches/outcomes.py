@@ -32,18 +32,18 @@ class Outcome:
         status: ``running``, ``waiting``, ``interrupted``, ``failed`` or ``done``; ``none`` if the debate has not
             started or was deleted, or if it is done and its document is missing.
         document: the id of the debate's document; None if there is none, or if the debate is running or waiting.
-        answer: the document's answer.
-        chip: the kind and the word of the answer, for the chip that shows it.
+        answer: the document's answer; None if the debate has no answer, or without a document.
+        chip: the kind and the word of the answer, for the chip that shows it; None without a document.
         backing: the basis of the verdict, in a sentence.
         divided: whether the debate is done, and `dissent` lists a dissent.
         quotes: four counts: quoted pieces of evidence, all pieces, quotes found in their source, quotes not found.
-        confidence: the document's confidence.
+        confidence: the document's confidence; None if it has none, or without a document.
         confidence_rests_on: the votes or answers behind the confidence, and its calibration, in words.
         decision: ``act`` or ``escalate``; None without a calibration.
         error: why the debate failed, or why its document cannot be read; otherwise empty.
         kind: the kind of the error in the document; empty if there is none.
-        usd: the cost so far; None if a price is not known, or without a document.
-        seconds: the debate's duration in all its runs.
+        usd: the cost so far; None if the cost is not known, or without a document.
+        seconds: the debate's duration in all its runs; None without a document.
     """
 
     status: str

@@ -44,7 +44,14 @@ DAY = "now() - interval '1 day'"
 
 @dataclass(frozen=True)
 class Spending:
-    """A user's usage in the last 24 hours: started debates, tokens, USD, and the number of unknown costs."""
+    """A user's usage in the last 24 hours.
+
+    Args:
+        debates: the number of started debates.
+        tokens: the number of tokens.
+        usd: the sum of the known costs in USD.
+        unpriced: the number of debates and searches for claims whose cost is not known.
+    """
 
     debates: int
     tokens: int
@@ -75,6 +82,10 @@ def _query_spending(cursor: Any, person: str) -> Spending:
 
 def count_debate(person: str, user: User) -> int:
     """Adds a debate to the user's count of debates, before the debate starts. Blocking.
+
+    Args:
+        person: the user's name.
+        user: the user's quotas.
 
     Returns:
         The id with which `uncount_debate` removes the debate from the count.
@@ -264,7 +275,7 @@ class Quotas:
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            body = None  # the server refuses it itself
+            body = None  # not JSON: the server refuses the request itself
         counted = None
         try:
             check_corpora(body, user)
