@@ -10,7 +10,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> Callable[[Command], Command]:
-    """A decorator that adds the parameters of another typer command. The decorated command gets their values in ``**options``.
+    """A decorator that adds the parameters of another typer command; the command gets their values in ``**options``.
 
     Args:
         other: the command whose arguments and options are added.

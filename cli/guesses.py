@@ -64,6 +64,12 @@ EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service":
 class GuessingGroup(TyperGroup):
     """A group of commands that accepts aliases. Its error for an unknown name suggests a command."""
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in self.commands.values():  # Typer would keep the line breaks of docstrings
+            paragraphs = (command.help or "").split("\n\n")
+            command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs) or None
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of commands, in the order of help."""
         order = [name for panel in PANELS.values() for name in panel]

@@ -184,8 +184,8 @@ def report_command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model, as provider:name, that writes the missing summaries, with one call for each debate. A summary is "
-            "added to the debate's document.",
+            help="Model, as provider:name, that writes the missing summaries, with one call for each debate. A summary "
+            "is added to the debate's document.",
             show_default=False,
         ),
     ] = None,

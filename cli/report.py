@@ -28,8 +28,8 @@ ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".js
 class Publisher:
     """The publisher of claim reviews, and the address of the page with a review.
 
-    ``name`` is the publisher's name. In the address ``url``, ``{id}`` stands for the name of the document's file without
-    its suffix. Both are empty if the command line does not name them.
+    ``name`` is the publisher's name. In the address ``url``, ``{id}`` stands for the name of the document's file
+    without its suffix. Both are empty if the command line does not name them.
     """
 
     name: str

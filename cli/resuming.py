@@ -34,9 +34,9 @@ class DebateSetup:
 
 @dataclass(frozen=True)
 class SettingSources:
-    """Settings by source: ``KEY=VALUE`` pairs, options such as ``--model``, a preset, and defaults of `moot.core.config`.
+    """Settings by source, in the order of priority: each source overrides the sources after it.
 
-    Each source overrides the sources after it.
+    The sources are ``KEY=VALUE`` pairs, options such as ``--model``, a preset, and the defaults of `moot.core.config`.
     """
 
     pairs: Sequence[str]

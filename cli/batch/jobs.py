@@ -54,8 +54,8 @@ class BatchOptions:
         """The settings of a row's debate.
 
         Args:
-            system: the debate system. If the batch has several systems, pairs for settings that this system does not have
-                are ignored.
+            system: the debate system. If the batch has several systems, pairs for settings that this system lacks are
+                ignored.
             own: the row's settings, which override all other settings.
 
         Raises:

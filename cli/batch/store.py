@@ -164,7 +164,7 @@ class Store:
         )
 
     def has_other_result(self, name: str, system: str, key: str, *, any_system: bool) -> bool:
-        """Whether a row has a done debate other than the given one: with other settings, another text or another system.
+        """Whether a row has a done debate other than the given one: with other settings, or another text or system.
 
         Args:
             name: the name of the row.

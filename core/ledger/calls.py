@@ -307,12 +307,7 @@ class CallLedger:
         return None if entry is None else stored_call(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> NearestEntry | None:
-        """The entry that shares the most parts with a key, and the parts in which it differs; None without an entry.
-
-        Args:
-            key: the key of a call. Only entries of its kind are searched, as `LedgerFile.most_similar` explains.
-            debate: the id of the only debate to search; None for all debates.
-        """
+        """The entry most similar to a key and how it differs, or None; see `LedgerFile.most_similar`."""
         entry = await self._do(lambda file: file.most_similar(key, debate))
         if entry is None:
             return None
@@ -391,8 +386,7 @@ class CallLedger:
 class _StoreJob:
     """A job that stores the result of a call; one SQL statement can run several such jobs.
 
-    ``raw`` holds packed vectors or a JSON text. ``key`` identifies the call. ``keys`` are the secrets, such as API keys,
-    that `entry` hides in the text.
+    ``raw`` is packed vectors or a JSON text. ``keys`` are secrets (not keys of calls) that `entry` hides in the text.
     """
 
     debate: str

@@ -430,11 +430,11 @@ class LedgerFile:
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates.
 
-        A debate is old if it has not changed for ``days`` days and is not running. First, old debates without a document are
-        removed, and old debates with a document lose their entries. Then, until the file is small enough, done debates
-        lose their entries, the oldest debate first. After them, failed debates lose theirs. In this second step,
-        debates with other statuses keep their entries. Each debate has its own transaction, so that other processes
-        never wait long.
+        A debate is old if it is not running and has not changed for ``days`` days. First, old debates without a
+        document are removed, and old debates with a document lose their entries. Then, until the file is small enough,
+        done debates lose their entries, the oldest debate first. After them, failed debates lose theirs. In this second
+        step, debates with other statuses keep their entries. Each debate has its own transaction, so that other
+        processes never wait long.
         """
         before, pruned = self._size_of("page_count"), 0
         cutoff = time.time() - days * 86400
@@ -457,7 +457,7 @@ class LedgerFile:
         return PruningResult(pruned, before - self._size_of("page_count"))
 
     def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether a debate is older than ``days`` days (`OLD_DEBATES`), or more than ``most`` bytes of the file are in use."""
+        """Whether `OLD_DEBATES` finds a debate unchanged for ``days`` days, or more than ``most`` bytes are in use."""
         old = _scalar(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
         return bool(old) or self._used_bytes() > most
 
@@ -467,7 +467,7 @@ class LedgerFile:
     def _prune_debate(self, id: str, cutoff: float) -> bool:
         """Removes a debate or, if it has a document, only its entries.
 
-        If the debate is running, or has changed after ``cutoff`` (in seconds since 1970), this method removes nothing and
+        If the debate is running, or has changed after ``cutoff`` (seconds since 1970), this method removes nothing and
         returns false.
         """
         with self.transaction():

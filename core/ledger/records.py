@@ -36,7 +36,7 @@ Its value is a list: tokens, USD, number of calls. A resumed debate counts this 
 PAID = "paid"
 """The field of an entry's ``about`` for the spending that led to the entry's result.
 
-Its value is a list: tokens, USD, number of calls. The amount in USD is 0 if the cost is unknown, or if no ceiling limits it.
+Its value is a list: tokens, USD, number of calls. USD are 0 if the cost is unknown, or if no ceiling limits it.
 """
 CEILINGS = frozenset({"budget", "max_calls", "max_cost", "max_seconds"})
 """Settings that bound a debate. They are not in its fingerprint, so that the debate can be resumed with other ceilings.

@@ -93,6 +93,11 @@ def test_help_lists_every_command_under_a_heading() -> None:
     assert {panel for panel in PANELS if panel not in moot("--help").stdout} == set()
 
 
+def test_help_wraps_paragraphs_at_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "Ctrl-C or SIGTERM, other workers get this worker's rows." in moot("worker", "--help").stdout
+
+
 def test_completion_offers_only_the_settings_of_the_given_graph() -> None:
     assert "find_claims" in names("all graphs")
     assert "min_score=" in names("settings find_claims")
