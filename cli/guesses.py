@@ -136,7 +136,7 @@ def hint_for(args: list[str]) -> str:
     is_address = word.startswith(("http://", "https://"))
     if not is_address and Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
         return f"To check the claims of a list: moot batch {word} --out FOLDER"
-    if is_address or os.path.isfile(word):  # unlike `Path.is_file`, it raises no error for a long claim
+    if is_address or os.path.isfile(word):  # `Path.is_file` would raise an error for a long claim
         return f"To find the claims of a text: moot claims {word}"
     words = [one for one in args if not one.startswith("-")]
     if len(" ".join(words).split()) >= LEAST_CLAIM_WORDS:

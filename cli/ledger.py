@@ -180,6 +180,8 @@ def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | Served
     Raises:
         UserError, WorldError: as `using_database` and `LedgerFile`.
     """
+    import sqlite3
+
     from moot.core.ledger import ledger_path
     from moot.core.ledger.faults import ledger_errors
     from moot.core.ledger.file import LedgerFile
@@ -190,8 +192,12 @@ def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | Served
         elif not ledger_path().exists():
             yield None
         else:
-            with ledger_errors(ledger_path()), closing(LedgerFile(ledger_path())) as file:
-                yield file
+            with closing(LedgerFile(ledger_path())) as file:
+                try:
+                    yield file
+                except sqlite3.Error as error:
+                    with ledger_errors(ledger_path()):
+                        raise error
 
 
 def _find(file: LedgerFile | ServedLedger | None, id: str) -> Debate:

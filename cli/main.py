@@ -76,7 +76,7 @@ def run() -> None:
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
 
-    # Without this, the last garbage collection takes a quarter of the time of a short command.
+    # Without `gc.freeze`, the last garbage collection takes a quarter of the time of a short command.
     atexit.register(gc.freeze)
     # langsmith would log each failure to send a trace; moot reports them once, at the end.
     logging.getLogger("langsmith").setLevel(logging.ERROR)
@@ -130,7 +130,7 @@ def verify(
     options = locals()
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # before the slow imports, so that it also handles Ctrl-C during them
+    with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control
         from moot.cli.resuming import SettingSources, debate_setup, graph_to_resume
@@ -333,8 +333,8 @@ def service_command(
     else:
         try:
             run_service(host, port, at_once)
-        except SystemExit as ended:  # after SIGTERM or a failed start; a normal exit would take seconds
-            end_now(int(ended.code or 0))
+        except SystemExit as ended:  # after SIGTERM or a failed start
+            end_now(int(ended.code or 0))  # because a normal exit would take seconds
         end_now(0)
 
 

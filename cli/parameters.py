@@ -11,9 +11,9 @@ import typer
 def _known_status(status: str | None) -> str | None:
     from moot.core.ledger.records import STATUSES
 
-    if status is not None and status not in STATUSES:
+    if status is not None and status.lower() not in STATUSES:
         raise typer.BadParameter(f"there is no status {status[:40]!r}. Known: {', '.join(STATUSES)}.")
-    return status
+    return status and status.lower()
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]

@@ -64,7 +64,7 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     """
     if out is not None:
         check_writable(out)
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # moot makes no calls that the user did not ask for
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # otherwise RAGAS would send data about its use
     logging.getLogger("instructor").setLevel(logging.CRITICAL)  # moot itself reports each failure once
     check_installed()
     samples, notes = read_answers(options.log, options.limit)

@@ -256,7 +256,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
             settings are not valid in this version of moot.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
-    wanted = hide_secrets(settings.recorded())  # as the ledger stores settings
+    wanted = hide_secrets(settings.recorded())  # because secrets are also hidden in the ledger's settings
     changeable = CEILINGS if earlier.status != "done" else frozenset()
     ceilings = {name: wanted[name] for name in named & changeable if name in wanted}
     if differ := sorted(name for name in named - changeable if wanted.get(name) != earlier.settings.get(name)):
@@ -304,7 +304,7 @@ class PersonReplies:
         return None if entry is None or entry.debate != debate else entry.value
 
     async def store(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
-        """Stores the reply to the last interrupt with this value, in the mode ``record``."""
+        """If the mode is ``record``, stores the reply to the last interrupt with this value."""
         if self.use.mode == "record":
             await open_ledger().store_call(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
 

@@ -163,8 +163,8 @@ class ProgressBar:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.bars.stop()
-        if kind is KeyboardInterrupt:  # samples in flight look like failed samples
-            return
+        if kind is KeyboardInterrupt:
+            return  # because samples that were interrupted look like failed samples
         for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
             text = first_words(self.full_texts[fault]) if index else self.full_texts[fault]
             self.console.print(f"{count_with_noun(times, 'sample')} failed: {text}", markup=False, highlight=False)

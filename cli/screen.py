@@ -85,7 +85,7 @@ class Screen:
             is_problem: whether the text goes to the error console.
         """
         console = self.errors if is_problem else self.console
-        if console.is_terminal:  # `Padding` also indents wrapped lines
+        if console.is_terminal:  # only a terminal wraps lines; `Padding` also indents the wrapped lines
             console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent), expand=False))
         else:
             console.print(Text(" " * indent + clean(text), style=style))

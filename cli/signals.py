@@ -92,12 +92,13 @@ class Stop:
         action()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:  # a second SIGTERM is ignored, because `timeout` always sends two
+        # A second Ctrl-C ends the process at once. A second SIGTERM does not, because `timeout` always sends two.
+        if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
             again = b" Press Ctrl-C again to end now." if number == signal.SIGINT else b""
-            os.write(2, b"moot: stopping." + again + b"\n")  # not print: a stream may be in the middle of a write
+            os.write(2, b"moot: stopping." + again + b"\n")  # not by `print`, because a stream may be in a write
             self._run_action()
 
 

@@ -61,8 +61,13 @@ class Endpoint:
 
 
 def without_user(url: str) -> str:
-    """A URL without a user's name and password."""
+    """A valid URL without a user's name and password."""
     return re.sub(r"//[^/?#]*@", "//", url)  # a password may contain @
+
+
+def without_possible_user(url: str) -> str:
+    """A URL, which may be invalid, without the text before its last @: a password may contain any character."""
+    return re.sub(r"//.*@", "//", url, flags=re.DOTALL)
 
 
 def find_endpoint(provider: str) -> Endpoint:
@@ -120,7 +125,7 @@ def check_address(url: str, variable: str) -> None:
         valid = False
     if not valid:
         raise UserError(
-            f"{variable} is {redact(without_user(url))[:200]!r}, which is not a web address such as "
+            f"{variable} is {redact(without_possible_user(url))[:200]!r}, which is not a web address such as "
             "http://localhost:1234/v1.",
             kind="invalid_environment",
         )
@@ -219,7 +224,8 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # not the task, which would keep a debate in memory
+        if not (task.cancelled() or task.exception()):
+            # Only the result is stored, because the task would keep a debate in memory.
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
     future = once_per_loop(key, start)
@@ -299,5 +305,5 @@ async def close_clients() -> None:
     _loop_cache.forget()
     clients = [value for key, value in values.items() if key[0].startswith("http")]
     for client in await asyncio.gather(*clients, return_exceptions=True):
-        if not isinstance(client, BaseException):  # the call that needed this client has raised the error
+        if not isinstance(client, BaseException):  # otherwise the call that opened the client has raised this error
             await (client.aclose() if hasattr(client, "aclose") else client.close())

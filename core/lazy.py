@@ -28,7 +28,7 @@ def imported(name: str) -> Any:
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module  # does not wait for the lock
+        return module  # without waiting for the lock
     with _importing:
         return import_module(name)
 

@@ -35,7 +35,7 @@ def own_folder(prefix: str) -> Iterator[Path]:
         with (folder / f"{LOCK}.new").open("w") as lock:
             if fcntl:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            # The file gets its name only after it is locked: without the lock, this process would count as dead.
+            # The file gets its name only after it is locked, because without the lock this process would count as dead.
             (folder / f"{LOCK}.new").rename(folder / LOCK)
             yield folder
 
@@ -46,7 +46,7 @@ def remove_abandoned(prefix: str) -> None:
     Links and folders without a lock file are kept. On Windows, all folders are kept.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*") if fcntl else ():
-        with contextlib.suppress(OSError):  # another process removed the folder, or it has no lock file
+        with contextlib.suppress(OSError):  # the folder was removed by another process, or has no lock file
             if is_own(folder.lstat()) and is_abandoned(folder):
                 shutil.rmtree(folder)
 

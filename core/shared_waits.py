@@ -56,7 +56,7 @@ class SharedWait:
         self._seen = 0
         self._reported = 0
         self._long: dict[str, tuple[str, int]] = {}  # by model or source: the path and the last known time of its file
-        self._writer = ThreadPoolExecutor(1, "moot-waits")  # its own thread: searches may use all threads of the loop
+        self._writer = ThreadPoolExecutor(1, "moot-waits")  # because searches may use all threads of the loop
 
     def request_more(self) -> None:
         """See `Share`. Does nothing, because all calls are granted."""

@@ -122,7 +122,8 @@ class Throttle:
             self.last_accepted = now
         wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
-            self._lower(now, running or self._accepted)  # if no other call was in flight, concurrency is not the reason
+            # If no other call was in flight, concurrency is not the reason for the refusal, so its limit stays.
+            self._lower(now, running or self._accepted)
             wait = max(wait, self._default_wait() * random.uniform(0.5, 1.0))
         else:
             self._accepted = min(self._accepted, running or self._accepted)

@@ -26,6 +26,7 @@ from moot.core.endpoint import (
     forget_loops,
     is_loopback,
     tls,
+    without_possible_user,
     without_user,
 )
 from moot.core.errors import MootError, UserError, WorldError
@@ -278,7 +279,7 @@ def proxy_for(url: str) -> str | None:
     try:
         found = urlsplit(address)
         if found.scheme not in ("http", "https") or not found.hostname or found.port == 0:
-            raise ValueError(f"{without_user(address)} is not an HTTP proxy; other proxies are not supported")
+            raise ValueError(f"{without_possible_user(address)} is not an HTTP proxy; other proxies are not supported")
     except ValueError as error:
         raise client_error(error) from error
     return address

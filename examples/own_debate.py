@@ -56,12 +56,13 @@ graph = builder.compile(name="Ring")
 
 async def main(model: str = RoundsSettings().model) -> dict[str, Any]:
     """The result document of one debate."""
+    # An agent may also have its own model.
     agents: list[dict[str, Any]] = [
         {"persona": "a physicist"},
         {"persona": "a historian of science"},
         {},
         {},
-    ]  # an agent may also have its own model
+    ]
     settings = RoundsSettings.model_validate({"model": model, "agents": agents, "max_rounds": 3})
     claim = "The kilogram rests on a constant of nature."
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=settings)

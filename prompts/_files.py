@@ -128,7 +128,7 @@ def _split_prompt(prompt: str) -> tuple[str, str]:
 
 def without_brackets(text: str) -> str:
     """A text whose angle brackets are replaced as `LOOKALIKES` says."""
-    # `str.translate` would take at least ten times as long.
+    # A loop, because `str.translate` would take at least ten times as long.
     for bracket, other in _ASCII_BRACKETS if text.isascii() else _BRACKETS:
         text = text.replace(bracket, other)
     return text

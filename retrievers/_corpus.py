@@ -370,7 +370,7 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 
 
 def _lock(name: str) -> Any:
-    """The lock for writers of a corpus, not yet acquired. Blocking."""
+    """Makes the lock for writers of a corpus, and does not acquire it. Makes the folder of corpora. Blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")

@@ -164,7 +164,7 @@ class SentenceEncoder(VectorCache):
         self.name = name
         self._model = model
         self._encode_short, self._encode_long = fast_encoders(model)
-        self._bulk = ThreadPoolExecutor(2, "encoder")  # two lists at once, as a list's last texts leave cores idle
+        self._bulk = ThreadPoolExecutor(2, "encoder")  # two lists at once, because a list's last texts leave cores idle
         self._workers = one_core_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._in_progress: dict[str, Future[dict[str, Vector]]] = {}
@@ -202,8 +202,8 @@ class SentenceEncoder(VectorCache):
             future: Future[dict[str, Vector]] = Future()
             self._waiting.append((fresh, future))
             self._in_progress |= dict.fromkeys(fresh, future)
-        if texts:  # in the event loop's next iteration, so that all requests of the current iteration share a batch
-            asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)
+        if texts:
+            asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)  # later, for larger batches
         return list(dict.fromkeys(self._in_progress[text] for text in texts))
 
     def _compute_batch(self) -> None:
@@ -214,8 +214,8 @@ class SentenceEncoder(VectorCache):
             while self._waiting and size < BATCH_CHARACTERS:
                 taken.append(self._waiting.popleft())
                 size += sum(map(len, taken[-1][0]))
-            if self._waiting:  # submitted here too, because the event loop that should submit the rest may be closed
-                self._workers.submit(self._compute_batch)
+            if self._waiting:
+                self._workers.submit(self._compute_batch)  # because the event loop that should do it may be closed
         together = [text for texts, _ in taken for text in texts]
         if not together:
             return

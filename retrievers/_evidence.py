@@ -211,7 +211,7 @@ def is_left_out(piece: Mapping[str, Any]) -> bool:
     False for a piece without retrievals.
     """
     retrievals = piece["retrievals"]
-    for retrieval in retrievals:  # a loop is faster than `all`: each prompt calls this for all pieces
+    for retrieval in retrievals:  # a loop, because `all` is slower, and each prompt calls this for all pieces
         if not retrieval.get("left_out"):
             return False
     return bool(retrievals)

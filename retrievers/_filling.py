@@ -188,7 +188,7 @@ def chroma_errors(name: str, problem: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        chroma = sys.modules.get("chromadb.errors")  # not imported, as corpora without vectors do not need Chroma
+        chroma = sys.modules.get("chromadb.errors")  # not imported, because corpora without vectors do not need Chroma
         if isinstance(error, sqlite3.Error) or (chroma and isinstance(error, chroma.ChromaError)):
             raise damaged(name, f"{problem} ({error})") from error
         raise

@@ -79,7 +79,7 @@ def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
         try:
             return load(name)
         except UserError as error:
-            if error.kind != "missing_package":  # not remembered, because the package may be installed later
+            if error.kind != "missing_package":  # a missing package may be installed before the next attempt
                 _failures[load, name] = time.monotonic(), error
             raise
 

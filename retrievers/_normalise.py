@@ -170,7 +170,7 @@ def shortened(piece: Evidence, most: int) -> Evidence:
 def words_of(text: str) -> list[str]:
     """A text's words in lower case, without `IGNORED_PUNCTUATION` around them. All dashes become hyphens."""
     text = text.casefold()
-    for dash in DASHES:  # `str.translate` takes ten times as long for text that is not ASCII
+    for dash in DASHES:  # a loop, because `str.translate` takes at least ten times as long
         text = text.replace(dash, "-")
     return [word for part in text.split() if (word := part.strip(IGNORED_PUNCTUATION))]
 

@@ -127,7 +127,7 @@ class FolderStore:
         Raises:
             UserError: as `open`.
         """
-        _client.cache_clear()  # the folder of a cached client may have been deleted
+        _client.cache_clear()  # because the folder of a cached client may have been deleted
         collection = self._open(manifest.name, manifest.encoder)
         self.write(manifest)
         return collection

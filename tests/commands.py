@@ -30,7 +30,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
         patch.setattr(asyncio, "create_subprocess_exec", start_async)
         patch.setattr(sys, "stdin", io.StringIO(typed))
         patch.setattr(langsmith, "level", langsmith.level)
-        patch.setattr(Threads, "busy", False)  # otherwise a command with a busy thread ends this process
+        patch.setattr(Threads, "busy", False)  # otherwise, a command with a busy thread would end this process
         try:
             run()
             code = 0

@@ -39,7 +39,7 @@ LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 # The test workers share the cores: encoders with several threads would spin while they wait for a core.
 os.environ["OMP_NUM_THREADS"] = "1"
-# If a shell script starts the tests in the background, they and their processes ignore SIGINT. This line undoes that.
+# Tests that a shell script starts in the background ignore SIGINT, and so do their processes. Undo this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("moot", deadline=None)  # imports make the first example slow, and machines may be busy
@@ -189,7 +189,7 @@ class StubEndpoint:
             return counters
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
-        self.stats()  # writes the log to disk
+        self.stats()  # makes the endpoint write its logs to disk
         path = self.folder / name
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 

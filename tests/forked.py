@@ -222,7 +222,7 @@ def _follow(orders: socket.socket) -> str:
                 return _begin(order, streams)
             for number in streams:
                 os.close(number)
-            with suppress(BrokenPipeError):  # the process that gave the order has ended
+            with suppress(BrokenPipeError):  # raised if the process that gave the order has ended
                 os.write(answering, f"{program}\n".encode())
                 os.write(answering, f"{os.waitpid(program, 0)[1]}\n".encode())
             os._exit(0)
@@ -263,9 +263,9 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
     _, program, *words = order["argv"]
     if "--workers" in words or words[:1] == ["worker"]:
         ours, theirs = socket.socketpair()
-        if os.fork() == 0:  # this process is the fork server for the command's workers
+        if os.fork() == 0:  # the child is the fork server for the command's workers
             ours.close()
-            for usual in range(3):  # otherwise this process would keep the command's output open
+            for usual in range(3):  # otherwise the child would keep the command's output open
                 os.dup2(os.open(os.devnull, os.O_RDWR), usual)
             return _follow(theirs)
         theirs.close()

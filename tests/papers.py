@@ -16,8 +16,8 @@ OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 def pdf(pages: Sequence[str], chapters: Sequence[str] = (), *, title: str = "", locked: bool = False) -> bytes:
     """A PDF file with one text per page.
 
-    ``chapters`` are the titles of bookmarks, one for each of the first pages. If ``locked``, the file says that it is
-    encrypted, but its contents are not.
+    ``chapters`` are titles of bookmarks: the first leads to the first page, the second to the second, and so on. If
+    ``locked``, the file says that it is encrypted, but its contents are not.
     """
     streams = [page_stream(text) for text in pages]
     return pdf_from_streams(streams, chapters, title=title, locked=locked)

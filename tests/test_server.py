@@ -69,11 +69,11 @@ def edited_prompts(kind: type[Settings]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_graph_runs_on_the_server_with_edited_prompts(server: Server, name: str) -> None:
-    # Except for the model, its attempts, the sources and the prompts, all settings have their defaults.
     kind = load_graph(name).settings
     prompts, reads = edited_prompts(kind), reading_demo(kind)
     if "debate_settings" in reads:
         reads["debate_settings"] |= edited_prompts(load_graph(kind.model_fields["debate"].default).settings)
+    # Except for the model, its attempts, the sources and the prompts, all settings have their defaults.
     context = {"model": "openai:stub-edited", "attempts": 1, **reads, **prompts}
     earlier = len(server.stub.prompts("stub-edited"))
     document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})

@@ -30,10 +30,8 @@ def test_a_run_waits_for_a_person_and_continues_with_the_replies(server: Server)
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": context}
     server.json(f"/threads/{thread}/runs/wait", run)
     asked = open_questions(server, thread)
-    assert [question["value"]["kind"] for question in asked] == [
-        "queries",
-        "queries",
-    ]  # both debaters ask at the same time
+    # Both debaters ask at the same time.
+    assert [question["value"]["kind"] for question in asked] == ["queries", "queries"]
     names = {question["id"]: next(iter(question["value"]["proposed"]["queries"])) for question in asked}
     replies = {id: {"queries": {name: f"eggs for {name}"}} for id, name in names.items()}
     resume(server, thread, "tool_mad", replies)

@@ -117,10 +117,11 @@ def round_sections(document: Document) -> list[Section]:
                 weighed = False
             if record := records.pop((phase, number), None):
                 sections[-1].lines += words.after_round(record)
-            if number == document["rounds"]:  # the votes and the stop reason come before the deciding turns
+            if number == document["rounds"]:
+                # The votes and the stop reason come before the deciding turns.
                 sections[-1].lines += outcome
                 outcome = []
-            # a person's question comes before the decision that answers it
+            # A person's question comes before the decision that answers it.
             add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))
         for entry in document["debates"]:
             if entry["phase"] == phase:
@@ -140,7 +141,7 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
     for line in words.verdict(document):
         if line.what != "dissents":
             shown.add(line.text)
-        elif panel:  # in other debates, the rounds show the dissenters' reasons, and the verdict refers to them
+        elif panel:  # without a panel, the rounds show the dissenters' reasons, and the verdict refers to them
             shown.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in shown]

@@ -103,7 +103,8 @@ class Live:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._with_headings([(heading, lines)])
-        if turn.get("question"):  # forget the earlier decision, so that the decision after the question is shown
+        if turn.get("question"):
+            # Forgets the earlier decision, so that the decision after the question is shown.
             self._shown = {key for key in self._shown if not _is_deciding(key)}
             self._words.decided = {}
 

@@ -124,7 +124,7 @@ class TrialWords(Words):
             yield line(turn["agent"], "challenges", "nothing")
 
     def _relevance(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if turn["relevance"] is None:  # `rulings` shows the pieces that are weighed
+        if turn["relevance"] is None:  # otherwise, `rulings` shows the pieces with their weights
             about = ", ".join(titled(piece) for piece in self._known_pieces(turn))
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 

@@ -317,7 +317,7 @@ def shorten_schema(schema: Any) -> Any:
         return [shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    values = ("default", "examples")  # a key `title` in these is part of a value
+    values = ("default", "examples")  # inside these two, `title` is a key of data, not of a schema
     without_titles = {key: one for key, one in schema.items() if key != "title" or not isinstance(one, str)}
     schema = {key: one if key in values else shorten_schema(one) for key, one in without_titles.items()}
     match schema.get("anyOf"):

@@ -340,7 +340,7 @@ async def _find_document(request: Request) -> dict[str, Any]:
         WorldError: the server could not look up the debate's thread or run.
     """
     id, client = request.path_params["id"], caller_client(request.scope)
-    if len(id) == THREAD_ID_LENGTH and not await table.thread_exists(id, client):  # the server checks the owner
+    if len(id) == THREAD_ID_LENGTH and not await table.thread_exists(id, client):  # so that the server checks the owner
         raise UserError("There is no such thread.", kind="missing_file")
     stem, row = await table.find_debate(id, client)
     if stem is None:

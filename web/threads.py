@@ -193,7 +193,7 @@ async def forget(saver: Saver, thread: str) -> None:
     Raises:
         APIError: the server refuses to remove the thread.
     """
-    with suppress(NotFoundError, UnprocessableEntityError):  # not in the list, or the id is not a UUID
+    with suppress(NotFoundError, UnprocessableEntityError):  # the thread is not in the list, or its id is not a UUID
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)
 

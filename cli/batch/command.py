@@ -71,7 +71,7 @@ def batch(
         raise typer.BadParameter("only status, cancel and retry take the id of a batch; they need --queue.")
     if out is None:
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
-    with Stop() as stop:  # before the imports, which take a second
+    with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.batch.jobs import BatchOptions
         from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch

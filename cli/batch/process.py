@@ -124,12 +124,12 @@ class Worker:
         """Kills the process and waits for its end."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        await asyncio.shield(self._reading)  # cancelling one call of `end` must not cancel the task
+        await asyncio.shield(self._reading)  # so that cancelling a call of `end` does not cancel this task
         await self._process.wait()
 
     async def _send(self, line: str) -> None:
         assert self._process.stdin is not None
-        with suppress(ConnectionError):  # `_read_answers` notices that the process has ended
+        with suppress(ConnectionError):  # the process has ended, which `_read_answers` notices
             self._process.stdin.write(line.encode())
             await self._process.stdin.drain()
 
@@ -140,7 +140,7 @@ class Worker:
                 self.last_message, answer = time.monotonic(), json.loads(line)
                 if "alive" not in answer:
                     _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
-        except (ValueError, KeyError) as error:  # a line that cannot be read: the process cannot be used any more
+        except (ValueError, KeyError) as error:
             log.error("A worker process sent a line that cannot be read (%s), so the process is ended.", error)
             with suppress(ProcessLookupError):
                 self._process.kill()
@@ -151,6 +151,6 @@ class Worker:
 
 
 def _resolve(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None) -> None:
-    # A future may be done already: an interrupted batch cancels it, and a ready process has set the result of `_ready`.
+    # A future may already be done, because an interrupted batch cancels futures, and a ready process has set `_ready`.
     if not future.done():
         future.set_result(answer)

@@ -102,7 +102,7 @@ class Batch:
         self.store = Store(folder)
         self.total = self.done = self.bad = self.replaced = 0
         self.spent = NOTHING
-        """The cost of all rows so far, in all runs of the batch."""
+        """The cost of this file's debates in earlier runs. It is summed once, when the rows are read."""
 
     def read_rows(self, spending: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
         """Reads the file once, stores its rows, and counts debates and bad rows. Blocking.
@@ -143,14 +143,15 @@ class Batch:
         if found is None or not self._is_done(job, found):
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         name = job.name.removesuffix(f".{job.system}")
-        is_only_system = job.name == name  # then the document's name does not contain the system
+        is_only_system = job.name == name  # the document's name contains the system only if there are several
         if found is None and (self.folder / f"{job.name}.json").exists():
             self.replaced += self.store.has_other_result(name, job.system, job.key, any_system=is_only_system)
         if is_only_system:
             self.store.forget_other_systems(name, job.system)
         self.store.add_debate(name, job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
-        known = _spend_of(found or {})  # the outcome may have USD even if the ledger has none
+        known = _spend_of(found or {})
+        # The larger values, because the outcome may have USD even if the ledger has none.
         self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:

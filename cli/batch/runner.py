@@ -34,11 +34,15 @@ class Rows:
         self._lock = asyncio.Lock()
         self.stopped = ""
         """Why no further row is started; empty if further rows may start."""
+        self.ended = False
+        """Whether all rows have been taken, or no further row may start."""
 
     async def take(self) -> Job | None:
         """Takes the next row; None if there is none, or if no further row may start."""
         async with self._lock:
-            return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
+            job = None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
+            self.ended = job is None
+            return job
 
     def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
         """Sets `stopped` if no further row may start after this outcome (`batch_stop_reason`)."""

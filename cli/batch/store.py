@@ -155,7 +155,7 @@ class Store:
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Stores a debate of a row. Without ``outcome``, an outcome that is stored under the same key stays."""
+        """Stores a debate of a row. Without ``outcome``, its stored outcome is kept if its key has not changed."""
         stored = None if outcome is None else json.dumps(outcome)
         self._execute(
             "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "

@@ -86,7 +86,7 @@ def open_streams() -> tuple[dict[str, Any], TextIO]:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # prints of libraries must not mix with answers
+    os.dup2(2, 1)  # so that prints of libraries do not mix with answers
     return json.loads(sys.stdin.readline()), out
 
 
@@ -98,7 +98,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()
-    context = copy_context()  # this context has the ceilings; the context of a new thread has none
+    context = copy_context()  # has the ceilings, unlike the context of the thread that reads rows
 
     async def answer(row: dict[str, Any]) -> None:
         write_value(out, {"key": row["key"], **await run_row(row)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import replace
 
@@ -12,6 +13,10 @@ from moot.cli.batch.process import MOST_DEATHS, Worker
 from moot.cli.batch.runner import OnEnd, Rows
 from moot.cli.batch.worker import WorkerConfig
 from moot.nodes._models.joint_ceilings import JointFile
+
+log = logging.getLogger(__name__)
+MOST_IDLE_DEATHS = 2
+"""Number of processes in succession that may be killed before they end a row. Then their slot starts no more."""
 
 
 class ProcessRunner:
@@ -48,7 +53,7 @@ class ProcessRunner:
     async def _run_slot(self, slot: int, rows: Rows, on_end: OnEnd) -> None:
         """Runs the process of one slot, and starts a new process whenever the last one was killed.
 
-        The slot ends if `MOST_DEATHS` processes in succession were killed while they ran no row.
+        The slot ends if `MOST_IDLE_DEATHS` processes in succession were killed before they ended a row.
         """
         suspects: list[Job] = []
         idle_deaths = 0
@@ -63,9 +68,11 @@ class ProcessRunner:
                         break
                     suspects.pop(0)
                 else:
-                    suspects = await self._run_until_killed(worker, rows, on_end)
-                    idle_deaths = idle_deaths + 1 if worker.is_dead and not suspects else 0
-                    if not suspects and idle_deaths in (0, MOST_DEATHS):
+                    suspects, has_ended_rows = await self._run_until_killed(worker, rows, on_end)
+                    idle_deaths = 0 if suspects or has_ended_rows else idle_deaths + 1
+                    if idle_deaths == MOST_IDLE_DEATHS and not rows.ended:
+                        log.error("%d worker processes were killed before they ended a row.", MOST_IDLE_DEATHS)
+                    if not suspects and (not worker.is_dead or rows.ended or idle_deaths == MOST_IDLE_DEATHS):
                         await worker.close()
                         return
             finally:
@@ -73,19 +80,24 @@ class ProcessRunner:
                 if self.ceilings_file is not None:
                     self.ceilings_file.settle_killed(slot)
 
-    async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> list[Job]:
+    async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> tuple[list[Job], bool]:
         """Lets a worker run rows, several at once.
 
-        If the worker is killed, its unfinished rows are returned; else an empty list.
+        Returns:
+            The worker's unfinished rows if it was killed, else an empty list. And whether it ended any row.
         """
         unfinished: list[Job] = []
+        has_ended_rows = False
 
         async def take_rows() -> None:
+            nonlocal has_ended_rows
             while not worker.is_dead and (job := await rows.take()) is not None:
-                if not await worker.run_row(job, rows, on_end):
+                if await worker.run_row(job, rows, on_end):
+                    has_ended_rows = True
+                else:
                     unfinished.append(job)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(self.at_once):
                 group.create_task(take_rows())
-        return unfinished
+        return unfinished, has_ended_rows

@@ -69,7 +69,7 @@ def claims(
     """
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # before the imports, which take a second
+    with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.claims.find import find_claims, list_sentences
 
         if sentences:

@@ -28,7 +28,7 @@ def worker(
     """
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # before the slow imports, so that it also handles Ctrl-C during them
+    with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         import asyncio
 
         from moot.cli.queue.worker import QueueWorker

@@ -110,7 +110,7 @@ class QueueWorker:
                 await asyncio.wait((taking, self._resigned), return_when=asyncio.FIRST_COMPLETED)
                 ended = self._resigned if self._resigned.done() else taking
                 ended.result()
-                if not drain:  # procrastinate has logged an error and stopped by itself
+                if not drain:  # then procrastinate ends only after an error, which it has logged
                     raise WorldError(
                         "The queue delivers no more rows to this worker. Restart the worker.", kind="queue"
                     )
@@ -161,7 +161,7 @@ class QueueWorker:
                 answer, why = await self._ask(process, row)
             finally:
                 self._load[process] -= 1
-        if answer is None and worker_id == self._worker_id:  # a worker with a new id has lost the row to other workers
+        if answer is None and worker_id == self._worker_id:  # if the id has changed, other workers have the row
             async with self._alone_lock:
                 process = await Worker.start(self._config, PROGRAM)
                 try:
@@ -212,7 +212,7 @@ class QueueWorker:
         async with self._start_lock:
             for process in [process for process in self._processes if process.is_dead]:
                 await self._start_process()
-                self._processes.remove(process)  # last: if no process can start, the next call tries again
+                self._processes.remove(process)  # last, so that the next call tries again if no process can start
         return min(self._processes, key=self._load.__getitem__)
 
     async def _send_heartbeats(self, seconds: float) -> None:
@@ -257,7 +257,7 @@ async def _procrastinate(
         UserError: the extra ``queue`` is not installed.
     """
     package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each failed attempt to connect
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # the pool would warn of each failed attempt to connect
 
     warned = -math.inf
 
@@ -271,7 +271,7 @@ async def _procrastinate(
                 is_temporary = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
                 if not is_temporary or ending.is_set():
                     raise
-                if time.monotonic() > max(began, warned) + PATIENCE:  # all waiting queries share the warnings
+                if time.monotonic() > max(began, warned) + PATIENCE:  # one warning for all waiting queries
                     warned = time.monotonic()
                     log.warning(
                         "The database could not be used for more than %.0f s. This worker waits for it.", PATIENCE
@@ -296,7 +296,7 @@ async def _procrastinate(
             await super().open()  # without waiting for connections; the first query waits
 
     def make_pool(**options: Any) -> Any:
-        return LazyPool(**{**options, "check": None})  # no check of connections: failed queries are repeated
+        return LazyPool(**{**options, "check": None})  # not needed, because failed queries are repeated
 
     app = package.App(
         connector=RetryingConnector(

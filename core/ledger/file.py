@@ -123,9 +123,9 @@ class LedgerFile:
         run = self._connection.execute
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
-        run("PRAGMA wal_autocheckpoint = 4000")  # pages; rare checkpoints write changed index pages less often
+        run("PRAGMA wal_autocheckpoint = 4000")  # in pages; rare checkpoints write fewer index pages
         if not _scalar(run("PRAGMA user_version")):
-            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # several processes may start
+            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # one process at a time
                 if not _scalar(run("PRAGMA user_version")) and not _scalar(run("SELECT count(*) FROM sqlite_schema")):
                     run("PRAGMA auto_vacuum = INCREMENTAL")
                     run("PRAGMA journal_mode = WAL")
@@ -362,10 +362,10 @@ class LedgerFile:
         """
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement for all rows: after each, this thread waits until the event loop releases the GIL.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
+                # One statement for all rows, because after each statement this thread waits for the GIL.
                 self._connection.execute(STORE[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
@@ -495,6 +495,6 @@ def _create(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:  # do not open the file: closing it would release the locks of this process's connections
+    except FileExistsError:  # not opened, because closing a file releases the locks of this process's connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)

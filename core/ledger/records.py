@@ -122,7 +122,7 @@ def canonical(value: Any) -> bytes:
     """
     try:
         written = orjson.dumps(value, option=CANONICAL)
-    except orjson.JSONEncodeError:  # orjson also refuses lone surrogates, long integers, names that are not strings
+    except orjson.JSONEncodeError:  # unlike json, orjson refuses lone surrogates, long integers and non-string keys
         return _encoder.encode(value).encode()
     return _encoder.encode(value).encode() if b"null" in written else written  # orjson writes NaN as null
 

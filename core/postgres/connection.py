@@ -243,7 +243,7 @@ class Postgres:
         schema = queue_module("procrastinate.schema").SchemaManager.get_schema()
 
         def make(cursor: Any) -> int:
-            cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # other processes may start at the same time
+            cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # so that only one process makes the tables
             cursor.execute("SELECT to_regclass('moot.about'), to_regclass('procrastinate_jobs')")
             moot_table, procrastinate_table = cursor.fetchone()
             if procrastinate_table is None:

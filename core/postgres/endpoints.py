@@ -114,7 +114,7 @@ class SharedEndpoints:
                 try:
                     await self.report_demand(address)
                 except MootError as error:
-                    log.warning("%s", error.detail)  # the granted calls stay as they are
+                    log.warning("%s", error.detail)  # the number of granted calls stays as it is
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAST_INTERVAL):
                     await self._refused.wait()
@@ -141,8 +141,8 @@ class SharedEndpoints:
         if granted < share.granted:
             share.request_more()
         share.granted = granted
-        if closed > 0:  # in case no notification has arrived; the answer does not contain the other process's pace
-            share.gate.refuse_elsewhere(closed, math.inf)
+        if closed > 0:  # in case no notification of this wait has arrived
+            share.gate.refuse_elsewhere(closed, math.inf)  # infinite, because the other process's pace is unknown
         for name, seconds in long_waits.items():
             share.gate.close_elsewhere(name, seconds)
         share.gate.start_queued_calls()

@@ -81,8 +81,8 @@ class Heartbeat:
         self._thread.join(10)
         try:
             self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.servers WHERE id = %s", (self.id,)), 0)
-        except MootError as error:  # without heartbeats, this process soon counts as dead
-            log.warning("%s", error.detail)
+        except MootError as error:
+            log.warning("%s", error.detail)  # without heartbeats, this process soon counts as dead anyway
         self._postgres.close()
 
     def _send_regularly(self) -> None:
@@ -164,7 +164,7 @@ class ServedLedger(PostgresLedger):
             return DebateStart(id, resumed=False, owned=False)
         if status == "running" and not same_run:
             raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
-        if same_run and status in ENDED:  # the debate ended, but its worker was lost before the server knew
+        if same_run and status in ENDED:  # the worker was lost before the server knew this status
             return DebateStart(id, resumed=True)
         cursor.execute(
             "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s, settings = %s "

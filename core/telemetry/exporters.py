@@ -154,5 +154,5 @@ def _is_prometheus(reader: MetricReader) -> bool:
 def _page_reader() -> MetricReader:
     from opentelemetry.exporter.prometheus import PrometheusMetricReader
 
-    # In the same registry, LangGraph's server has its own reader, and that reader exports the target info already.
+    # No target info, because the reader of LangGraph's server already exports it in the same registry.
     return PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False)

@@ -130,7 +130,7 @@ def fit_cases(
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
-    """Fit a calibration on the debates in logs, with one debate for each item. Blocking.
+    """Fit a calibration on the debates in logs; only the first finished debate of each item is used. Blocking.
 
     Args:
         paths: logs and folders of logs.
@@ -170,7 +170,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
             ]:
                 raise UserError(
                     f"These logs cannot be fitted together: {header.path.name} differs in "
-                    f"{'; '.join(differing[:5])}. Name logs of one system with the same settings.",
+                    f"{'; '.join(differing[:5])}. Give only logs of one system with the same settings.",
                     kind="invalid_setting",
                 )
             repeated += id in cases

@@ -57,7 +57,7 @@ def _normal_title(title: str) -> str:
 def _normal_address(url: str) -> str:
     try:
         parts = urlsplit(url)
-    except ValueError:  # not an address, so it matches nothing
+    except ValueError:  # the text is not an address, so it must match nothing
         return ""
     return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}"
 

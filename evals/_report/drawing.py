@@ -33,7 +33,7 @@ WIDTH = 7.2
 STYLE = {
     "font.size": 9,
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,  # letters as TrueType: publishers refuse Type 3
+    "pdf.fonttype": 42,  # fonts as TrueType, because publishers refuse Type 3
     "text.parse_math": False,
     "axes.spines.top": False,
     "axes.spines.right": False,

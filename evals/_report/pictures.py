@@ -107,7 +107,8 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
         drawn_at = Counter[tuple[float, float]]()
         for (name, x, y), style, drawn in zip(points, system_styles(table), known, strict=True):
-            if drawn:  # if points are in the same place, each further marker is larger, so that all are visible
+            if drawn:
+                # If points are in the same place, each further marker is larger, so that all are visible.
                 axes.plot([x], [y], markersize=8 + 5 * drawn_at[x, y], label=name, **style)
                 drawn_at[x, y] += 1
         set_scale(axes, [x for (_, x, _), drawn in zip(points, known, strict=True) if drawn])

@@ -240,11 +240,12 @@ def policies_table(study: Study) -> Table | None:
     return make_table(
         "policies",
         "Scores by the policy for items without an answer",
-        "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
-        "all runs. Left out: the score is over the items with an outcome that is not an abstention. Their share of "
-        "the items with an outcome is the coverage. No usable reply: the system's models replied, but the reply could "
-        "not be used, even after another request. Such an item is wrong under every policy, except in the column that "
-        "counts it as missing. Missing items are those on which the run failed, and those that were not run. They "
+        "The counts are over all runs. An answer counts as an abstention even if a system then maps it to a label, as"
+        " a trial maps INCONCLUSIVE. Left out: the score is over the items with an outcome that is not an abstention;"
+        " the share of these items among all items with an outcome is the coverage. No usable reply: the system's "
+        "models replied, but the reply could not be used, even after another request. Such an item is wrong under "
+        "every policy, except in the column that counts it as missing. Missing items are those on which the run "
+        "failed, and those that were not run. They "
         f"count in two scores only: in one as wrong, in the other as right. The {first} of all items, with abstentions "
         "as wrong, lies between these two.",
         heads,

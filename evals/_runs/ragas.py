@@ -134,7 +134,7 @@ def _wrap_encoder(encoder: Encoder) -> BaseRagasEmbedding:
     """Wrap one of moot's encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
-    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
+    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # the base is Any without ragas
         def embed_text(self, text: str, **_: Any) -> list[float]:
             raise NotImplementedError("Encoders are asynchronous: use aembed_text.")
 
@@ -393,7 +393,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
     # if RAGAS cannot parse a reply, it tells the model the reason and asks once more, unless the reply was cut off
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
-    class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
+    class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # the base is Any without ragas
         def generate(self, prompt: str, response_model: Any) -> Any:
             raise NotImplementedError("Use agenerate.")
 

@@ -393,7 +393,7 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             display="none",
             score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
             log_dir_allow_dirty=True,
-            # each write copies the whole log; samples that are not in it yet are in the recovery database
+            # few writes, because each copies the whole log; the recovery database has the samples meanwhile
             log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
             retry_attempts=1,
             retry_immediate=False,

@@ -230,7 +230,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
         statistic = None
         if known:
             current, final = zip(*known, strict=True)
-            with np.errstate(divide="ignore", invalid="ignore"):  # scipy's unused p-value may divide by 0
+            with np.errstate(divide="ignore", invalid="ignore"):  # the p-value, which is not used, may divide by 0
                 statistic = float(load_extra("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
         by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round

@@ -306,7 +306,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    order = np.argsort(known)  # not by statsmodels, whose function runs the garbage collector in each call
+    # Not done by statsmodels, because its function runs the garbage collector in each call.
+    order = np.argsort(known)
     adjusted = np.empty(len(known))
     adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(known)[order] * np.arange(len(known), 0, -1)))
     remaining = iter(adjusted.tolist())

@@ -264,7 +264,8 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
 async def _rate_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found = state["found"]
     reply = await speaker.ask(RATE, _prompt_values(state), RatingsReply)
-    rating_by_number = {rating.number: rating for rating in reversed(reply.ratings)}  # the first rating counts
+    # If several ratings have the same number, the first counts.
+    rating_by_number = {rating.number: rating for rating in reversed(reply.ratings)}
     unknown = [rating for rating in reply.ratings if not 0 < rating.number <= len(found)]
     dropped = [_unknown_number_entry("rate", rating.number, rating.reason) for rating in unknown]
     kept: list[dict[str, Any]] = []
@@ -290,7 +291,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         **_earlier_text(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # in a thread, because the first call of `months` reads files
+    await asyncio.to_thread(months)  # fills its cache, in a thread because it reads files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
@@ -470,7 +471,7 @@ def finish_node() -> Node:
 
     The node warns if the budget did not allow for every part, and if a demo model was used.
 
-    Reads: parts, unread, calls, and if present error.
+    Reads: parts, unread, calls and, if present, error.
     """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:

@@ -47,7 +47,7 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
     """
     outputs = outputs_of(answers)
     vectors = await encoder.embed([*outputs.values()]) if outputs else []
-    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # once, not once per comparison
+    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # only once per vector
     found = {}
     for (one, first), (other, second) in combinations(zip(outputs, rows, strict=True), 2):
         cosine = mean_cosine(first, [second])

@@ -191,8 +191,8 @@ class Caller:
         seeds = CallSeeds(self.seed, question, messages)
         asker = (seeds.first_seed, branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
-        # With a ledger, equal calls of one superstep share a reply, and so they share the seed.
         run = run_metadata()
+        # With a ledger, equal calls of one superstep share a reply, and so they share the seed.
         shared = self.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
         earlier = self.session.count_earlier_places(seeds.first_seed, (*question, *where, repeated))
@@ -295,7 +295,8 @@ class Caller:
             detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            held = requests.reservation  # counts as spent if the real cost is unknown, e.g. after a cancellation
+            held = requests.reservation
+            # If the real cost is unknown, e.g. after a cancellation, the whole reservation counts as spent.
             rest = held.spend if spent is None else spent.minus(requests.counted)
             ceilings.release_reservation(held, rest, time.perf_counter() - started)
         return message, call

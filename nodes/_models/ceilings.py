@@ -4,8 +4,8 @@ Before a call, the cost of its prompt and of its longest reply is reserved; afte
 prompt's tokens are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, with a margin until the endpoint
 has counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved. A
 call that can never fit is not made (`BudgetExhausted`). For the calls that decide a debate, such as a judge's, the
-cost without evidence and answers is reserved from the start. A debate within a debate has ceilings of its own
-within those of the outer debate.
+smallest cost is reserved from the start: that of a prompt without evidence and without the debaters' answers. A debate
+within a debate has ceilings of its own within those of the outer debate.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ async def open_chat_model(
             max_retries=0,  # moot repeats failed calls itself
             http_async_client=http,
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
-            http_socket_options=(),  # moot passes its own HTTP client
+            http_socket_options=(),  # none, because moot passes its own HTTP clients
             use_responses_api=False,
             stream_usage=True,  # so that the tokens of streamed replies are counted
             **limits,

@@ -204,15 +204,15 @@ def learn_from_refusal(model: str, address: str, text: str, sent: int, max_token
     context, tokens, over = parse_refusal(text)
     known = context_of(model, address)
     if context and max_tokens and context <= max_tokens:
-        context += max_tokens  # some releases of vLLM name the context without max_tokens
+        context += max_tokens  # because some releases of vLLM subtract max_tokens from the context that they name
     tokens = tokens or (context + over if context and over else None)
     estimate = math.ceil(sent / bytes_per_token(model))
     if context is None:
-        less = 3 * over // 2 if over else estimate // 2  # a token may have more bytes than estimated
+        less = 3 * over // 2 if over else estimate // 2  # 3/2, because a token may have more bytes than estimated
         room = estimate - less if 4 * less < 3 * estimate else estimate // 2
         context = room + (max_tokens or min(REPLY_RESERVE, room // 3))
     context = max(1, min(context, known) if known else context)
     _learnt[address, model] = context
     if tokens is None and estimate <= context - reply_room(context, max_tokens):
-        tokens = context + context // 8  # the estimate says that the prompt fits, so the estimate is too low
+        tokens = context + context // 8  # the refused prompt fits by the estimate, so the estimate is too low
     count_prompt(model, max(sent, FEWEST_COUNTED_BYTES), tokens)

@@ -335,7 +335,7 @@ class DebateLedger:
             if own := [text for text in missing if text not in pending_by_text]:
                 found |= await self._make_shared_call([keys[text].hash for text in own], partial(find_or_embed, own))
                 for text in own:
-                    self.forget(keys[text].hash)  # later calls use the encoder's own cache
+                    self.forget(keys[text].hash)  # because later calls use the encoder's own cache
             for text, pending in pending_by_text.items():
                 for vectors in await self._wait_for_call(pending):
                     found[text] = vectors[text]

@@ -78,8 +78,8 @@ def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], inde
         schema: a schema of moot's replies or tools.
         rng: the generator of random numbers.
         parts: the schema's definitions, by name (``$defs``).
-        index: the index of the value, or of the object that contains it, in the innermost list. An integer is its
-            minimum plus this index, but at most its maximum.
+        index: the index of the value in its list, or the index of the object with the value. A drawn integer is the
+            schema's minimum plus this index, but at most the schema's maximum.
     """
     if "$ref" in schema:
         return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)

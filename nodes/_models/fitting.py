@@ -80,7 +80,7 @@ def fit_messages(
         cut_weight = weight_of_all(cut)
         if fixed + shortened.size > aim:
             break  # nothing more can be left out
-        # Per byte, the remaining text may have a larger weight (`weight_of`) than the whole text.
+        # A lower aim, because per byte the remaining text may have a larger weight (`weight_of`) than the whole text.
         aim = int(aim * most / cut_weight) - 1
     if cut_weight > most and not by_ceiling:
         raise UserError(

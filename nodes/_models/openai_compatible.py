@@ -50,7 +50,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         plain = not (manager.handlers or self.cache or self.rate_limiter or get_llm_cache())
         if not plain or not all(isinstance(message.content, str) for message in messages):
             return await super().ainvoke(input, config, stop=stop, **options)
-        # The rest of langchain-core's work is not needed here.
+        # Without callbacks, the following lines are all that is needed of langchain-core's method.
         options = {name: value for name, value in options.items() if name not in FOR_CALLBACKS}
         result = await self._agenerate(messages, stop=stop, **options)
         generation = result.generations[0]
@@ -102,7 +102,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             yield chunk
 
     def _dict_for_compat(self) -> dict[str, Any]:
-        # langchain-core's method switches warnings off and on for all threads, and it is called twice per call.
+        # langchain-core calls this twice per request, and its own method switches warnings off and on for all threads.
         described: dict[str, Any] = self.asdict()
         return described
 

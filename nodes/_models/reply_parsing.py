@@ -104,11 +104,13 @@ def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> t
         return None, "unparsed", "it holds no complete JSON object"
     found: list[R] = []
     problems: list[str] = []
-    for value in unmarked(values) if marked else values:
+    for value in values:
         try:
-            read = reply.model_validate(clean_texts(value))
+            read = reply.model_validate(clean_texts(unmarked(value) if marked else value))
             read.model_dump_json()
             found += [] if read in found else [read]
+        except RecursionError:
+            problems.append("it is nested too deeply")
         except PydanticSerializationError:
             problems.append("it holds half a character (a lone surrogate)")
         except ValidationError as error:

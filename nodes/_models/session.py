@@ -98,7 +98,7 @@ class Session:
         if self.debate_ledger is None:
             self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
         self.id = self.debate_ledger.id if self.debate_ledger and self.has_row else self.id or uuid4().hex
-        if not self._graph:  # otherwise this is an inner debate
+        if not self._graph:  # in an inner debate, this is the outer debate's graph
             self._announce(graph, resumed=False)
             await self._notify_recorder()
         return self.id
@@ -182,7 +182,7 @@ class Session:
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
-        await asyncio.shield(ending)  # a cancellation of the run does not cancel the task
+        await asyncio.shield(ending)  # so that a cancellation of the run does not cancel the task
 
     async def _end(self, error: BaseException | None) -> None:
         """Calls the recorder, and writes the status to the ledger, except in the case that `end` describes."""

@@ -89,9 +89,8 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
         settings: the class of settings with ``max_tool_calls`` and ``sources``.
         prompt: the prompt's name.
     """
-    # `create_agent` needs a model, but never calls this one, because the middleware calls the role's model.
     return create_agent(
-        FakeChatModel(),
+        FakeChatModel(),  # required, but never called, because the middleware calls the role's model
         middleware=[ToolAgentMiddleware(settings(), prompt)],
         state_schema=ToolAgentState,
         context_schema=settings,

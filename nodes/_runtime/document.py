@@ -97,7 +97,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if abstained:  # the raw verdict keeps its wording
+    if abstained:  # only `raw_verdict` keeps the abstention
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -210,7 +210,7 @@ def with_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str
 
 
 def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a debate's state that belong to its result document."""
+    """The part of a debate's state that belongs to its result document."""
     return {key: state[key] for key in VerdictOutput.__annotations__ if key in state}
 
 

@@ -141,7 +141,7 @@ class DirectNode(Runnable[Any, Any]):
         if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
-        context = copy_context()  # the node's context variables must not change for its caller
+        context = copy_context()  # a copy, so that the node does not change its caller's context variables
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:

@@ -150,8 +150,8 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     Args:
         settings: the run's settings.
         state: the debate's state, which has the settings of the debate's start.
-        prompts: names of prompts. Their texts at the debate's start are kept even if the class of the settings has no
-            fields for prompts.
+        prompts: names of prompts. The returned settings have their texts at the debate's start, even if the class of
+            ``settings`` has no fields for prompts.
 
     Raises:
         UserError: the settings of the debate's start are not valid in this version of moot.
@@ -366,7 +366,8 @@ def turn_location(state: Any) -> dict[str, Any]:
     turns = state.get("turns") or []
     if has_single_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
-    if "phase" in state:  # in a trial, ``rounds`` counts only rounds that have ended
+    if "phase" in state:
+        # Plus 1, because a trial's ``rounds`` counts only rounds that have ended.
         return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
     return {"round": state.get("rounds") or 0}
 

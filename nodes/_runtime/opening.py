@@ -109,14 +109,14 @@ def open_node(
             calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
-            run.ceilings.start_clock()  # so the time to open the resources does not count
+            run.ceilings.start_clock()  # only now, so that the time to open the resources does not count
             await check_web(needed, claim, run)
             await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
 
-    return Node(step, always=True, opens=graph)  # it also runs if an earlier debate on the thread failed
+    return Node(step, always=True, opens=graph)  # the node also runs if an earlier debate on the thread failed
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:

@@ -234,8 +234,9 @@ class Settings(BaseModel):
     def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:
         """The fallbacks that may be used.
 
-        If a role has a model of the user (`own_model`), sources that would search a demo corpus are left out, such as
-        ``bm25`` if no corpus is set. A fallback that names a demo corpus (``bm25:demo-news``) may be used.
+        If a role has a model of the user (`own_model`), sources that would search a demo corpus by default are
+        left out, such as ``bm25`` if no corpus is set. But a demo corpus that the fallback names may be used
+        (``bm25:demo-news``).
 
         Args:
             fallback: names of sources.
@@ -247,7 +248,7 @@ class Settings(BaseModel):
         return None
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role whose model choice sets none; None leaves it to the endpoint."""
+        """The sampling temperature of a role whose model has no temperature of its own; None for the endpoint's."""
         return self.temperature
 
     def roles(self) -> set[str] | None:
@@ -266,7 +267,8 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _check_unused_fields(self) -> Settings:
-        fields = type(self).model_fields  # recorded settings also contain the unused fields, with their defaults
+        fields = type(self).model_fields
+        # Only changed values are refused, because recorded settings also contain the unused fields.
         if changed := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(changed)}")
         return self
@@ -423,6 +425,6 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
         return str(problem)
     try:
         given = json.dumps(error["input"], default=str)
-    except TypeError:  # a mapping with keys that are no texts
+    except TypeError:  # a mapping has keys that JSON does not allow
         given = repr(error["input"])
     return f"{place}: {problem} (given: {given[:80]})"

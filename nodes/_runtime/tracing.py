@@ -142,7 +142,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         guard_traces()
         if TASK_KEY in ((config or {}).get("configurable") or {}):
-            # without output keys, ``astream_events`` would stream the whole state of an inner graph
+            # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
             options.setdefault("output_keys", self.output_channels)
         parent = var_child_runnable_config.get()
         if not (session_in(config) or session_in(parent)):
@@ -284,8 +284,9 @@ def add_outcome(document: Mapping[str, Any]) -> None:
     outcome = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
     add_metadata(run, debate_metadata(document) | outcome)
     if scores := list(scores_of(document)):
+        # In a thread, because `send_scores` may wait for the server.
         sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING_THREAD, daemon=True)
-        sending.start()  # in a thread, because it may wait for the server
+        sending.start()
 
 
 SENDING_THREAD = "moot-scores"
@@ -310,7 +311,7 @@ def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | N
 def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
     """Sends scores as feedback on a run; if this fails, logs a warning. Blocking."""
     try:
-        run.client.flush()  # the project exists once its first run has arrived
+        run.client.flush()  # so that the project exists: LangSmith creates it when its first run arrives
         project = project_of(run)
         for key, score, comment in scores:
             run.client.create_feedback(

@@ -247,7 +247,7 @@ def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_placeholder) -> Node:
     """Writes an agent's answer in a round; see `respond_node`.
 
-    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, heard, pool, retrieval, steps.
+    Reads: claim, task, debater, opponents, turns and, if present, evidence, own, cited, heard, pool, retrieval, steps.
 
     Args:
         then: the prompt of agents that see an answer, their own or another agent's; None if no agent sees an answer.

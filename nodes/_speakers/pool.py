@@ -83,7 +83,7 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
 
 def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
     """The latest turn of the step ``respond`` of each speaker who has such a turn, in the order of the names."""
-    last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
+    last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # the latest turn remains
     return [last[name] for name in names if name in last]
 
 

@@ -83,10 +83,12 @@ async def judge(
 def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, and if present scores and rounds. The debate fails if the judge gives no usable
-    answer. It also fails if no debater ever gave a usable answer and no ceiling prevented an answer. If no debater gave
-    a usable answer, but a ceiling prevented an answer, the judge answers from the claim and the evidence. Evidence
-    beyond an origin's share (``max_origin_share``) is not shown to the judge, with a warning.
+    Reads: claim, task, turns, evidence and, if present, scores and rounds.
+
+    The debate fails if the judge gives no usable answer. It also fails if no debater ever gave a usable answer and no
+    ceiling prevented an answer. If no debater gave a usable answer, but a ceiling prevented an answer, the judge
+    answers from the claim and the evidence. Evidence beyond an origin's share (``max_origin_share``) is not shown to
+    the judge, with a warning.
 
     Args:
         prompt: the prompt's name.

@@ -69,7 +69,7 @@ async def formulate_query(
 def query_node(prompt: str = PROMPT) -> Node:
     """Writes a query into the debater's turn.
 
-    Reads: claim, task, debater, opponents, previous_query, turns, and if present why. If the model returns no usable
+    Reads: claim, task, debater, opponents, previous_query, turns and, if present, why. If the model returns no usable
     query, or if a ceiling prevents the call, the query is the claim itself, with a warning.
 
     Args:

@@ -129,8 +129,9 @@ def respond_node(
 ) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. After an
-    unusable reply, or if a ceiling prevented the call, the answer is null, and ``outcome`` says why.
+    Reads: claim, task, debater, opponents, turns and, if present, evidence, own, cited, pool, retrieval, steps.
+
+    After an unusable reply, or if a ceiling prevented the call, the answer is null, and ``outcome`` says why.
 
     Args:
         prompt: the prompt's name.

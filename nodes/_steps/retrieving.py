@@ -112,7 +112,7 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds the evidence that the speaker's sources find for the turn's query; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns, and if present found and evidence.
+    Reads: claim, task, debater, turns and, if present, found and evidence.
 
     All of the speaker's sources are searched in parallel. The next unused fallback replaces each failed source, with a
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
@@ -205,7 +205,7 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
         return piece
 
     async def nearest_parts() -> list[list[int]]:
-        encoder = await run.encoder()  # not loaded yet in a debate that compares no other texts
+        encoder = await run.encoder()  # loads it now if the debate has compared no other texts
         return await excerpt(piece["text"], query, run.settings.max_evidence_tokens, encoder)
 
     try:
@@ -286,7 +286,7 @@ async def ask_with_fallbacks(
                 run.ledger.warn("retrieval_failed", f"{source.name}: {result.detail}{note}")
                 reading["failed"] = True
             else:
-                by_source[source.name] = []  # two names may stand for one source, whose results count once
+                by_source[source.name] = []  # so that the results of a source with two names count once
                 for warning in fallback_warnings(asked[place], name, source.name, run.settings):
                     run.ledger.warn("stand_in", warning, "sources")
             readings.append(reading)

@@ -1,6 +1,6 @@
 """Checks of a verdict's robustness, which show the evidence that the verdict depends on.
 
-Each check repeats the deciding step after the verdict, with less or reordered evidence.
+Each check repeats a deciding step after the verdict, usually with less or reordered evidence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def robustness_node() -> Node:
 
     The node is skipped if the debate has no verdict, or if the setting ``robustness`` is off.
 
-    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds.
+    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence and, if present, scores and rounds.
 
     If a single judge decided, each check calls the judge again. Otherwise each check calls the answer step of ``rag``.
     In a system other than ``rag`` in which no single judge decided, the first check calls this answer step with all
@@ -145,7 +145,7 @@ async def repeat_decision(
 
 
 async def answering_speaker(state: DebateState, run: NodeContext) -> Speaker:
-    """The speaker of the checks if no judge decided: the system's judge, if it has one, else the first agent."""
+    """The speaker of the checks if no single judge decided: the role ``judge``, if the system has it, else an agent."""
     roles = run.settings.roles() or set()
     first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")
     return await run.speaker("judge" if "judge" in roles else first)

@@ -275,7 +275,7 @@ class RelevanceSettings(Settings):
 def faithfulness_node() -> Node:
     """Scores the faithfulness of the only turn in the state, and writes it to the turn's ``scores``.
 
-    Reads: claim, turns, evidence, and if present task. The statements and the verdict on each are also written to
+    Reads: claim, turns, evidence and, if present, task. The statements and the verdict on each are also written to
     ``scores``.
 
     The score is null if the turn has no answer, no evidence or no statement, or if scoring failed. A warning states the
@@ -317,7 +317,7 @@ def answer_relevance_node() -> Node:
         if turn.get("answer") is None:
             return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
-        # If the task's subject is a question, every claim is one, even without a question mark: "Solve x + 1 = 2".
+        # If the task's subject is a question, a claim is a question, even without a question mark: "Solve x + 1 = 2".
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()

@@ -99,7 +99,7 @@ def _was_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) ->
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     """Writes a speaker's selection into the speaker's turn, and adds the selected items to the speaker's evidence.
 
-    Reads: claim, task, debater, turns, and if present own, evidence, pool. If the pool is empty, nothing is selected
+    Reads: claim, task, debater, turns and, if present, own, evidence, pool. If the pool is empty, nothing is selected
     and no call is made.
 
     A number that no item has, or whose item the prompt left out, is dropped, with a warning. There is also a warning

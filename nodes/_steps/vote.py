@@ -124,7 +124,7 @@ def conclude_node(
 ) -> Node:
     """Compares the last round's answers, and ends the debate with the answer that has the most votes.
 
-    Reads: claim, task, turns, metrics, and if present rounds. This node replaces `compare_node` and `vote_node` in
+    Reads: claim, task, turns, metrics and, if present, rounds. This node replaces `compare_node` and `vote_node` in
     systems that compare answers only once, at the end of the debate.
 
     Args:

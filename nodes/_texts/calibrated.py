@@ -116,7 +116,8 @@ def bound_to(
     bound = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
     plain = json.loads(json.dumps(bound))
-    if "published_before" in plain:  # in some benchmarks each claim has a date of its own
+    if "published_before" in plain:
+        # The date itself does not count, because in some benchmarks each claim has a date of its own.
         plain["published_before"] = plain["published_before"] is not None
     return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
 

@@ -73,7 +73,8 @@ def inherited_evidence() -> list[Evidence]:
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
     """An inner debate's evidence without the entry `INHERITED`, to be added to the outer debate's evidence."""
     return [
-        {**piece, "retrievals": [found for found in piece["retrievals"] if found != INHERITED]} for piece in evidence
+        {**piece, "retrievals": [found for found in piece["retrievals"] if not INHERITED.items() <= found.items()]}
+        for piece in evidence
     ]
 
 

@@ -168,8 +168,8 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
         fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
     if not direct:
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
-    # The base is `Reply`, because the fields of `AnswerReply` would come before ``answer``.
     fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}
+    # The base is `Reply`, because the fields of `AnswerReply` would come before ``answer``.
     return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
 
 
@@ -403,7 +403,8 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
         if "anyOf" in node:
             return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
-        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # grammars ignore these bounds
+        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):
+            # The values are listed, because grammars ignore bounds.
             low, high = node["minimum"], node["maximum"]
             return {"enum": [round(low + (high - low) * i / 20, 2) for i in range(21)]}
         if node["type"] == "object":

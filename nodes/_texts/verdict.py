@@ -78,7 +78,7 @@ def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str,
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:
-    """The numbers of the verdict's citations in words: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
+    """A sentence that counts the verdict's citations: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
 
     Without citations, the text is ``Citations: none.``
 

@@ -124,7 +124,7 @@ def reflect_node() -> Node:
 
     The counsel is shown the last two arguments of each side.
 
-    Reads: claim, task, phase, evidence, heard, turns, and if present premises, rounds and debater.
+    Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
@@ -152,7 +152,7 @@ def reflect_node() -> Node:
 def critique_node() -> Node:
     """Adds the critic's turn.
 
-    Reads: claim, task, phase, turns, evidence, and if present premises, rounds and debater.
+    Reads: claim, task, phase, turns, evidence and, if present, premises, rounds and debater.
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
@@ -175,7 +175,7 @@ def critique_node() -> Node:
 def court_node() -> Node:
     """Adds the court's turn, which decides whether to close the debate.
 
-    Reads: claim, task, phase, turns, and if present premises, rounds and debater.
+    Reads: claim, task, phase, turns and, if present, premises, rounds and debater.
     """
     return CLOSE.node(
         lambda state, speaker, settings: whether_to_close(

@@ -130,7 +130,7 @@ async def refine_query(
 def gap_node() -> Node:
     """Writes a side's gap, the evidence that it needs most, into its turn.
 
-    Reads: claim, task, phase, evidence, heard, turns, and if present premises, rounds and debater.
+    Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
     """
     return GAP.node(
         lambda state, speaker, settings: state_gap(
@@ -170,7 +170,7 @@ def discovery_query_node() -> Node:
 def refine_node() -> Node:
     """Replaces the query in a side's turn by the court's refined query.
 
-    Reads: claim, task, phase, turns, and if present premises and rounds. If the call fails or has no usable reply, the
+    Reads: claim, task, phase, turns and, if present, premises and rounds. If the call fails or has no usable reply, the
     query stays unchanged, with a warning.
     """
 

@@ -165,7 +165,7 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
 def argue_node() -> Node:
     """Writes a side's argument into the side's turn. If the counsel's model cannot be reached, the trial fails.
 
-    Reads: claim, task, phase, evidence, heard, debater, turns, and if present premises and rounds.
+    Reads: claim, task, phase, evidence, heard, debater, turns and, if present, premises and rounds.
     """
     return ARGUE.node(
         lambda state, speaker, settings: argue(
@@ -188,7 +188,7 @@ def argue_node() -> Node:
 def request_expert_node() -> Node:
     """Writes a side's decision on requesting an expert into the side's turn.
 
-    Reads: claim, task, phase, heard, turns, and if present rounds and debater.
+    Reads: claim, task, phase, heard, turns and, if present, rounds and debater.
     """
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
@@ -200,7 +200,7 @@ def request_expert_node() -> Node:
 def rule_on_expert_node() -> Node:
     """Adds the court's turn with its ruling on a side's request for an expert.
 
-    Reads: claim, task, phase, heard, turns, and if present rounds and debater.
+    Reads: claim, task, phase, heard, turns and, if present, rounds and debater.
     """
     return RULE.node(
         lambda state, speaker, settings: rule_on_expert(
@@ -218,7 +218,10 @@ def rule_on_expert_node() -> Node:
 
 
 def testify_node() -> Node:
-    """Adds the expert's turn with the testimony. Reads: claim, task, evidence, heard, turns, and if present debater."""
+    """Adds the expert's turn with the testimony.
+
+    Reads: claim, task, evidence, heard, turns and, if present, debater.
+    """
     begin = next_turn_starter(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(

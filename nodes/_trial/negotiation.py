@@ -155,7 +155,7 @@ def challenge_node() -> Node:
     """Writes a counsel's challenges into the counsel's turn.
 
     They challenge evidence that the other side found, or that was given with the claim. Reads: claim, task, evidence,
-    turns, and if present premises and debater.
+    turns and, if present, premises and debater.
     """
     return CHALLENGE.node(
         lambda state, speaker, settings: challenge(
@@ -258,7 +258,7 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 def to_challengers(to: str, state: TrialState) -> list[Send]:
     """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
 
-    A side without such evidence gets no `Send`.
+    There is no `Send` for a side that has nothing to challenge.
     """
     sends = []
     for side in SIDES:

@@ -278,7 +278,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 def decide_node() -> Node:
     """Ends the trial with the panel's verdict, the answer for this verdict, and the confidence in it.
 
-    Reads: task, turns, and if present debates and metrics. Without a primary debate, the stop reason is
+    Reads: task, turns and, if present, debates and metrics. Without a primary debate, the stop reason is
     ``single_pass``, and the confidence is computed without a reflection score. If no judge gave a verdict, the trial
     fails.
     """

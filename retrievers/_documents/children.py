@@ -83,7 +83,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
-            start_new_session=True,  # Ctrl-C goes to the parent only
+            start_new_session=True,  # so that Ctrl-C goes to the parent only
         )
         return self._process
 
@@ -170,7 +170,7 @@ def main() -> None:
     with suppress(AttributeError):  # Windows has no SIGPIPE
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # libraries must not print into the results
+    os.dup2(2, 1)  # so that libraries cannot print into the results
     limit_process()
     for line in sys.stdin:
         file, kind = json.loads(line)

@@ -1,6 +1,6 @@
 """Extracts the texts of documents, with their pages and headings.
 
-Documents are untrusted, so `children` parses them in child processes with limits.
+Documents are untrusted. So the module `children` runs these functions in child processes with limits.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def _parse_pdf(file: Path) -> ParsedDocument:
         raise UnreadableDocument("it is encrypted. Save a copy without a password" if locked else DAMAGED) from error
     pages = len(document)
     if pages > MOST_PAGES:
-        raise UnreadableDocument(f"it has {pages:,} pages; at most {MOST_PAGES:,} are read. Give a part of it")
+        raise UnreadableDocument(f"it has {pages:,} pages, more than the maximum of {MOST_PAGES:,}. Give a part of it")
     headings = _outline(document, pdfium)
     parts: list[Part] = []
     heading, broken = "", 0

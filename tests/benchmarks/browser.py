@@ -62,9 +62,8 @@ async def time_debate(browser: Browser, url: str) -> None:
     await page.add_init_script(WATCH)
     draws: list[str] = []
     finished = asyncio.Event()
-    await page.route(
-        "**/moot/api/debates/*", lambda _: finished.set()
-    )  # the request gets no response, so that drawing the report is not measured
+    # The request gets no response, so that drawing the report is not measured.
+    await page.route("**/moot/api/debates/*", lambda _: finished.set())
     page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})

@@ -70,7 +70,8 @@ async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
         return made
 
     made = 0
-    for number in (1, 2, 3):  # one of the two debaters searches by vectors
+    for number in (1, 2, 3):
+        # One of the two debaters searches by vectors.
         made += sum(await asyncio.gather(turn(number, True), turn(number, False)))
     made += sum(await asyncio.gather(*(score() for _ in range(6) for score in (faithfulness, relevance))))
     return made + await call("judge")

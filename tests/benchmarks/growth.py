@@ -29,7 +29,7 @@ def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
     rows = []
     with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():
-            societies = debates * CALLS // SOCIETY_CALLS // 4  # a quarter of the calls of the Tool-MAD debates
+            societies = debates * CALLS // SOCIETY_CALLS // 4  # together they make a quarter as many calls
             cases = [(MOOT, "moot", debates, UNLIMITED), (PLAIN, "plain_society", societies, {})]
             cases += [(DEFAULT, "moot", debates, {})] if at_once == 64 else []
             for name, way, work, settings in cases:

@@ -77,7 +77,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
         for color, source in zip(("C0", "C1", "C2"), ("chroma", "bm25", "hybrid"), strict=True):
             rows = [row for row in corpora if row["source"] == source]
             sizes = [row["passages"] for row in rows]
-            if source == "chroma":  # hybrid searches the same corpus
+            if source == "chroma":  # bm25 has no separate build, and hybrid searches the corpus of chroma
                 build.plot(sizes, [row["build_s"] for row in rows], "o-", color=color)
             for name, line, what in (("first_query_ms", "o--", "first"), ("later_query_ms", "o-", "later")):
                 query.plot(sizes, [row[name] for row in rows], line, color=color, label=f"{source}, {what}")

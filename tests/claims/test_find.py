@@ -77,11 +77,8 @@ async def test_claims_of_a_text_are_found_rated_and_rewritten(start_stub: StartS
     assert {(one["score"], one["date"]) for one in claims} == {(0.875, "2025-05-14")}
     words = [[one["claim"][at["start"] : at["end"]] for at in one["filled"]] for one in claims]
     assert words == [[], ["tram line in Norwick"], ["2024", "Helena Brandt", "tram line"]]
-    assert [at["computed"] for at in claims[2]["filled"]] == [
-        True,
-        False,
-        False,
-    ]  # 2024 counts as computed, although the text contains it
+    # 2024 counts as computed, although the text contains it.
+    assert [at["computed"] for at in claims[2]["filled"]] == [True, False, False]
     [also] = claims[1]["also"]
     assert TEXT[also["start"] : also["end"]] == OTHER_SENTENCES[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
@@ -195,7 +192,7 @@ async def test_invalid_input_fails_before_any_call(asked: dict[str, Any]) -> Non
 async def test_a_max_calls_too_low_for_one_part_fails_before_any_call(start_stub: StartStub) -> None:
     start_stub(rules())
     found = await find(max_calls=2)
-    assert found["calls"] == []  # the text is one part, which takes three calls
+    assert found["calls"] == []  # because the text is one part, which needs three calls
     assert found["status"] == "failed"
     assert "max_calls" in found["error"]["detail"]
 

@@ -164,7 +164,8 @@ def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **mo
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
-    chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors say nothing about similarity
+    # There is no minimum, because the endpoint's vectors say nothing about similarity.
+    chosen |= {"min_request_similarity": -1} | more
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     begins = DebateSetup(settings, LedgerUse())
     debate_and_print(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)

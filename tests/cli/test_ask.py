@@ -23,7 +23,7 @@ def test_lines_of_the_standard_input_are_replies() -> None:
     known = {piece["id"]: piece for piece in document["evidence"]}
     assert [known[id].get("struck") for id in turn["struck"]] == [True]
     assert [known[id]["text"] for id in turn["added"]] == ["Monotremes lay leathery eggs."]
-    assert "none of the pieces shown has the id '7'" in done.stderr  # the question was repeated
+    assert "none of the pieces shown has the id '7'" in done.stderr
     assert "missing.txt" in done.stderr
 
     done = moot(*RAG, typed="1\n\n")

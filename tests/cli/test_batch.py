@@ -98,9 +98,8 @@ def test_the_third_run_finishes_a_batch_that_was_killed_twice(
     assert {row["status"] for row in rows} == {"done"}
     assert all((out / row["document"]).exists() and (out / row["report"]).exists() for row in rows)
     assert len(mtimes) >= 4
-    assert all(
-        path.stat().st_mtime_ns == written for path, written in mtimes.items()
-    )  # finished rows are not run again
+    # Finished rows are not run again.
+    assert all(path.stat().st_mtime_ns == written for path, written in mtimes.items())
     assert set(calls_per_claim(stub)) == set(claims)
     assert len(chat_calls(stub)) <= count + 2 * 2 * workers  # two kills, each with two calls per worker in flight
     calls = len(chat_calls(stub))
@@ -200,7 +199,7 @@ def test_a_ceiling_for_all_rows_counts_the_calls_of_all_runs(
     assert "not begun" in {row["status"] for row in rows}
     assert "a ceiling for all rows is reached" in done.stdout
     assert moot(*words, 7).returncode == 3
-    assert len(chat_calls(stub)) == 7  # the calls of the first run count
+    assert len(chat_calls(stub)) == 7  # the first run has used up the ceiling of 7 calls
     assert moot(*words, 12).returncode == 0
     assert len(chat_calls(stub)) == 12
 
@@ -211,7 +210,7 @@ def test_a_ceiling_for_all_rows_still_holds_after_a_kill(start_stub: StartStub, 
     words += ["--graph", "standard_prompting", "--max-calls", ceiling]
     kill_after_debates(words, 4)
     assert moot(*words).returncode == 3
-    # The ceiling also counts calls that the kill prevented: at most one for each debate that ran.
+    # The ceiling also counts calls that the kill prevented: at most one for each debate that was running.
     assert ceiling - at_once <= len(stub.prompts()) <= ceiling
 
 
@@ -401,7 +400,7 @@ def test_file_names_of_row_ids_are_safe_and_distinct() -> None:
     ]
     names = [file_name(id) for id in ids]
     assert len({name.lower() for name in names}) == len(names)
-    assert file_name(names[1]) != names[1]  # an id that equals the file name of another id
+    assert file_name(names[1]) != names[1]  # an id may equal the file name of another id
     assert all(name.isascii() and len(name) < 80 and "/" not in name and name[0] not in ".-" for name in names)
 
 

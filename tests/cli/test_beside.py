@@ -82,7 +82,7 @@ def test_a_second_run_repeats_only_a_failed_control(start_stub: StartStub) -> No
     code, again, stderr = run_debate()
     assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
     assert "; its control is unfinished. The ledger has" in stderr
-    assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
+    assert again["beside"]["ratios"]["seconds"] is None  # because the debate was read from the ledger
     assert call_counts(stub)[0] == debate_calls
     code, _, stderr = run_debate("--resume")  # by now, debate and control are finished
     assert (code, "no unfinished debate" in stderr) == (2, True), stderr

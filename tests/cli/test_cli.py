@@ -57,7 +57,7 @@ def test_json_output_is_exactly_the_document(start_stub: StartStub, tmp_path: Pa
     from moot.nodes._runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
-    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # the summary is added later
+    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # no summary was asked for
 
 
 def test_texts_of_given_files_become_evidence(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_error_for_an_invalid_given_file_names_the_line(tmp_path: Path) -> N
         (["verify", CLAIM, "--given", __file__], 2, "its kind is not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
-        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # the name is checked first
+        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # checked before the path
         (["settings", "nothing"], 2, "no graph 'nothing'"),
         (["eval", "retrieval", "--data", "/nowhere"], 2, "no folder /nowhere/qrels"),
     ],

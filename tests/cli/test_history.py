@@ -47,7 +47,7 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert id not in moot("ledger", "--json").stdout
     [other] = json.loads(moot("list", "--json").stdout)
     assert moot("delete", other["id"][:-20], "--yes").returncode == 0
-    assert "Eggs are laid." not in moot("ledger", "--json").stdout  # its row in the ledger is deleted with its document
+    assert "Eggs are laid." not in moot("ledger", "--json").stdout  # the ledger's row was deleted too
 
 
 def test_list_and_ledger_refuse_an_unknown_status() -> None:

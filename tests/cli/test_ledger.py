@@ -180,7 +180,8 @@ def test_prune_all_removes_all_calls_and_the_debates_without_a_document(home: Pa
     assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
     assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
     left = json.loads(moot("ledger", "--json").stdout)
-    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]  # debate 2 has a document
+    # Debate 2 is kept, because it has a document.
+    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]
     file = LedgerFile(home / "ledger.sqlite")
     assert file.find(CHAT.hash, None) is None
     file.close()

@@ -140,8 +140,8 @@ def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
     _, failed, _ = run_debate(*ONCE, "--set", "max_calls=3")
     code, done, stderr = run_debate("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
+    # The debate that failed is done now, so the command that started it starts a new debate.
     code, another, _ = run_debate(*ONCE, "--set", "max_calls=3")
-    # The failed debate is done now, so the first command starts a new debate.
     assert (code, another["id"] != failed["id"]) == (0, True)
 
 

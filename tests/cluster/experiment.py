@@ -170,7 +170,7 @@ class QueueExperiment:
     def end(self) -> None:
         """Kill all workers that still run, and close the connection and the log."""
         for worker in self.workers:
-            with suppress(ProcessLookupError):  # the process has ended already
+            with suppress(ProcessLookupError):  # if the process has ended already
                 os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         self.postgres.close()

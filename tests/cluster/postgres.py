@@ -94,7 +94,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
         try:
             yield server
         finally:
-            with suppress(RuntimeError):  # the test has stopped the server already
+            with suppress(RuntimeError):  # if the test has stopped the server already
                 server.stop()
     finally:
         if own:

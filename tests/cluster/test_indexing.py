@@ -87,7 +87,8 @@ def test_indexing_fails_if_its_only_worker_cannot_store_passages(
         experiment.start_worker()
         experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
         assert start_indexing(experiment, texts, "entries").wait() == 0
-        assert unable.poll() in (None, 2)  # if it took pieces, it left them to the other worker and ended
+        # If the first worker took pieces, it left them to the other worker and ended with exit code 2.
+        assert unable.poll() in (None, 2)
 
 
 def test_indexing_with_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

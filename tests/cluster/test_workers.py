@@ -60,7 +60,7 @@ async def test_close_succeeds_after_a_call_of_end_was_cancelled() -> None:
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
     ending = asyncio.create_task(process.end())
-    await asyncio.sleep(0)  # now `end` waits for the end of the process's output
+    await asyncio.sleep(0)  # lets `end` run until it waits for the end of the process's output
     ending.cancel()
     await process.close()
     assert started.returncode == -signal.SIGKILL
@@ -131,7 +131,7 @@ async def test_a_worker_waits_while_postgres_is_unreachable(
         started = "SELECT 1 FROM procrastinate_workers"
         await asyncio.to_thread(experiment.wait, lambda: bool(experiment.ask(started)) or working.done())
         await asyncio.to_thread(server.stop)
-        await asyncio.to_thread(experiment.wait, lambda: "has been unreachable" in str(warned) or working.done())
+        await asyncio.to_thread(experiment.wait, lambda: "could not be used" in str(warned) or working.done())
         await asyncio.to_thread(server.start)
         assert not working.done()
         batch = experiment.submit(5)

@@ -272,8 +272,8 @@ async def test_a_result_that_cannot_be_decompressed_is_reported_as_damage(ledger
 async def test_the_error_for_an_unwritable_folder_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A file takes the place of the parent folder, because root may write even to a read-only folder.
     (tmp_path / "file").write_text("")
-    # A file takes the folder's place, because root may write to a read-only folder.
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))
     ledger = open_ledger()
     with pytest.raises(UserError, match=r"MOOT_HOME.*--ledger off"):

@@ -52,7 +52,7 @@ async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
     for _ in calls:
         for i in list(running):
             if calls[i][2]:
-                tasks[i].cancel()  # cancelled in the moment in which other calls end
+                tasks[i].cancel()  # at the moment at which other calls end
             ends[i].set()
         await let_other_tasks_run()
     with suppress(asyncio.CancelledError):

@@ -54,7 +54,7 @@ def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) ->
         assert (abandoned / "pickle").is_file()
         with own_folder("moot-") as own:
             assert set(temporary_folder.iterdir()) == {in_use, own}
-    assert set(temporary_folder.iterdir()) == {in_use}  # not removed yet, although its process has been killed
+    assert set(temporary_folder.iterdir()) == {in_use}  # still there, although its process has now been killed
     remove_abandoned("moot-")
     assert list(temporary_folder.iterdir()) == []
 

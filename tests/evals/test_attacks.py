@@ -86,6 +86,8 @@ def test_marks_in_a_reply_become_spaces() -> None:
     # A text that consists of marks becomes empty.
     only_marks = AIMessage(json.dumps({"summary": MARK * 3}))
     assert read_reply(only_marks, SummaryReply, marked=True) == (None, "unparsed", "`summary` is empty")
+    deep = AIMessage('{"summary": ' + "[" * 993 + "]" * 993 + "}")
+    assert read_reply(deep, SummaryReply, marked=True)[:2] == (None, "unparsed")
 
 
 @pytest.fixture

@@ -75,7 +75,8 @@ def test_feverous_items_have_sentences_and_cells_as_gold_evidence() -> None:
         ],
         "pages": ["Marlow Quay", "Ports of Arran"],
     }
-    assert reading.notes == (  # the published file starts with an empty record
+    # Like the published file, the sample starts with an empty record.
+    assert reading.notes == (
         "1 of 3 records left out: no gold answer, as in test sets (feverous_dev_challenges.jsonl, line 1)",
     )
 

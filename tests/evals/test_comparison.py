@@ -250,7 +250,7 @@ def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     assert compared_pairs(comparison, None) == [own, first, ("debate", "another")]
     assert compared_pairs(comparison, "self_consistency") == [own]
     assert compared_pairs(comparison, "first-round majority") == [first]
-    assert len(compared_pairs(comparison, "another")) == 5  # all other systems
+    assert len(compared_pairs(comparison, "another")) == 5  # one pair for each other system
     prior = compared_pairs(comparison, "label prior")
     assert prior == compared_pairs(comparison, "label prior: SUPPORTS")
     assert prior[0] == ("another", "label prior: SUPPORTS")
@@ -291,8 +291,8 @@ def test_accuracy_by_round_and_by_stop_reason_by_hand(comparison: Study) -> None
         ("debate", "3", 1, 1.0),
         ("debate", "verdict", 7, None),
     ]
-    # Five debates ended after round 1. Their answers still count in round 2, so all seven are right there. Item 8
-    # abstained at the end.
+    # Five debates ended after round 1. Their answers still count in round 2, so all seven are right there. The
+    # debate on item 8 abstained at the end.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
     stops = stops_table(comparison)
     assert stops is not None

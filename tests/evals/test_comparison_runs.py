@@ -134,7 +134,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
     assert made.notes == ("moved.eval (new): left out, because new.eval has the same seed, settings and items.",)
 
 
-def test_runs_on_different_items_belong_to_different_studies(tmp_path: Path) -> None:
+def test_runs_of_a_system_on_different_items_belong_to_different_studies(tmp_path: Path) -> None:
     half = {id: GOLD[id] for id in "1234"}
     fewer = {id: CONTROL[id] for id in half}
     for name, documents, items, judge in (
@@ -146,7 +146,8 @@ def test_runs_on_different_items_belong_to_different_studies(tmp_path: Path) -> 
     write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **MODEL)
     studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
     assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
-        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no judge
+        # FEVER's answers need no judge, so logs with different judges share one study.
+        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
     assert "Each set of items with each judge has its own study." in studies[0].notes[0]

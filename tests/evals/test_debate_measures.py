@@ -90,7 +90,7 @@ def judged_document(*findings: bool | None) -> dict[str, Any]:
         ({**judged_document(False), "stop_reason": "consensus"}, True),  # the stop reason decides, not the judge
         # the judge said that the agents agree, but the answers differ
         (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),
-        (judged_document(False, None), False),  # the judge gave no usable reply
+        (judged_document(False, None), False),  # the judge's last reply was not usable
         ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
         ({**judged_document(True), "status": "failed"}, False),
     ],
@@ -153,7 +153,8 @@ def test_a_self_correction_does_not_count_as_a_correct_revision() -> None:
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
     assert viewpoint_collisions(debate) == 2
     assert correct_revisions(debate, "B") == 0
-    assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not b's answer
+    # a's new answer is right, but b did not give it.
+    assert correct_revisions(debate, lambda answer: answer in "BC") == 0
 
 
 def test_a_change_of_a_right_answer_is_not_a_correct_revision() -> None:

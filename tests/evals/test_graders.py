@@ -179,7 +179,7 @@ def test_logs_without_free_text_answers_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_judge_that_also_debated_is_named_in_a_note(tmp_path: Path) -> None:
-    document = {"1": debate("Paris", task="hotpotqa")}  # by openai:gpt-4o-mini
+    document = {"1": debate("Paris", task="hotpotqa")}  # its calls name the model openai:gpt-4o-mini
     for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
         write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)
     runs, _ = read_runs([tmp_path], lambda calls: None)

@@ -123,7 +123,7 @@ def test_exact_match_by_hand() -> None:
     assert exact_match("well known", "well-known") == 0.0
     assert exact_match("well known", "well-known", normalise_triviaqa) == 1.0
     assert exact_match(None, "Eiffel Tower") is None
-    assert exact_match(ABSTAINED, "The The") == 0.0  # normalised, both texts are empty
+    assert exact_match(ABSTAINED, "The The") == 0.0  # although both texts are empty after normalisation
 
 
 def test_token_f1_by_hand() -> None:
@@ -400,7 +400,8 @@ def test_citation_precision_by_hand() -> None:
     documents = [
         document(metrics={"citations": citations(3, 4)}),
         document(metrics={"citations": citations(0, 0)}),
-        document(turns=[{"citations": cited}, {"citations": None}, {}]),  # its metrics have no counts
+        # The turns' citations are counted, because the metrics have no counts.
+        document(turns=[{"citations": cited}, {"citations": None}, {}]),
         document(status="failed", metrics={"citations": citations(1, 1)}),
         None,
     ]

@@ -181,7 +181,7 @@ async def run_graph(tmp_path: Path, benchmark: str, file: Path, graph: str, **se
         run_plan(make_plan(plan), logs, Limits(4), lambda total, held: lambda sample: None)
         return read_runs([logs], lambda calls: None)[0]
 
-    (run,) = await asyncio.to_thread(run_and_read)  # Inspect reads logs in its own event loop
+    (run,) = await asyncio.to_thread(run_and_read)  # in a thread, because Inspect reads logs in its own event loop
     return run
 
 
@@ -291,8 +291,10 @@ COVID_RECORDS = [
 ABSTRACT = {"cord_id": "a1", "title": "On masks", "abstract": ["Masks helped.", "We asked 40 people."]}
 
 
-async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: StartStub, tmp_path: Path) -> None:
-    """Without corpus.json, two items have the same claim but different right labels."""
+async def test_check_covid_has_a_best_possible_accuracy_unless_its_corpus_is_found(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    """Two items have the same claim, but different right labels. Only the texts in corpus.json tell them apart."""
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
     folder = tmp_path / "Check-COVID" / "test"
     folder.mkdir(parents=True)
@@ -330,7 +332,8 @@ async def test_check_covid_has_a_ceiling_unless_its_corpus_is_found(start_stub: 
 def test_of_three_benchmarks_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert best_possible_accuracy(items, "check_covid") == 0.69
-    items = read_benchmark("fever_symmetric", VISIBLE).items  # items with equal claims have different sentences
+    items = read_benchmark("fever_symmetric", VISIBLE).items
+    # There is no ceiling, because items with equal claims have different sentences.
     assert best_possible_accuracy(items, "fever") is None
     assert best_possible_accuracy(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
 

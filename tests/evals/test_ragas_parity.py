@@ -44,7 +44,7 @@ pytestmark = pytest.mark.skipif(not find_spec("ragas"), reason="RAGAS is not ins
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
-CONTEXT = "Vienna lies on the Danube."  # of RAGAS's prompts, only the second contains this text
+CONTEXT = "Vienna lies on the Danube."  # of RAGAS's prompts, only the one for verdicts contains this text
 UNICODE = "Wo liegt 東京? «Où» 🗼 — naïve “quotes” and \\ {braces}"
 STUB, MINILM = "openai:stub-embedding", "all-MiniLM-L6-v2"
 EXACT = 1e-6

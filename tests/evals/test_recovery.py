@@ -23,7 +23,7 @@ def test_inspect_rescores_a_resumed_log_with_the_same_result(start_stub: StartSt
     assert run_and_stop(stub, line, 21, signal.SIGKILL) == -signal.SIGKILL
     assert moot_process(*line[3:]).returncode == 0
     log = read_eval_log(str(next(read_log_headers(str(tmp_path / "logs"))).location))
-    recovered = [sample for sample in log.samples or [] if not sample.store]  # from the killed run
+    recovered = [sample for sample in log.samples or [] if not sample.store]  # samples of the killed run
     assert 0 < len(recovered) < 24
     again = tmp_path / "again.eval"
     score = [sys.executable, "-m", "inspect_ai", "score", log.location, "--output-file", str(again)]

@@ -270,7 +270,7 @@ def test_pdf_pictures_have_no_grey_no_creation_date_and_no_type_3_fonts(report_f
         parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
         drawn = b" ".join(zlib.decompressobj().decompress(part) for part in parts if part[:1] == b"x")
         assert b" m\n" in drawn
-        assert grey not in drawn  # black replaces it
+        assert grey not in drawn  # black replaces this grey
 
 
 def test_each_system_and_each_control_has_its_own_style() -> None:
@@ -320,8 +320,9 @@ def test_csv_cells_cannot_be_formulas(report_folder: Path) -> None:
         with file.open(newline="", encoding="utf-8") as lines:
             rows = list(csv.reader(lines))
         assert len({len(row) for row in rows}) == 1
+        # Formulas start with these characters. Only cells with numbers may start with them.
         for cell in (cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))):
-            assert float(cell) is not None  # only numbers start with these characters
+            assert float(cell) is not None
 
 
 def test_latex_tables_are_escaped_and_well_formed(report_folder: Path) -> None:

@@ -219,7 +219,7 @@ async def test_measured_values_of_sources_are_right_and_reproducible(data: Path,
         "mrr@10": [1, 1, 0],
     }
     assert (own.nothing_found["bm25"], own.nothing_found["chroma"]) == (1, 0)
-    # The union contains the first gold passage twice. Either copy is right, but only one of them counts.
+    # The union contains the gold passage of the first query twice. Either copy is right, but only one of them counts.
     assert {name: values[0] for name, values in union.values["bm25"].items()} == dict.fromkeys(union.values["bm25"], 1)
     assert own.values["chroma"]["recall@3"] == [1, 1, 1]
     assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]
@@ -239,7 +239,7 @@ async def test_changed_passages_or_another_encoder_make_another_corpus(data: Pat
     changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
     write_lines(data / "corpus" / "metals.jsonl", changed)
     [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
-    assert alloys.values["bm25"]["mrr@10"][1] != 0  # found by its title
+    assert alloys.values["bm25"]["mrr@10"][1] != 0  # the second query still finds the title of its passage
     assert alloys.values["bm25"]["mrr@10"][0] == 0
     [fresh] = set(known_corpora()) - names
     assert fresh.startswith("eval-metals-")

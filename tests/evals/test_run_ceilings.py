@@ -19,9 +19,9 @@ def test_a_ceiling_of_calls_holds_over_killed_runs(start_stub: StartStub, tmp_pa
     for kill in range(kills):
         assert run_and_stop(stub, bounded, 8 * (kill + 1), signal.SIGKILL) == -signal.SIGKILL
     ended = moot_process(*bounded[3:])
-    assert ended.returncode == 3, ended.stderr  # samples are missing
+    assert ended.returncode == 3, ended.stderr  # the code 3 means that samples are missing
     assert "Earlier runs took up to" in ended.stderr
-    # Calls in flight at a kill count, even if they never reached the endpoint.
+    # The ceiling also includes calls that a kill interrupted, even if they never reached the endpoint.
     assert most - kills * AT_ONCE <= len(stub.calls()) <= most
     finished = moot_process(*line[3:], "--max-calls", 4 * most)
     assert finished.returncode == 0, finished.stderr

@@ -143,7 +143,7 @@ def test_wilson_interval_by_hand() -> None:
     assert wilson([None, None]) == Interval(None, None, None, 0, missing=2)
 
 
-@settings(deadline=None)  # the first call imports statsmodels
+@settings(deadline=None)  # because the first call imports statsmodels, which takes long
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
 def test_wilson_intervals_contain_the_share(correct: list[bool]) -> None:
     found = wilson(correct)
@@ -219,7 +219,7 @@ def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
     assert many == sign_flips(*pairs(100, 46, 26, 50))
 
 
-@pytest.mark.parametrize("count", [3, 20])  # few items: all sign patterns; many: a sample of them
+@pytest.mark.parametrize("count", [3, 20])  # 9 items: all sign patterns; 60 items: a sample of them
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
     """The differences add up to 0, so each pattern of signs has a sum at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
@@ -274,8 +274,8 @@ def test_power_agrees_with_simulations() -> None:
 
 
 def test_power_of_two_samples_agrees_with_a_textbook() -> None:
-    # An example of Fleiss, without a continuity correction: accuracies of 0.6 and 0.5 need 388 items each for a power
-    # of 0.8.
+    # An example of Fleiss, without a continuity correction: to tell the accuracies 0.6 and 0.5 apart with a power of
+    # 0.8, each system needs 388 items.
     by_hand = 1.959964 * sqrt(2 * 0.55 * 0.45) + 0.841621 * sqrt(0.6 * 0.4 + 0.5 * 0.5)
     assert items_needed(0.6, 0.5) == approx((by_hand / 0.1) ** 2, abs=1) == approx(388, abs=1)
     assert power(0.5, 0.5, 100) == approx(0.05)
@@ -345,7 +345,8 @@ def test_targets_equal_to_alpha_or_1_are_refused(target: float) -> None:
 def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
     fever = S1_ACCURACY["FEVER"]
     found = separation(fever["Tool-MAD"], fever["MADKE"], S1_ITEMS)
-    # 146 and 144 items are right. In the best case only two items are discordant, and Tool-MAD is right on both.
+    # Tool-MAD is right on 146 items, MADKE on 144. In the best case, only two items are discordant, and Tool-MAD is
+    # right on both.
     assert (found.difference, found.smallest_p, found.separable) == (approx(0.01), 0.5, False)
     best = [mcnemar(*pairs(144 - lost, 2 + lost, lost, 54 - lost)) for lost in range(54)]
     assert all(test.p is not None and test.p >= 0.5 and test.n == 200 for test in best)

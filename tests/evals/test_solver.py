@@ -122,7 +122,7 @@ def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: P
     lost, _ = samples_of(log)
     assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
     assert document_of(lost)["error"]["kind"] == "unparsed"
-    assert len(stub.calls()) == 3  # after the unusable reply, its request is sent once more
+    assert len(stub.calls()) == 3  # two samples, and a repeated request after the unusable reply
     assert (figure(log, "accuracy"), figure(log, "accuracy", "abstained")) == (0.5, 0.5)
     assert lost.scores is not None
     assert "gave a usable answer" in str(lost.scores["accuracy"].explanation)

@@ -159,9 +159,9 @@ def test_notes_report_irregular_records_of_the_visible_samples() -> None:
     assert covid[1].startswith("there is no corpus.json beside the records")
     assert "98 questions with different answers: the right answer depends on the text" in notes["fever_symmetric"][1]
     assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
-    assert "3 accepted answers left out" in notes["triviaqa"][0]  # they are symbols
+    assert "3 accepted answers left out" in notes["triviaqa"][0]  # all three are symbols
     assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # nearly all are flag symbols
     quoted = [item.claim for item in read_benchmark("triviaqa", VISIBLE).items if '""' in item.claim]
     assert quoted == []
-    # One answer is written as 43,500.
+    # The records have this answer as 43,500.
     assert "43500" in {item.gold[0] for item in read_benchmark("gsm8k", VISIBLE).items}

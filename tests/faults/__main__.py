@@ -58,7 +58,7 @@ def main(
     """Cause faults. The exit code is 1 if a result is not as expected, or if no class matches."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
-        # Files that killed processes leave are deleted with the folder.
+        # Killed processes leave their files in this folder, which is deleted at the end.
         os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)
         results = {
             fault: run_fault(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)

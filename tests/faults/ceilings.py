@@ -103,7 +103,7 @@ def excess_error(kills: Kills, here: Sandbox) -> str:
 
 
 def debate_error(system: str, kills: Kills, folder: Path) -> str:
-    """Kill a debate under a ceiling and run it again; return the first error, or an empty string.
+    """Kill a debate under a ceiling and run it again; return the first failed check, or an empty string.
 
     If the reply of the deciding call was lost, the debate is then run under a higher ceiling.
     """
@@ -123,7 +123,7 @@ def debate_error(system: str, kills: Kills, folder: Path) -> str:
 
 
 def evaluation_error(kills: Kills, folder: Path) -> str:
-    """Kill an evaluation under a ceiling and run it again; return the first error, or an empty string."""
+    """Kill an evaluation under a ceiling and run it again; return the first failed check, or an empty string."""
     with priced_sandbox(folder) as here:
         data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
         words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
@@ -156,7 +156,7 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
 
 
 def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, Any], folder: Path) -> str:
-    """Run a debate under a ceiling with an endpoint that loses replies; return the first error, or an empty string."""
+    """Run a debate under a ceiling while replies are lost; return the first failed check, or an empty string."""
     with priced_sandbox(folder, [rule]) as here:
         ended = here.verify(system, timeout=1, attempts=9, **{ceiling: most})
         case = f"{system}, {ceiling} {most}, {rule}"

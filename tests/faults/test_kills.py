@@ -37,7 +37,7 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
 def test_a_debate_killed_after_its_gate_does_not_repeat_the_gate(folder: Path) -> None:
     killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=start_by_resume)
     assert killed.wrong == ""
-    assert killed.before > len(SYSTEMS["gated"]["agents"])  # the gate makes one call per agent
+    assert killed.before > len(SYSTEMS["gated"]["agents"])  # the kill came after the gate's calls, one per agent
 
 
 def test_every_answered_call_is_stored_before_a_kill(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_every_answered_call_is_stored_before_a_kill(tmp_path: Path) -> None:
         here.end(process)
         assert here.end(here.start(*words)).code == 0
         assert count_sent(here.stub.calls()) == count_stored(here.stored())  # the endpoint logs answered calls only
-        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4  # the unanswered request is sent again
+        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4  # one per agent, and the unanswered one again
 
 
 def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:

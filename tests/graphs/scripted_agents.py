@@ -71,7 +71,7 @@ def script(
             if answer == DOWN:
                 rules.append(rule(agent, asked, 1, status=500))
             elif answer == UNPARSED:
-                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also to the repeated request
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # twice: the request is repeated
             else:
                 confidence = sure[number][place] if sure else 0.5
                 rule_of_answer = answer_rule(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=confidence)

@@ -293,7 +293,7 @@ def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
-    """The kinds of warnings, in order, without warnings about empty searches, which the script always causes."""
+    """The kinds of warnings, in order, without warnings about empty searches, which the default rules cause."""
     return warning_kinds(document, but=("empty_retrieval",))
 
 

@@ -85,7 +85,7 @@ async def test_the_judge_of_standard_mad_decides_after_three_rounds(start_stub: 
     assert len(document["evidence"]) == 5
     for prompt in (*first, *second, judged):
         assert all(piece["text"] in prompt and piece["id"] in prompt for piece in document["evidence"])
-    assert [t["query"] for t in document["turns"] if t["step"] == "retrieve"] == [CLAIM]  # one retrieval for all
+    assert [t["query"] for t in document["turns"] if t["step"] == "retrieve"] == [CLAIM]  # one search for all prompts
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * 5
 
 

@@ -172,7 +172,7 @@ async def test_a_time_ceiling_ends_a_debate_before_its_last_round(
         document = await run_debate("society_of_minds", [], max_rounds=20, max_seconds=4)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert 0 < document["rounds"] < 20
-    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
+    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # twice, because the machine may be busy
 
 
 @pytest.mark.parametrize(("name", "kind"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
@@ -188,7 +188,7 @@ async def test_the_time_ceiling_ends_the_wait_for_text_encoders(
         )
         document = await run_debate(name, [], **more, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 8  # the machine may be busy
+    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 8  # twice, because the machine may be busy
     warned = {warning["kind"]: warning["detail"] for warning in document["warnings"]}
     assert "text encoder" in warned["budget_exhausted"]
     assert "text encoder took longer than `max_seconds`" in warned[kind]
@@ -200,7 +200,7 @@ async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) 
     readers = [{"name": "reader", "retriever": silent}, {"name": "other", "retriever": "bm25:demo-news"}]
     document = await run_debate("tool_mad", [], debaters=readers, max_seconds=6, timeout=300)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 6  # the machine may be busy
+    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 6  # twice, because the machine may be busy
     warned = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "retrieval_failed"]
     assert any("The search took longer than `max_seconds`" in detail for detail in warned)
     document = await run_debate("rag", [], sources=[silent], max_seconds=2, timeout=300)
@@ -282,7 +282,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(run_debate("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
-    assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved per debate
+    assert {document["status"] for document in documents} == {"done"}  # because each reserves the cost of its decision
     assert ceilings.reserved == ceilings.decision_reserve() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(run_debate("society_of_minds", []) for _ in range(20)))

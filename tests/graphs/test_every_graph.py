@@ -46,7 +46,7 @@ def test_every_described_graph_has_a_module_with_a_long_docstring() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
         assert load_graph(name).graph is module.graph
-        assert (module.__doc__ or "").strip().count("\n") >= 2  # it describes the procedure
+        assert (module.__doc__ or "").strip().count("\n") >= 2  # long enough to describe the procedure
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)

@@ -134,7 +134,8 @@ async def test_if_the_gate_is_not_passed_the_debate_uses_all_evidence_of_the_gat
     ]
     found = {piece["id"] for piece in document["evidence"]}
     assert len(found) > 2
-    for role in ("rag", "search"):  # debaters do not search in the first round
+    # The debaters do not search in the first round. So their prompts show what the gate found.
+    for role in ("rag", "search"):
         (prompt,) = stub.prompts(f"stub-{role}")
         assert all(id in prompt for id in found)
     assert {r["agent"] for piece in document["evidence"] for r in piece["retrievals"]} == {"given", "one", "two"}

@@ -46,7 +46,7 @@ async def test_every_answering_role_sees_the_given_texts(start_stub: StartStub, 
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    if name == "isolate":  # a call of `isolate` reads one origin, so the only evidence is the given text
+    if name == "isolate":  # so that the given text is the only evidence, because a call of `isolate` reads one origin
         chosen = chosen.model_copy(update={"retrieval": "none"})
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)

@@ -38,8 +38,8 @@ async def test_every_prompt_with_the_claim_shows_the_speaker_and_the_date(start_
     assert with_claim
     for prompt in with_claim:
         assert prompt.count(ORIGIN) == 1, prompt
+    # If there are scores, the scorer was called, and its prompts contain the second and the third text.
     if any("faithfulness" in turn.get("scores", {}) for turn in document["turns"]):
-        # If the scorer was called, its prompts contain the second and the third text.
         assert all(any(text in prompt for prompt in with_claim) for text in claim_texts)
     assert document["task"]["speaker"] == "Ada </claim_origin>"
     assert document["task"]["claim_date"] == "2020-10"

@@ -74,8 +74,8 @@ def test_a_full_trial_makes_the_turns_and_calls_of_the_procedure(full: dict[str,
 
 
 def test_a_full_trials_searches_and_challenges_before_the_debates(full: dict[str, Any]) -> None:
-    # The search for the claim finds A first, and the first premise's search finds A again.
     pools = {(t["agent"], t["step"], t.get("number")): t for t in full["turns"] if t["phase"] == "negotiation"}
+    # The search for the claim finds A first, and the first premise's search finds A again.
     assert pools["retrieval", "retrieve_seed", None]["evidence_ids"] == ids("A B C D E")
     assert pools["retrieval", "retrieve_premise", 1]["evidence_ids"] == ids("A F G")  # at most three per premise
     assert pools["retrieval", "retrieve_premise", 2]["evidence_ids"] == ids("H")
@@ -116,8 +116,8 @@ def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
 def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
     # Novelty is measured against the record, first for the plaintiff's exhibits. A8 shares 8 of 10 words with A, so the
     # novelty of A8 is 0.2, which equals the threshold. The novelty of B and J is 0, because they were disputed in the
-    # negotiation. K9 shares 9 words with K, which has just joined. An exhibit is redundant if its novelty is below
-    # 0.15.
+    # negotiation. K9 shares 9 words with K, which has just joined the record. An exhibit is redundant if its novelty is
+    # below 0.15.
     searched = {
         (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }
@@ -151,8 +151,8 @@ def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_citations(full: dict[str, Any]) -> None:
-    # The first quote is in the cited exhibit, the second is not. The third exhibit is disputed, so it was not shown to
-    # counsel.
+    # The first quote is in the cited exhibit, the second is not. The third citation names a disputed exhibit, which was
+    # not shown to counsel.
     opening = turns(full, "argue")["plaintiff", 1]
     assert [(c["verified"], c["fabricated"]) for c in opening["citations"]] == [
         (True, False),

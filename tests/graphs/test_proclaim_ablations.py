@@ -216,7 +216,7 @@ async def test_a_record_that_is_too_long_loses_its_last_exhibits(start_stub: Sta
     full = exhibits_in(prompts(stub, "judge-1")[0])
     assert full[:5] == ["C", *"FGH", "A"]  # by weight: 0.9, three of 0.72, 0.6
     assert sorted(full[5:8]) == ["I", "J", "K"]  # evidence found in court has no weight
-    assert full[8:] == ["D", "E"]  # disputed, 0.25 and 0.16; B was discarded
+    assert full[8:] == ["D", "E"]  # disputed, with the weights 0.25 and 0.16; B was discarded
     least_tokens: dict[int, int] = {}  # by the number of exhibits that are left out
     for tokens in range(500, 6000, 10):
         _, left = fit_record(document["claim"], document["task"], document["turns"], document["evidence"], tokens)

@@ -105,7 +105,7 @@ async def test_the_error_names_the_counsel_whose_model_is_always_down(start_stub
 async def test_a_trial_continues_if_a_side_gives_no_usable_argument_in_one_round(
     start_stub: StartStub, phase: str
 ) -> None:
-    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # also to the repeated request
+    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # twice: the request is repeated
     stub = start_stub(
         [mute, *argues("plaintiff", default_argument("plaintiff", 2, phase), phase=phase), *default_rules()]
     )
@@ -315,7 +315,8 @@ async def test_an_expert_is_called_only_if_the_court_grants_the_request(start_st
     assert {at: (t["testimony"], t["expertise"]) for at, t in turns(document, "testify").items()} == {
         ("defense", 1): (expert_testimony("defense", 1), "field defense primary 1")
     }
-    for side in SIDES:  # prompts of the court and the expert show the reason for the request
+    # The prompts of the court and of the expert show the reason for a request. The expert sees only a granted request.
+    for side in SIDES:
         requests = requests_with(stub, f"To clear up field {side} primary 1.")
         assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
     assert not turns(document, "testify", "switched")

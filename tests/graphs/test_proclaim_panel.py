@@ -79,7 +79,8 @@ async def test_the_verdict_with_the_most_votes_is_the_panels_verdict(start_stub:
         assert final_votes(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
         parts = document["confidence_parts"]
         assert parts["consensus_strength"] == pytest.approx(winning / votes, abs=1e-6)
-        scored = [n for n, v in enumerate(verdicts, 1) if v]  # the three scores of judge n add up to 3 n + 3
+        scored = [n for n, v in enumerate(verdicts, 1) if v]
+        # The three scores of judge n add up to 3 n + 3.
         assert parts["quality"] == pytest.approx(sum(3 * n + 3 for n in scored) / len(scored) / 30, abs=1e-6)
         assert parts["base"] == pytest.approx(0.8 * parts["consensus_strength"] + 0.3 * parts["quality"], abs=1e-5)
         report = document["metrics"]["panel"]

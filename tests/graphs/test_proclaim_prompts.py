@@ -189,9 +189,8 @@ def test_counsel_in_the_switched_debate_do_not_see_the_primary_debate(two_rounds
         sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{counsel_}"]
         to_counsel = [messages for messages in sent if f"You are counsel for the {side}," in messages[1]["content"]]
         assert len(to_counsel) == 2 * 4  # gap, argument, request and reflection in two rounds
-        assert {messages[0]["content"] for messages in sent} == {
-            to_counsel[0][0]["content"]
-        }  # the same in both debates
+        # The system message is the same in both debates.
+        assert {messages[0]["content"] for messages in sent} == {to_counsel[0][0]["content"]}
         for _, data in ([message["content"] for message in messages] for messages in to_counsel):
             assert f"and argue that the claim is {'false' if side == 'defense' else 'true'}." in data
             assert f"the claim is {opposed}" not in data

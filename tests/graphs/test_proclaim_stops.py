@@ -357,8 +357,8 @@ async def test_novelty_is_one_minus_the_largest_cosine_with_the_record(start_stu
     stub = start_stub([*ruled, *plaintiff_searches, *defense_searches, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
-    # Both sides find exhibit I. The plaintiff's exhibits join first, so I is new only for the plaintiff. I8 shares
-    # eight words with I.
+    # Both sides find exhibit I. The plaintiff's exhibits join the record first, so I is new only for the plaintiff. I8
+    # shares eight words with I.
     assert novelties(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelties(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
     # Before the debate, D was disputed and E discarded. They are not on record, so D9, which resembles D, is new.

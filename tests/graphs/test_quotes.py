@@ -127,7 +127,7 @@ async def test_a_debater_may_repeat_an_opponents_verified_quote(start_stub: Star
     ])  # fmt: skip
     document = await debate(max_rounds=2)
     [before] = turn_of(document, "search")["citations"]
-    assert (before["fabricated"], before["verified"]) == (True, False)  # `search` has not seen the quote yet
+    assert (before["fabricated"], before["verified"]) == (True, False)  # debater `search` has not seen the quote yet
     again, altered = turn_of(document, "search", 2)["citations"]
     assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
     assert mine["text"][again["start"] : again["end"]] == right_citation(mine)["quote"]

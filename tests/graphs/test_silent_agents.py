@@ -69,7 +69,7 @@ async def test_a_debate_continues_without_agents_whose_calls_fail(start_stub: St
     for claim, name in cases.items():
         document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
         assert (document["status"], document["answer"], document["error"]) == ("done", "REFUTES", None), name
-        stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # two agents are left
+        stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # the two remaining agents agree
         assert (document["rounds"], document["stop_reason"]) == (firsts[claim] + 2, stop), name
         assert final_votes(document) == {"agent-1": "REFUTES", "agent-3": "REFUTES"}
         assert [(t["answer"], t["outcome"]) for t in answer_turns(document, "agent-4")] == [(None, "failed")]
@@ -109,7 +109,7 @@ async def test_all_agents_are_told_of_a_missing_answer(start_stub: StartStub) ->
     stub = start_stub(script("S-R", "RRR"))
     await debate("society_of_minds")
     assert marks_by_prompt(stub, "agent-1")[1] == "a1r1 a3r1"
-    for agent in ("agent-1", "agent-2", "agent-3"):  # agent 2 itself gave no valid answer
+    for agent in ("agent-1", "agent-2", "agent-3"):  # also agent 2, which gave no valid answer
         assert prompts(stub, agent)[1].count("(gave no valid answer)") == 1
 
 

@@ -72,7 +72,8 @@ async def test_prompt_length_depends_only_on_the_number_of_agents_heard(start_st
         for agent, sources in graph["kept"].items():
             by_number[len(sources)].add(cortex[agent][place])
     assert len(by_number) > 1
-    assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())  # almost the same in every round
+    # Agents that hear equally many others get almost equally many tokens, in every round.
+    assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())
     least = min(by_number)
     for number, tokens in by_number.items():
         growth = max(tokens) - max(by_number[least])

@@ -56,10 +56,10 @@ async def test_faithfulness_must_reach_its_threshold(start_stub: StartStub, thre
 
 
 async def test_the_judge_sees_all_disputed_rounds_and_the_average_scores(start_stub: StartStub) -> None:
-    # Faithfulness of rag: 0.75, 0.25, 0.25, on average 1.25 / 3. Faithfulness of search: 0.5 in each round.
     def scorer(share: list[bool], answer: str) -> list[dict[str, Any]]:
         return [rule | {"match": answer} for rule in supports(share, CLAIM)]
 
+    # Faithfulness of rag: 0.75, 0.25, 0.25, on average 1.25 / 3. Faithfulness of search: 0.5 in each round.
     rules = [
         says("rag", "SUPPORTS", 1, rationale="rag speaks first"),
         says("rag", "SUPPORTS", rationale="rag speaks again"),
@@ -69,7 +69,7 @@ async def test_the_judge_sees_all_disputed_rounds_and_the_average_scores(start_s
         *scorer([True, True, False, False], "search speaks"),
         says("judge", "NOT ENOUGH INFO"),
     ]
-    # The statements contain the text that a rule matches, so the rule also matches the prompt that asks for verdicts.
+    # Each statement contains the text that its rule matches, so that the rule also matches the prompt for verdicts.
     for rule in rules[3:6]:
         rule["fields"]["statements"] = [f"{rule['match']} {i}" for i in range(4)]
     stub = start_stub(rules)
@@ -113,12 +113,12 @@ async def test_a_debate_fails_if_no_debater_gives_a_parsable_answer(start_stub: 
         says("judge", "SUPPORTS"),
     ])  # fmt: skip
     document = await debate(max_rounds=2)
-    assert document["status"] == "failed"  # no debater answered, so there is nothing to judge
+    assert document["status"] == "failed"  # no debater gave a usable answer, so there is nothing to judge
     assert document["error"]["kind"] == "unparsed"
     assert document["answer"] is None
     assert {t["answer"] for t in document["turns"]} == {None}
     assert {t["outcome"] for t in document["turns"]} == {"unparsed"}
-    assert sum(w["kind"] == "unparsed" for w in document["warnings"]) == 8  # two debaters, two rounds, two requests
+    assert sum(w["kind"] == "unparsed" for w in document["warnings"]) == 8  # 2 debaters x 2 rounds x 2 requests
 
 
 async def test_the_judge_decides_if_one_debater_gives_no_parsable_answer(start_stub: StartStub) -> None:
@@ -280,7 +280,7 @@ async def test_disputed_rounds_are_scored_after_the_last_round(start_stub: Start
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
     document = await debate()
     models = [r["model"] for r in stub.requests()]
-    assert models[:12].count("stub-scorer") == 0  # queries and answers
+    assert models[:12].count("stub-scorer") == 0  # these requests are for queries and answers
     assert all(t["scores"]["faithfulness"] == 1 for t in document["turns"] if t["step"] == "respond")
     assert document["depth"] == 9
 

@@ -41,7 +41,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     with collecting() as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the default value
+        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # LangSmith's default; moot's is true
         forget_client()
         yield running
         wait_until_sent(TIME_LIMIT)
@@ -162,7 +162,7 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
     counted = [metadata(run)["usage_metadata"] for run in runs]
     for ours, theirs in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")):
         assert sum(usage[theirs] for usage in counted) == document["usage"][ours] > 0
-    assert not any("total_cost" in usage for usage in counted)  # the scripted model has no price
+    assert not any("total_cost" in usage for usage in counted)  # because the scripted model has no price
     searches = [run for run in collector.runs.values() if run["run_type"] == "retriever"]
     retrievers = {reading["retriever"] for reading in document["corpora"]}
     assert {run["name"] for run in searches} == retrievers
@@ -216,7 +216,7 @@ async def test_calls_have_costs_after_another_process_resumes_the_debate(
     context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
     await graph.ainvoke({"claim": CLAIM}, config, context=context)
     assert wait_until_sent(TIME_LIMIT)
-    forget_client()  # another process would start without this client
+    forget_client()  # as in another process, which starts without a client
     tracing.guard_traces()
     await graph.ainvoke(Command(resume=True), config)
     assert wait_until_sent(TIME_LIMIT)
@@ -252,7 +252,7 @@ async def test_scores_are_uploaded_as_feedback_on_the_debate(start_stub: StartSt
     [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
     uploaded = {(f.get("comment"), f["key"]): f["score"] for f in collector.feedback}
     expected = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
-    assert uploaded == pytest.approx(expected | {(None, "confidence"): 1.0})  # each answer equals the verdict
+    assert uploaded == pytest.approx(expected | {(None, "confidence"): 1.0})  # because each answer equals the verdict
     assert {f["key"] for f in collector.feedback} == {"faithfulness", "answer_relevance", "confidence"}
     assert {(f["run_id"], f["trace_id"], f["session_id"]) for f in collector.feedback} == {
         (root["id"], root["id"], PROJECT)
@@ -275,7 +275,7 @@ async def test_a_trials_confidence_and_consistency_are_uploaded(start_stub: Star
     start_stub([{"fields": {"citations": []}}])
     document = await run_debate("proclaim", max_rounds=1)
     sent = {f["key"]: f["score"] for f in collector.feedback}
-    assert sent["confidence"] == pytest.approx(document["confidence"], abs=1e-4)  # LangSmith rounds
+    assert sent["confidence"] == pytest.approx(document["confidence"], abs=1e-4)  # LangSmith's client rounds scores
     assert sent["consistency"] == pytest.approx(document["confidence_parts"]["consistency"] / 10)
 
 

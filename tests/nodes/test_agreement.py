@@ -114,7 +114,7 @@ def test_a_missing_confidence_has_a_reason() -> None:
 
 def test_a_panels_confidence_is_kept_if_its_verdict_has_no_label() -> None:
     panel = {"confidence": 0.8, "confidence_parts": {"base": 0.7}, "confidence_from": "2 of 3 judges' votes"}
-    assert confidence_after(None, **panel) == panel  # for example, the task has no label for INCONCLUSIVE
+    assert confidence_after(None, **panel) == panel  # as if the task had no label for INCONCLUSIVE
 
 
 @given(st.lists(st.sampled_from([S, R, None]), min_size=2, max_size=9), st.data())

@@ -104,7 +104,7 @@ async def test_our_async_calls_do_not_use_the_sdk(start_stub: StartStub, monkeyp
         await (await open_encoder("openai:stub-embedding")).embed(["a", "b"])
         assert (len(made), len(stub.calls())) == (0, 3)
         await ChatOpenAI(model="stub-a", base_url=stub.url, api_key=SecretStr("sk-x")).ainvoke(MESSAGES)
-        assert len(made) == 1  # requests of the SDK are recorded
+        assert len(made) == 1  # so sdk_requests does record a request of the SDK
 
 
 # --- replies --------------------------------------------------------------------------------------------------------

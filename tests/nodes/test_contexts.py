@@ -143,7 +143,7 @@ def test_digits_and_bytes_outside_ascii_weigh_more_than_other_bytes() -> None:
 
 
 def test_the_token_estimate_is_corrected_by_an_endpoints_counts() -> None:
-    count_prompt(MODEL, 100, 100)  # too short to learn from
+    count_prompt(MODEL, 100, 100)  # this prompt is too short to learn from
     count_prompt(MODEL, 4000, None)
     assert bytes_per_token(MODEL) == 3.0
     count_prompt(MODEL, 4000, 1000)

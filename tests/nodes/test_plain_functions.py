@@ -221,7 +221,8 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
 
 async def test_a_node_raises_errors_unless_keeps_errors_is_set() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
-    with pytest.raises(UserError, match="'nobody' is unknown"):  # the default, because the state may have no `error`
+    # By default, errors are raised, because the state of a user's graph may have no field `error`.
+    with pytest.raises(UserError, match="'nobody' is unknown"):
         await user_graph(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
     state = await user_graph(node.with_settings(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
     assert state["error"]["kind"] == "unknown_provider"

@@ -100,7 +100,7 @@ def test_an_incomplete_reply_is_never_usable(reply: type[Reply], value: dict[str
 def test_a_hostile_reply_is_refused_within_a_second(text: str) -> None:
     started = time.perf_counter()
     assert read_reply(model_message(text), QueryReply)[:2] == (None, "unparsed")
-    assert time.perf_counter() - started < 1  # parsing blocks the event loop
+    assert time.perf_counter() - started < 1  # because parsing blocks the event loop
 
 
 @each(

@@ -220,7 +220,7 @@ async def test_a_new_debate_on_a_thread_clears_the_state_of_the_previous_debate(
     asked = {"claim": "Mandarins were grown in China.", "given": [{"text": "Mandarins are fruit."}]}
     other_debate = await run("1", {"claim": "Python is a snake."})
     on_new_thread = await run("2", asked)
-    waiting = await run("1", asked)  # replaces a debate that still waits
+    waiting = await run("1", asked)  # replaces the other debate, which still waits
     for values in (on_new_thread, waiting):
         for piece in values["evidence"]:
             piece["retrievals"] = [retrieval | {"retrieved": ""} for retrieval in piece["retrievals"]]

@@ -40,7 +40,8 @@ async def test_the_judge_decides_only_if_the_votes_are_undecided(
     """``agree`` is the judge's reply (None: no usable reply), and ``agreed`` is the result."""
     start_stub([{"fields": {"agree": agree, "reason": "As I read them."}}])
     turns: Any = [{"round": 1, "agent": f"debater-{i}", "step": "respond", "answer": a} for i, a in enumerate(answers)]
-    votes = votes_of(turns, (await group_answers("", task, answers))[0])  # groups by text, without a model
+    # Without a model, answers are grouped by their text.
+    votes = votes_of(turns, (await group_answers("", task, answers))[0])
     state: Any = {"claim": "It is an island.", "task": task, "turns": turns, "votes": votes, "rounds": 1}
     run = NodeContext(Settings(model="openai:stub-judge", attempts=1), Ledger())
     update = await agreement_node().step(state, run)

@@ -135,7 +135,8 @@ async def test_requests_to_a_model_with_the_option_tight_have_the_tight_schema(s
     assert {c.evidence_id for c in answer.citations} <= set(IDS)
     [request] = stub.requests()
     sent = request["response_format"]["json_schema"]["schema"]
-    assert json.dumps(sent) == json.dumps(tight_schema(reply, IDS, LONGEST))  # with the fields in the same order
+    # JSON texts are compared, because the order of the fields must also be the same.
+    assert json.dumps(sent) == json.dumps(tight_schema(reply, IDS, LONGEST))
 
 
 @pytest.mark.parametrize(

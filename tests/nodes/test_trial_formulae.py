@@ -43,7 +43,7 @@ def is_finite_and_not_minus_zero(value: float) -> bool:
         (0.9, 0.9, 0.81, "admitted"),  # the highest weight in the paper's appendix J
         (0.9, 0.6, 0.54, "admitted"),  # the lowest weight in the appendix
         (0.51, 1, 0.51, "admitted"),
-        (1, 0.5, 0.5, "disputed"),  # 0.5 is not above 0.5
+        (1, 0.5, 0.5, "disputed"),  # a weight equal to the threshold is not above it
         (0.625, 0.8, 0.5, "disputed"),
         (0.95, 0.15, 0.1425, "disputed"),  # hearsay: relevant, but without a credible source
         (0.11, 1, 0.11, "disputed"),
@@ -166,7 +166,7 @@ def test_a_novelty_equal_to_the_threshold_counts_as_new(angle: float, known_leng
     assert novelties([found, found], [known]) == [0.2, 0]
     found = vector_at(angle + math.degrees(math.acos(0.85)), length)
     assert novelties([found, found], [known]) == [0.15, 0.15]
-    assert redundant_share([0.15, novelty(found, [known])]) == 0  # 0.85 is not above 0.85
+    assert redundant_share([0.15, novelty(found, [known])]) == 0  # the similarity 0.85 equals the threshold
 
 
 def test_candidates_are_compared_with_the_pool_and_earlier_new_candidates() -> None:
@@ -208,7 +208,7 @@ def test_evidence_more_similar_than_the_threshold_is_redundant() -> None:
     assert redundant_share([0, 0, 0]) == 1
     assert redundant_share([0.3, 2]) == 0
     assert redundant_share([0.3, 0.5], similarity=0.6) == 0.5
-    assert redundant_share([0.18], similarity=0.82) == 0  # 1 - 0.18 is 0.8200000000000001
+    assert redundant_share([0.18], similarity=0.82) == 0  # 1 - 0.18 is 0.8200000000000001 in floating point
 
 
 @given(st.lists(HUNDREDTHS, min_size=1, max_size=12))
@@ -291,7 +291,7 @@ def test_a_reflection_score_is_between_its_smallest_and_largest_part(logic: floa
         ([1.2, 1.2], False),  # one change is too few
         ([1.2, 1.2, 1.2], True),
         ([1.20, 1.24, 1.20], True),  # up, then down
-        ([0.80, 0.85, 0.80], False),  # 0.04999999999999993 in floating point
+        ([0.80, 0.85, 0.80], False),  # the changes are 0.05, but 0.04999999999999993 in floating point
         ([0.80, 0.85, 0.85], False),
         ([0.85, 0.85, 0.80], False),
         ([0.80, 0.849, 0.80], True),
@@ -388,7 +388,7 @@ def test_the_values_of_each_round_are_computed_from_the_turns() -> None:
     assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
-        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # the mean over pieces: (3 x 0.3 + 0.1) / 4
+        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # 0.25 is (3 x 0.3 + 0.1) / 4
         "retrieval_ended": {"defense": "redundancy"},
     }
 

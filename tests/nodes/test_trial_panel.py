@@ -359,7 +359,7 @@ def test_the_report_names_judges_without_a_verdict() -> None:
     assert (found["judges"], found["without_verdict"]) == (3, ["judge-1"])
     assert (found["tied"], found["unanimous"], found["agreement"]) == (True, False, 0)
     assert [one["agent"] for one in found["dissent"]] == ["judge-3"]
-    assert found["spread"] == judge_scores(0, 0, 0)  # a judge without a verdict has no scores
+    assert found["spread"] == judge_scores(0, 0, 0)  # the scores of a judge without a verdict do not count
 
 
 def test_the_agreement_is_the_share_of_pairs_with_equal_verdicts() -> None:

@@ -342,7 +342,7 @@ def test_pruning_removes_no_edge_heavier_than_a_kept_edge(values: list[float], p
     opponents = PRUNING_RULES[pruning](weights)
     assert opponents == [i for i in weights if i in opponents]  # in order, each once
     assert any(weights[i] == max(values) for i in opponents)
-    for i in opponents:  # no pruned edge weighs more, apart from rounding
+    for i in opponents:  # no pruned edge weighs more than a kept edge, apart from rounding
         assert all(weights[o] <= weights[i] * (1 + 1e-8) for o in weights if o not in opponents)
 
 

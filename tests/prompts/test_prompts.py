@@ -329,7 +329,7 @@ def test_each_shipped_prompt_is_rendered_once() -> None:
         end = data.strip().rpartition("}")[2].strip()
         found = [p for p in prompts if pattern.fullmatch(p[0]) and p[1].endswith(end)]
         assert len(found) == 1, name
-    assert "a search engine" in prompts[0][1]  # the tool for which the query is written
+    assert "a search engine" in prompts[0][1]  # the prompt names the tool for which the query is written
 
 
 def test_inserted_texts_are_only_in_the_data_of_a_prompt() -> None:

@@ -192,7 +192,7 @@ async def test_open_retrievers_are_reused_until_an_interrupted_build_is_complete
 
 
 TOTAL = 2000
-KILLED_AFTER = 2 * BATCH  # with fewer than 1,000 passages, Chroma writes no index files
+KILLED_AFTER = 2 * BATCH  # because Chroma writes no index files for fewer than 1,000 passages
 
 
 def kill_while_indexing() -> None:
@@ -237,7 +237,7 @@ async def test_a_build_can_be_completed_after_its_process_was_killed(
     (lost / "corpora" / "killed" / "manifest.json").touch()
     monkeypatch.setenv("MOOT_HOME", str(lost))
     error = await refusal_of("killed")
-    assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
+    assert (error.kind, "data_level0.bin was added, changed or deleted" in error.detail) == ("damaged_corpus", True)
 
 
 def test_nearly_all_passages_added_by_another_process_are_found(empty_home: Path, quick_encoder: None) -> None:

@@ -189,7 +189,7 @@ HARMFUL: dict[str, Callable[[], bytes]] = {
 def test_a_later_file_is_read_after_a_harmful_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each harmful file is refused, except ``loop.pdf``: its false page count does no harm."""
     monkeypatch.setattr(children, "SECONDS", 3.0)
-    monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document uses the same child process, if it is alive
+    monkeypatch.setattr(children, "AT_ONCE", 1)  # so that 2.pdf is read by the same child process, if that is alive
     files: dict[str, bytes | str] = {f"1-{name}": HARMFUL[name](), "2.pdf": pdf(["Read all the same."])}
     refused: list[UserError] = []
     found = [p for p in read_passages(write_files(tmp_path, files), refused.append) if p.source == "2.pdf"]

@@ -36,7 +36,7 @@ async def stub(start_stub: StartStub, empty_home: Path) -> StubEndpoint:
     endpoint = start_stub()
     await index_passages("pumps", PASSAGES, encoder=STUB)
     encoder: Any = await open_encoder(STUB)
-    encoder._vectors.clear()  # indexing a small corpus caches its vectors
+    encoder._vectors.clear()  # because indexing a small corpus caches its vectors
     return endpoint
 
 
@@ -130,10 +130,10 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     assert [vectors[1], vectors[3]] == given
     assert vectors[0] == vectors[4] == (await encoder.embed(["a"]))[0]
     assert vectors[2] == (await encoder.embed(["c"]))[0]
-    assert texts_per_request(stub) == [*before, 2]  # their vectors are cached
+    assert texts_per_request(stub) == [*before, 2]  # the vectors of a and c are cached
     many = [str(n) for n in range(FEW + 1)]
     assert await encoder.embed(many) == await encoder.embed(many)
-    # vectors of a long list are not cached, because the list may be a corpus
+    # The vectors of a long list are not cached, because the list may be a corpus.
     assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]
 
 

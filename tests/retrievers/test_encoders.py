@@ -165,7 +165,7 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     await asyncio.wait([task])
     go_on.set()
     assert len(await encoder.embed([f"Wanted {i}" for i in range(FEW + 1)])) == FEW + 1
-    assert len(batches) < 20  # the whole list would need 50 batches
+    assert len(batches) < 20  # the whole cancelled list would need 50 batches
     assert task.cancelled()
 
 

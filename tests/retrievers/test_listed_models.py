@@ -14,7 +14,8 @@ from moot.retrievers._summariser import open_summariser
 
 
 async def test_a_server_loads_only_listed_and_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="cannot be loaded"):  # on the command line, the user may name any model
+    # On the command line, the user may name any model, so moot tries to load this model.
+    with pytest.raises(UserError, match="cannot be loaded"):
         await open_encoder("/nowhere")
     monkeypatch.setitem(sys.modules, "langgraph_api", ModuleType("langgraph_api"))
     for open_model in (open_encoder, open_cross_encoder, open_summariser):

@@ -49,12 +49,8 @@ def pieces(names: str) -> list[Evidence]:
         ("a3 b2", "a1 a2 b1", 2, "b2"),  # with a3, three of the five pieces would be of origin a
         ("a3", "a1 a2", 1, ""),
         ("a1", "a1 a2 a3", 1, "a1"),  # a1 is already in the pool
-        (
-            "notes:1 notes:2 notes:3",
-            "",
-            3,
-            "notes:1 notes:2 notes:3",
-        ),  # places remain, so the document may use them
+        # Pieces of one document may fill places that would otherwise remain empty.
+        ("notes:1 notes:2 notes:3", "", 3, "notes:1 notes:2 notes:3"),
         ("notes:1 notes:2 notes:3 book:1", "", 3, "notes:1 notes:2 book:1"),
     ],
 )

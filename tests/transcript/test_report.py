@@ -389,7 +389,7 @@ async def test_a_claim_review_fits_its_schema_and_rates_the_answer(answer: str, 
     document |= {"answer": answer, "claim": "Eggs </script> & <b>."}
     document["task"] |= {"speaker": "Ada", "claim_date": "2020-10-25"}
     text = claim_review(document, "Moot News", "https://news.test/1")
-    assert "<" not in text  # the text is embedded in pages
+    assert "<" not in text  # because the text is embedded in pages
     found = json.loads(text)
     schema = json.loads((ROOT / "tests/transcript/claim_review.schema.json").read_text("utf-8"))
     jsonschema.validate(found, schema, format_checker=jsonschema.FormatChecker())

@@ -113,7 +113,8 @@ async def test_reasons_of_madke_until_the_judge_finds_agreement(start_stub: Star
     check_reasons(
         output,
         reasons,
-        "Round 1: no answer from debater-1; A layer of eggs from debater-2.",  # the judge is not asked
+        # An answer is missing, so the judge is not asked.
+        "Round 1: no answer from debater-1; A layer of eggs from debater-2.",
         "Round 2: An egg-layer from debater-1; A layer of eggs from debater-2.",
         "Round 3: An egg-layer from debater-1; A layer of eggs from debater-2.",
         "The debate stops: consensus.",

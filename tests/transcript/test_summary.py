@@ -128,7 +128,7 @@ async def test_the_call_of_a_summary_is_stored_in_the_ledger_of_its_debate(
     found = await with_summary(document, settings, "record")
     [row] = await open_ledger().debates()
     assert (row.id, row.calls) == (document["id"], 1)
-    await open_ledger().end(document["id"], "interrupted")  # killed before its document was written
+    await open_ledger().end(document["id"], "interrupted")  # as if killed before its document was written
     await open_ledger().begin("tool_mad", {"claim": "A claim."}, {}, id=document["id"])
     again = await with_summary(document, settings, "record")
     replayed = await with_summary(document, settings, "replay")

@@ -109,7 +109,7 @@ def check_caveats(document: dict[str, Any], printed: list[Line], line: str, *cav
     for kind in ("md", "html"):
         page = report(document, kind)
         for caveat in caveats:
-            # Reports have other words at the beginning.
+            # In reports, some caveats begin with other words.
             rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]
             assert (escaped(rest) if kind == "md" else html.escape(rest, quote=False)) in page
 

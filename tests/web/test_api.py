@@ -185,7 +185,7 @@ async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server
         assert (result["status"], result["claim"]) == ("done", CLAIM)
         assert result["reasons"][0]["by"]
         assert (result["confidence"] is None) == (result["confidence_rests_on"] is None)
-        assert (result["decision"], result["prediction_set"]) == (None, None)  # no calibration was named
+        assert (result["decision"], result["prediction_set"]) == (None, None)  # because no calibration was named
         document = server.json(result["document"])
         document = document.get("document", document)
         assert (document["id"], document["answer"]) == (result["id"], result["verdict"])

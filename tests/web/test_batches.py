@@ -246,7 +246,7 @@ async def test_two_requests_that_resume_a_batch_at_the_same_time_start_it_once(
 def test_invalid_batches_and_unknown_ids_are_refused(shared_server: Server) -> None:
     before = batches(shared_server)
     refused: list[tuple[Any, str]] = [
-        ({}, "The body is"),
+        ({}, "The body must have this form"),
         (batch_of([]), "1 to 5,000 claims"),
         (batch_of(["One.", {"claim": " "}]), "Claim 2"),
         (batch_of(["One.", {"claim": "Two.", "settings": {"colour": 1}}]), "colour"),

@@ -148,12 +148,14 @@ async def test_a_person_answers_questions_after_leaving_and_reloading_the_page(p
     asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
     await start(page, CLAIM, MODELS | asked)
     await page.get_by_label("Search of Debater A").wait_for()
-    await page.get_by_role("link", name="Past checks").click()  # the list has a link back to the question
+    await page.get_by_role("link", name="Past checks").click()
+    # The list has a link back to the question.
     await page.get_by_role("listitem").filter(has_text="waits for your answer").get_by_role("link").click()
     await page.get_by_label("Search of Debater A").fill("What do monotremes lay?")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_label("Strike").last.wait_for()
-    await page.reload()  # the question is shown again
+    await page.reload()
+    # The page shows the question again.
     await page.get_by_label("Strike").first.check()
     await page.get_by_role("button", name="Add a text").first.click()
     await page.get_by_label("Title").fill("A note")
@@ -295,7 +297,7 @@ async def test_the_page_follows_a_debate_again_after_a_lost_connection(page: Pag
     await page.locator(".turn").first.wait_for()
     await wire.cut()
     await page.get_by_text("Trying again").first.wait_for()
-    assert await page.locator(".turn dt", has_text="Answered").count() == 0  # the answers arrive after the reconnection
+    assert await page.locator(".turn dt", has_text="Answered").count() == 0  # no answer has arrived yet
     await wire.mend()
     await page.locator(".verdict h2").wait_for()
     assert await page.locator(".record .card h3").count() >= 2
@@ -319,7 +321,8 @@ async def test_no_payload_is_executed(
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     debate = await a_debate()
     document = full_of(debate, PAYLOADS)
-    fields = [[*turn] for turn in debate["turns"]]  # each turn keeps only the fields that it had
+    # Each turn keeps only the fields that it had before.
+    fields = [[*turn] for turn in debate["turns"]]
     document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
@@ -372,7 +375,7 @@ async def test_a_caveat_is_shown_once_before_and_after_the_verdict_is_accepted(p
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
     caveat = page.locator(".warning", has_text="A source failed.")
     await caveat.wait_for()
-    assert await caveat.count() == 1  # the source failed in both rounds, for the same reason
+    assert await caveat.count() == 1  # one caveat, although the source failed in both rounds
     await page.get_by_role("button", name="Accept everything").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     assert await caveat.count() == 1

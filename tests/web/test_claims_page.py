@@ -51,7 +51,7 @@ async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served
         await page.get_by_role("link", name="Table (CSV)").click()
     table = (await (await downloading.value).path()).read_text(encoding="utf-8-sig")
     assert table.count("SUPPORTS") == 2
-    await page.reload()  # the address contains the filters
+    await page.reload()  # the filters stay, because the address contains them
     await page.get_by_role("link", name=WRITTEN[1]["claim"]).wait_for()
     await page.locator(".batch tbody tr").nth(1).wait_for(state="detached")
     await page.get_by_role("link", name=WRITTEN[1]["claim"]).click()

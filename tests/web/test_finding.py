@@ -108,8 +108,8 @@ async def test_the_built_in_model_lists_every_sentence(page: Page, served: Serve
     await page.get_by_label("Check: Norwick opened its tram line").check()
     assert await everything.evaluate("(box) => box.indeterminate")
     await page.get_by_text("at most about 31 model calls in all").wait_for()
-    await page.reload()  # the list is kept
-    await page.get_by_role("button", name="Check 1 claim").wait_for()
+    await page.reload()
+    await page.get_by_role("button", name="Check 1 claim").wait_for()  # the reloaded page keeps the choice
 
 
 async def test_a_shared_link_shows_the_claim_before_the_debates_first_event(page: Page, served: Served) -> None:
@@ -124,7 +124,7 @@ async def test_a_shared_link_shows_the_claim_before_the_debates_first_event(page
         await route.fulfill(body=json.dumps({**state, "values": {}}), content_type="application/json")
 
     await other.route("**/threads/*/state", hide_first_state)
-    await other.route("**/runs/*/stream*", lambda route: None)  # no event arrives
+    await other.route("**/runs/*/stream*", lambda route: None)  # so that no event arrives
     async with other.expect_response("**/moot/api/told*") as response:
         await other.goto(page.url)
     assert (await response.value).ok

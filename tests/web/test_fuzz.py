@@ -54,11 +54,12 @@ def object_schema(required: list[str], **properties: Schema) -> Schema:
 
 REF = "#/components/schemas/{model}"
 DOCUMENT = small_schema(TypeAdapter(VerdictOutput).json_schema(ref_template=REF))
+# These fields have only valid values, so that some documents are accepted.
 DOCUMENT["properties"] |= {
     "graph": {"enum": list(DESCRIPTIONS)},
     "settings": {"const": {}},
     "started_at": {"const": "2026-01-01T00:00:00.000+00:00"},
-}  # so that some documents are accepted
+}
 SETTINGS = {"anyOf": [small_schema(load_graph("tool_mad").settings.model_json_schema(ref_template=REF)), {}]}
 GRAPH = {"anyOf": [{"enum": list(DESCRIPTIONS)}, {"type": "string", "format": "uuid"}, {"type": "string"}]}
 RUN = object_schema(

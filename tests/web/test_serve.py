@@ -105,7 +105,7 @@ def test_an_interrupted_server_stops_during_a_debate_and_removes_its_folder(serv
     body = json.dumps(run | {"stream_mode": "custom"}).encode()
     request = urllib.request.Request(f"{served.url}/runs/stream", body, {"content-type": "application/json"})
     with urllib.request.urlopen(request) as stream:
-        while b'"node":"answer"' not in stream.readline():  # a client watches a running debate
+        while b'"node":"answer"' not in stream.readline():  # until the debate runs; the client stays connected
             pass
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(30) == 0

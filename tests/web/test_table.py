@@ -414,5 +414,5 @@ def test_a_debate_can_be_watched_only_at_the_server_that_runs_it(
 def test_a_request_that_joins_a_run_keeps_all_its_stream_modes() -> None:
     scope: Any = {"type": "http", "headers": [], "path": "/runs/stream", "method": "POST"}
     join_run(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
-    [asked] = Request(scope).query_params.getlist("stream_mode")  # LangGraph's server reads only the last value
+    [asked] = Request(scope).query_params.getlist("stream_mode")  # one, because LangGraph reads only the last
     assert json.loads(asked) == ["updates", "custom"]

@@ -90,7 +90,7 @@ def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
     path = debates.debates_folder() / f"{stem}.json"
     try:
         return _read_outcome(path, path.stat().st_mtime_ns)
-    except FileNotFoundError:  # it was just deleted
+    except FileNotFoundError:  # the document was just deleted
         return Outcome("none")
 
 

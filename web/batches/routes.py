@@ -38,7 +38,8 @@ async def start_batch(request: Request) -> Any:
     body = parse_json(await body_of(request, LARGEST))
     claims = body.pop("claims", None) if isinstance(body, dict) else None
     if not isinstance(claims, list):
-        raise UserError('The body is {"id": UUID, "graph": ..., "claims": [{"claim": "..."}]}.', kind="bad_request")
+        form = '{"id": UUID, "name": ..., "graph": ..., "input": {}, "context": {}, "claims": [{"claim": "..."}]}'
+        raise UserError(f"The body must have this form: {form}.", kind="bad_request")
     batch = await run_in_threadpool(storage.parse_batch, body)
     if batch.id in await run_in_threadpool(storage.ids):
         await _find_batch(batch.id, request)
@@ -47,8 +48,8 @@ async def start_batch(request: Request) -> Any:
     rows = await run_in_threadpool(storage.store_new_batch, batch, claims)
     try:
         await _check_settings([storage.job_of(batch, row) for row in rows], client)
-        if has_users():  # the owner of the thread with the batch's id owns the batch
-            await client.threads.create(thread_id=batch.id)
+        if has_users():
+            await client.threads.create(thread_id=batch.id)  # the owner of this thread owns the batch
         await BATCHES.start(batch, _client(request))
     except BaseException:
         await run_in_threadpool(storage.delete, batch.id)
@@ -149,7 +150,7 @@ async def resume_batch(request: Request) -> Any:
     body = parse_json(content) if content else {}
     rows = body.get("rows", []) if isinstance(body, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
-        raise UserError('The body is {"rows": [1, 2]}: the rows to try again.', kind="bad_request")
+        raise UserError('The body must be {"rows": [1, 2]}, with the rows to try again.', kind="bad_request")
     if body.get("failed"):
         states = [
             (job, status_of(batch, job, one, BATCHES.running_batch(batch.id)))

@@ -33,8 +33,9 @@ log = logging.getLogger(__name__)
 LOCK = ".lock"
 """The name of the lock file in a batch's folder."""
 UNKNOWN_COST = (
-    "the cost of a debate is not known, because a model has no price. Add the price to the file that MOOT_PRICES "
-    "names, restart the server and resume the batch. Or start a new batch without the limit."
+    "the cost of a debate is not known, because a model has no price, or its endpoint counts no tokens. Add a missing "
+    "price to the file that MOOT_PRICES names, restart the server and resume the batch. Or start a new batch without "
+    "the limit."
 )
 STOPPED = "It was stopped."
 """The reason in `Batch.stopped` if a person stopped the batch."""
@@ -117,7 +118,7 @@ class RunningBatch:
         if before.status not in startable:
             return
         if most := self.batch.max_cost:
-            found = [one for one in await outcomes_of(self.jobs) if one.document]
+            found = [one for one in await outcomes_of(self.jobs) if one.graph]  # damaged documents have no graph
             limit = f"The limit of ${most:,.2f} for all claims"
             if self.batch.stopped:
                 pass

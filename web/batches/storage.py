@@ -233,7 +233,8 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
     }
     graph = row.graph or batch.graph
     context = batch.context
-    if graph != batch.graph and graph in graph_names():  # leaves out settings that the row's system lacks
+    if graph != batch.graph and graph in graph_names():
+        # Leaves out settings that the row's system lacks.
         context = {key: value for key, value in context.items() if key in load_graph(graph).settings.model_fields}
     context = {**context, **row.settings}
     return Job(row, debate, str(uuid5(THREADS, debate)), graph, input, context)

@@ -23,10 +23,10 @@ GRAPH_FILE = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, oth
 THREAD_MINUTES = 30 * 24 * 60
 """A thread is removed this many minutes after its last change."""
 DEFAULTS = {
-    "CRON_ENABLED": "false",  # off: quotas would not count the runs of schedules
-    "FF_V2_EVENT_STREAMING": "false",  # off: quotas would not count the runs that commands of this feature start
+    "CRON_ENABLED": "false",  # off, because quotas would not count the runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # off, because quotas would not count the runs that its commands start
     "LEASE_DURATION_SECONDS": "12",
-    "HEARTBEAT_INTERVAL_SECONDS": "3",  # no lease expires if Postgres is unreachable for a few seconds
+    "HEARTBEAT_INTERVAL_SECONDS": "3",  # so that no lease expires if Postgres is unreachable for a few seconds
     "REAPER_INTERVAL_SECONDS": "5",
     "STUCK_PENDING_THRESHOLD_SECONDS": "15",  # for runs that Redis did not accept or has lost
     "WORKER_DRAIN_TIMEOUT": "3",

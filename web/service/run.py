@@ -131,7 +131,7 @@ def release_run_on_outage(step: Callable[..., Awaitable[T]], run_of: Callable[..
         run_of: returns the run's id; it is called with the step's positional arguments.
 
     Returns:
-        The wrapped step. It raises all other errors of the step unchanged.
+        The wrapped step. Errors that do not come from an outage of Postgres are raised unchanged.
     """
 
     async def run_step(*values: Any, **named: Any) -> T:
