@@ -91,7 +91,7 @@ class Words:
         self.decided: dict[str, Turn] | None = None
 
     def update(self, update: Mapping[str, Any]) -> None:
-        """Stores the turns, rounds and evidence of a node's update; from the first update, also the task."""
+        """Stores the turns, rounds and evidence of a node's update, and the task of a debate's first update."""
         self.turns = merge_turns(self.turns, update.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
         if update.get("graph"):

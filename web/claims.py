@@ -58,7 +58,7 @@ async def list_sentences(request: Request) -> Any:
     """
     body = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(body, dict):
-        raise UserError('The body is {"text": "..."}.', kind="bad_request")
+        raise UserError('The body must be {"text": "..."}.', kind="bad_request")
     text = check_text(body)
     places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
     return {
@@ -83,7 +83,7 @@ async def claims_as_csv(request: Request) -> Response:
     body = parse_json(await body_of(request, LARGEST_TABLE))
     claims = body.get("claims") if isinstance(body, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
-        raise UserError('The body is {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")
+        raise UserError('The body must be {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")
     try:
         table = claims_csv(claims, str(body.get("url") or body.get("source") or "text"))
     except (KeyError, TypeError) as error:

@@ -133,7 +133,7 @@ class IdempotencyKeys:
                     del self.first_requests[key]
                     first = None
                 starts_debate = first is None and (row is None or row.status in RESUMABLE)
-                if starts_debate and lock is None:  # the server just refused the request that held the lock
+                if starts_debate and lock is None:  # this server just refused the request that held the lock
                     raise other_server_error()
                 if starts_debate and lock:
                     thread = route["thread"] or str(uuid4())

@@ -64,9 +64,9 @@ def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NO_
 
     Args:
         kind: the kind of the call.
-        parts: everything that the result depends on, by name, as plain JSON values. For a chat call: provider,
-            endpoint (without user and password), model, messages, schema, parameters, sample.
-        hashed: the hashes of further parts, as `hashes_of` returns them.
+        parts: parts that the result depends on, by name, as plain JSON values.
+        hashed: the hashes of all other such parts, as `hashes_of` returns them. For a chat call, these are provider,
+            endpoint (without user and password), model, messages, schema, parameters and sample.
 
     Raises:
         ValueError, TypeError: see `canonical`.

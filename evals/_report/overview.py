@@ -31,8 +31,8 @@ class Line:
 def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
     """A system's score on the items ``ids`` by the study's first measure, with its interval.
 
-    With a single run, the score is the share of right items, with Wilson's interval. With several runs, it is the mean
-    over runs, with the bootstrap's interval.
+    With a single run, the score is the share of items that are right by this measure, with Wilson's interval. With
+    several runs, it is the mean over runs, with the bootstrap's interval.
     """
     return (
         share_of_right_items(system, study, ids)

@@ -50,7 +50,7 @@ def search(state: TrialState, settings: TrialSettings) -> Next:
 def challenge(state: TrialState) -> Next:
     """Starts each side's challenge of the other side's evidence and of the given texts.
 
-    If there is no evidence and no given text, it routes to ``gather_challenges``.
+    If no side has anything to challenge, it routes to ``gather_challenges``.
     """
     return to_challengers("challenge", state) or "gather_challenges"
 

@@ -188,7 +188,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """For each role, the model of its first call, as the settings name it, and the names that endpoints reported."""
+    """For each role, the model that the settings name for its first call, and the names reported for all its calls."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {

@@ -46,7 +46,10 @@ def read_messages(messages: Any) -> list[BaseMessage]:
                 kind="invalid_claim",
             ) from error
         name = str(read.id or uuid4())
-        found[name] = read.model_copy(update={"id": name})
+        others = dict(read.additional_kwargs)
+        # LangChain reads this field from messages, but not from their JSON values.
+        usage = {"usage_metadata": others.pop("usage_metadata")} if "usage_metadata" in others else {}
+        found[name] = read.model_copy(update={"id": name, "additional_kwargs": others, **usage})
     return list(found.values())
 
 
@@ -64,8 +67,8 @@ def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
     """The claim of a debate: the claim in the state or, if it is empty, the unanswered question in the messages.
 
-    After an earlier debate on the same thread, the claim in the state is still that of the earlier debate, and equals
-    ``opened``. An unanswered question replaces this old claim.
+    If an earlier debate ran on the same thread, the state still has its claim. Then `claim` equals the state's key
+    ``opened``, and an unanswered question replaces it.
     """
     question, claim = unanswered_question(messages), state.get("claim")
     return question if question is not None and claim in (None, "", state.get("opened")) else claim

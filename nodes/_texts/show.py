@@ -79,8 +79,8 @@ def show_given(evidence: Iterable[Evidence]) -> str:
 def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
     """All pieces, with empty titles for those whose first retrieval was a web search.
 
-    A source that replaced a web search counts as a web search. But pieces from Wikipedia keep their titles, because
-    these are not headlines.
+    The source that stands for ``web`` without a key counts as a web search. But pieces from Wikipedia keep their
+    titles, because these are not headlines.
 
     Args:
         pool: the pieces.

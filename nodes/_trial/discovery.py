@@ -149,7 +149,7 @@ def gap_node() -> Node:
 def discovery_query_node() -> Node:
     """Writes a query for a side's gap into the side's turn. Reads: claim, task, heard, turns, debater.
 
-    If the call fails or has no usable reply, the claim becomes the query, with a warning.
+    If only this call fails, or its reply is not usable, the claim becomes the query, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -192,12 +192,14 @@ def refine_node() -> Node:
 def admit_node() -> Node:
     """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
-    Reads: rounds, turns, evidence. The plaintiff's results are compared with the record before the defense's. Evidence
-    that was known before the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds
-    for evidence that was discarded after an earlier search, if it does not fit the request of this search. Evidence
-    that would exceed `max_origin_share` does not join either. If a side's search ends with this round, the reason is
-    written into the side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing
-    joins, and there is a warning.
+    Reads: rounds, turns, evidence.
+
+    The plaintiff's results are compared with the record first, then the defense's. Evidence that was known before
+    the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds for evidence that
+    was discarded after an earlier search, if it does not fit the request of this search. Evidence that would exceed
+    `max_origin_share` does not join either. If a side's search ends with this round, the reason is written into the
+    side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing joins, and there
+    is a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -221,7 +223,7 @@ def admit_node() -> Node:
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
         least_similar, least_new = settings.min_request_similarity, settings.novelty_threshold
         off_request = {place for place, value in enumerate(similarities) if is_above(least_similar, value)}
-        # An earlier search found these pieces, and they were discarded, so they are not new.
+        # Pieces that were discarded before and that also miss this request are not compared.
         ruled_out |= {place for place in off_request if found[place].get("status") == "discarded"}
         excluded = ruled_out | off_request
         found_novelties = novelties(vectors[: len(found)], vectors[len(found) :], least_new, ruled_out, off_request)

@@ -7,15 +7,16 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs.standard_prompting import builder
 from moot.nodes._texts.chat import as_plain_values, merge_messages, read_messages, unanswered_question
 
+USAGE: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
 HISTORY = [
     HumanMessage("Hello."),
-    AIMessage("", tool_calls=[{"name": "search", "args": {"query": "moon"}, "id": "call-1"}]),
+    AIMessage("", tool_calls=[{"name": "search", "args": {"query": "moon"}, "id": "call-1"}], usage_metadata=USAGE),
     ToolMessage("nothing", tool_call_id="call-1"),
     HumanMessage([{"type": "text", "text": "The moon is "}, {"type": "text", "text": "cheese."}]),
 ]
@@ -25,7 +26,7 @@ def test_messages_are_unchanged_by_conversion_to_plain_values_and_back() -> None
     """The text of the last message is the unanswered question."""
     read = read_messages(HISTORY)
     stored = json.loads(json.dumps(as_plain_values(read)))
-    assert convert_to_messages(stored) == read
+    assert read_messages(stored) == read
     assert [message["type"] for message in stored] == ["human", "ai", "tool", "human"]
     assert unanswered_question(read) == "The moon is cheese."
 
