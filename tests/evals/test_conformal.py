@@ -297,7 +297,7 @@ def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
     moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
     # The order of logs that were written in the same second is not fixed.
-    assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name logs", str(mixed.exception))
+    assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Give only logs", str(mixed.exception))
     Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
     with pytest.raises(UserError, match="was changed after it was written"):
         read_calibration("calibration.json")
