@@ -265,7 +265,7 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 
 
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Yield a message for each cell that is run anew although the folder has a log of the cell.
+    """Yield a message for each cell that is run again although the folder has a log of the cell.
 
     The message names the parts that differ (`moot.evals._identity.parts`). If no earlier log of the cell records
     such parts, the message says that an older version of moot wrote the log.
@@ -282,7 +282,8 @@ def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any
                 if candidates
                 else "an older version of moot wrote that log and did not record everything that the run depended on"
             )
-            yield f"{cell.system} on {cell.task.name} is run anew, because it is not the same run as {other}: {reason}."
+            name = f"{cell.system} on {cell.task.name}"
+            yield f"{name} is run again, because it is not the same run as {other}: {reason}."
 
 
 def file_name(log: EvalLog) -> str:

@@ -200,7 +200,7 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
     """The mean over labels of recall = TP / (TP + FN), in [0, 1].
 
-    The labels are those that are right for some item with an outcome. Abstentions are misses (FN).
+    The labels are all labels that are right for an item with an outcome. Abstentions are misses (FN).
 
     Args:
         gold: the right label of each item.

@@ -43,7 +43,7 @@ async def formulate_query(
         claim: the claim of the debate.
         model: the model that writes the query.
         task: the form of an answer; by default FEVER's labels.
-        tool: what the query will be sent to, in a few words.
+        tool: the search tool that gets the query, in a few words.
         opponents: the other debaters' last answers.
         why: the reason for another round, from `show_why`; empty in the first round.
         previous_query: the debater's last query; None if there is none.

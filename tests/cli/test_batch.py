@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gc
 import json
-import math
 import os
 import signal
 import subprocess
@@ -20,16 +19,10 @@ from typing import Any
 import pytest
 from moot.cli.batch.jobs import Job, file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
-from moot.cli.batch.process import Worker
-from moot.cli.batch.runner import Rows
 from moot.cli.batch.store import Store, TableRow
 from moot.cli.batch.table import Summary
 from moot.cli.batch.work import RowProcessor
-from moot.cli.batch.worker import WorkerConfig
-from moot.cli.batch.workers import ProcessRunner
 from moot.core.files import escape_formula
-from moot.graphs import load_graph
-from moot.nodes._runtime.settings import checked_settings
 from moot.retrievers._evidence import make_evidence
 
 from tests.commands import COMMAND, moot
@@ -271,33 +264,6 @@ def test_a_row_that_kills_two_worker_processes_fails(start_stub: StartStub, tmp_
     assert [row["status"] for row in rows] == ["done"] * 6 + ["failed"] + ["done"] * 6
     assert "2 processes ended" in rows[6]["error"]
     assert "signal 9" in rows[6]["error"]
-
-
-async def test_a_worker_that_is_killed_between_two_rows_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[Worker] = []
-    ended: list[str] = []
-    start_worker = Worker.start
-
-    async def start_and_keep(config: str) -> Worker:
-        started.append(await start_worker(config))
-        return started[-1]
-
-    async def kill_after_the_first_row(job: Job, outcome: Outcome) -> None:
-        ended.append(outcome["status"])
-        if len(ended) == 1:
-            started[0]._process.kill()
-            await started[0]._reading
-
-    monkeypatch.setattr(Worker, "start", start_and_keep)
-    settings = checked_settings(load_graph("standard_prompting").settings, {"model": "fake:0"}, "").model_dump(
-        mode="json"
-    )
-    jobs = [Job(n, f"r{n}", "standard_prompting", f"{n:032}", {"claim": CLAIMS[n]}, settings) for n in range(3)]
-    config = WorkerConfig(str(tmp_path), "off", "", 0, (math.inf, math.inf, math.inf), math.inf)
-    await ProcessRunner(1, 1, config, None).run_rows(Rows(iter(jobs)), kill_after_the_first_row)
-    assert (ended, len(started)) == (["done"] * 3, 2)
 
 
 def test_a_missing_api_key_ends_the_batch_after_the_first_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_a_plan_runs_again_if_a_corpus_or_an_endpoint_changed(
     sample_count, (note,) = run_samples_and_notes()
     assert sample_count == 3
     # the name of a log begins with the year
-    assert note.startswith("rag on fever is run anew, because it is not the same run as 20")
+    assert note.startswith("rag on fever is run again, because it is not the same run as 20")
     assert note.endswith(".eval: these differ: the content of the corpus farm.")
     index_texts("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     assert run_samples_and_notes() == (0, [])
