@@ -196,6 +196,13 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
             "Chance of sampling",
             f"{', '.join(dict.fromkeys(single))}: one run each. Intervals are over items, not over runs.",
         )
+    tested = [comparison for _, tests in compared for comparison in tests if comparison.test.p is not None]
+    if unequal := [one for one in tested if len(one.first.items) != len(one.second.items) and one.second.runs]:
+        yield (
+            "Equal numbers of runs",
+            f"Tests of systems with different numbers of runs: {len(unequal)} of {len(tested)}. Their p-values are "
+            "approximations. They can be too small if there are few items, or if nearly all answers are right.",
+        )
     less_evidence = Counter[str]()
     for system in (system for study in studies for system in study.measured):
         less_evidence[system.label] += count_less_evidence(system)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, fsum, log2
 from operator import eq
 
+import numpy as np
 from moot.evals._report.comparison import Study, System, common_items, pairs_of
 from moot.evals._report.scores import SYSTEM, TITLES, is_right, name_cell
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
-from moot.evals._stats.clusters import NO_SPREAD, by_group, clustered_mean
+from moot.evals._stats.clusters import by_group
 from moot.evals._stats.derived import policy_labels
 from moot.evals._stats.estimates import clusters_of, difference, item_means
 from moot.evals._stats.measures import load_extra
@@ -18,7 +19,16 @@ from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_poli
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE
 from moot.evals._stats.sample_size import ALPHA, POWER, power
-from moot.evals._stats.significance import Family, Interval, PairedTest, holm, mcnemar, sign_flips
+from moot.evals._stats.significance import (
+    Family,
+    Interval,
+    PairedTest,
+    flip_chances,
+    holm,
+    in_units,
+    mcnemar,
+    sign_flips,
+)
 from moot.nodes._texts.task import TASKS
 
 # --- differences ------------------------------------------------------------------------------------------------------
@@ -113,12 +123,13 @@ def differences_table(
         "intervals over groups of items; an item without a group is its own group. With several runs, scores and "
         "intervals are of the mean over runs. Better and worse: the number of items on which the system is better or "
         "worse by the first measure. The test is McNemar's exact test if both systems have a single run and no two "
-        "items are in the same group. Otherwise, it is a permutation test of the differences between items' means "
-        f"over runs: it flips the signs of all differences of a group together. Holm's correction is for {size} tests: "
-        f"{family or 'those of this table'}. Detectable is the smallest difference that a test of this many items "
-        f"finds with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
-        "p-value. For McNemar's test, it is computed with the observed share of discordant items. For the permutation "
-        "test, it is computed with the observed spread of differences over groups and the power of a t-test.",
+        "items are in the same group. Otherwise, it is an exact permutation test of the differences between items' "
+        f"means over runs: it flips the signs of all differences of a group together. Holm's correction is for {size} "
+        f"tests: {family or 'those of this table'}. Detectable is the smallest difference that the same test of this "
+        f"many items finds with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the "
+        "smallest p-value. For McNemar's test, it is computed with the observed share of discordant items, and for the "
+        "permutation test with the observed sizes of the differences. If so few items differ that no difference could "
+        "be found, more items are assumed to differ. None: there are too few items.",
         heads,
         rows,
     )
@@ -156,23 +167,26 @@ def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
 
 
 def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The smallest difference that a test of two systems finds significant with a power of `POWER`.
+    """The smallest difference that the test of two systems finds significant with a power of `POWER`.
 
     Returns:
-        As `mcnemar_detectable_difference` or `detectable_mean_difference`, depending on the test.
+        As `mcnemar_detectable_difference` or `flips_detectable_difference`, depending on the test; None if the test has
+        no p-value.
     """
+    if test.p is None:
+        return None
     ids = common_items(first, second)
     if _can_use_mcnemar(first, second, ids):
         return mcnemar_detectable_difference(test, alpha)
     ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
     item_differences = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
-    return detectable_mean_difference(by_group(clusters_of(first, second, ids), item_differences), alpha)
+    return flips_detectable_difference(by_group(clusters_of(first, second, ids), item_differences), alpha)
 
 
 def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that a McNemar test of this many items finds significant with a power of `POWER`.
 
-    The share of discordant items is the observed share.
+    The share of discordant items is the observed share or, if that is smaller than the difference, the difference.
 
     Returns:
         "none" if no difference reaches this power; None if there is no item.
@@ -184,31 +198,45 @@ def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cel
     def power_gap(effect: float) -> float:
         # the power depends on the difference of the two accuracies, not on their level; at a level of 1/2, the
         # difference may have any value up to the share of discordant items
-        return power((1 + effect) / 2, (1 - effect) / 2, test.n, share, alpha) - POWER
+        return power((1 + effect) / 2, (1 - effect) / 2, test.n, max(share, effect), alpha) - POWER
 
-    if not share or power_gap(share) < 0:
+    if power_gap(1) < 0:
         return "none"
-    return float(load_extra("scipy.optimize").brentq(power_gap, 0, share))
+    return float(load_extra("scipy.optimize").brentq(power_gap, 0, 1))
 
 
-def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
-    """The smallest mean difference that a t-test of this many groups finds significant with a power of `POWER`.
+def flips_detectable_difference(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
+    """The smallest mean difference that `sign_flips` finds significant with a power of `POWER`, for these groups.
 
-    The spread of the differences is the observed spread.
+    The differences of groups keep their observed sizes, and each favours the better system with the same probability.
+    If so few groups differ that the test could not be significant, more groups differ by the mean size, all in favour
+    of the better system. If no group differs, this size is the largest possible: all items of a group.
 
     Args:
-        groups: the differences of each group's items.
+        groups: the differences of each group's items, in [-1, 1]; at least one item.
         alpha: the level of significance.
 
     Returns:
-        "none" if no difference reaches this power, or the spread is 0; None if the spread cannot be computed.
+        "none" if there are so few groups that the test is not even significant if all of them favour one system.
     """
-    mean = clustered_mean(groups)
-    if mean.se is None:
-        return "none" if mean.reason == NO_SPREAD else None
-    t_test = load_extra("statsmodels.stats.power").TTestPower()
-    least = mean.se * sqrt(mean.groups) * t_test.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
-    return float(least) if 0 < least <= 1 else "none"
+    n, needed = sum(map(len, groups)), ceil(1 - log2(alpha))
+    if len(groups) < needed:
+        return "none"
+    totals = list(map(fsum, groups))
+    units, _ = in_units(totals)
+    if len(units) < needed:
+        mean_size = fsum(map(abs, totals)) / len(units) if len(units) else n / len(groups)
+        share = load_extra("scipy.stats").beta.ppf(POWER, needed, len(groups) - needed + 1)  # binomial, solved for it
+        return float(share * len(groups) * mean_size / n)
+    sizes = abs(units)
+    p_values = 2 * np.cumsum(flip_chances(sizes, int(sizes.sum()) // 2))
+    critical = int((p_values <= alpha).sum()) - 1
+
+    def power_gap(flip: float) -> float:
+        return float(flip_chances(sizes, critical, flip).sum()) - POWER
+
+    flip = load_extra("scipy.optimize").brentq(power_gap, 0, 0.5, xtol=1e-5)
+    return float((1 - 2 * flip) * fsum(map(abs, totals)) / n)
 
 
 # --- abstentions ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from moot.evals._stats.measures import load_extra
+from moot.evals._stats.significance import SMALLEST_P
 
 ALPHA = 0.05
 POWER = 0.8
@@ -128,7 +129,8 @@ def minimum_detectable_effect(
     Args:
         accuracy: the accuracy of the baseline.
         n: the number of items, as for `power`.
-        discordant: as for `power`; the gain cannot be larger than this share.
+        discordant: as for `power`; the gain cannot be larger than this share, nor so small that the accuracies do not
+            allow this share.
         target: the required power.
         alpha: the level of significance.
 
@@ -144,13 +146,17 @@ def minimum_detectable_effect(
         raise ValueError("the required power must be between alpha and 1")
     room = 1 - accuracy
     largest = room if discordant is None else min(room, discordant, 2 * room - discordant)
+    # a small baseline does not allow a large share of discordant items without a gain
+    smallest = max(min(SLACK, largest / 2), 0 if discordant is None else discordant - 2 * accuracy)
 
     def power_gap(effect: float) -> float:
         return power(accuracy + effect, accuracy, n, discordant, alpha) - target
 
     if largest <= SLACK or power_gap(largest) < 0:
         return None
-    return float(load_extra("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
+    if power_gap(smallest) >= 0:
+        return smallest
+    return float(load_extra("scipy.optimize").brentq(power_gap, smallest, largest))
 
 
 @dataclass(frozen=True)
@@ -228,5 +234,5 @@ def separation(
         for name, share in shares.items()
     )
     n_discordant = round(least * n)
-    smallest = float(load_extra("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
+    smallest = max(2.0 ** (1 - n_discordant), SMALLEST_P) if n_discordant else 1.0
     return Separation(first - second, n, smallest, smallest <= alpha, designs)

@@ -29,18 +29,14 @@ BATCH = 200
 """Number of resamples drawn together; with 2,000 items, they need a few megabytes."""
 ONE_GROUP = "one group"
 """The reason why there is no result if all items are in one group."""
-FLIPS = 9999
-"""Maximum number of sign patterns in a permutation test.
-
-If more patterns are possible, this number of patterns is drawn at random. Otherwise the test uses all patterns and is
-exact.
-"""
-
-DIGITS = 12
-"""Number of decimals to which means of differences are rounded, so that values that differ only by errors of
-floating-point arithmetic are ties."""
-SLACK = 10.0**-DIGITS
+SLACK = 1e-12
 """Sums of differences up to this size count as 0, because they differ from 0 only by floating-point errors."""
+FINEST = 5040
+"""`in_units` looks for a unit of 1, 1/2, 1/3 and so on, down to 1 / this number."""
+MOST_UNITS = 2**17
+"""Maximum number of units to which the sizes of differences may add up; if there are more, `in_units` rounds."""
+SMALLEST_P = 1e-300
+"""Smaller p-values are given as this value, because a float would round them to 0."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +182,8 @@ class PairedTest:
     Attributes:
         better: the number of items on which the first system is better.
         worse: the number of items on which the second system is better.
-        p: the p-value; 1 if no item differs. None if no item is known for both systems, or if there are several items
-            and all are in one group.
+        p: the p-value, at least `SMALLEST_P`; 1 if no item differs. None if no item is known for both systems, or if
+            there are several items and all are in one group.
         n: the number of items that are known for both systems.
         missing: the number of all other items.
         name: the name of the test.
@@ -227,62 +223,95 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
     if known:
         table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
         tables = load_extra("statsmodels.stats.contingency_tables")
-        p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
+        found = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
+        p = max(found, SMALLEST_P)
     name = "McNemar, exact" if exact else "McNemar, chi-square"
     reason = "" if known else "no items"
     return PairedTest(ours, theirs, p, len(known), len(pairs) - len(known), name, len(known), reason)
 
 
 def sign_flips(
-    first: Sequence[float | None],
-    second: Sequence[float | None],
-    groups: Sequence[Hashable] | None = None,
-    *,
-    seed: int = SEED,
+    first: Sequence[float | None], second: Sequence[float | None], groups: Sequence[Hashable] | None = None
 ) -> PairedTest:
-    """Test whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
+    """Test whether two systems have the same mean on the same items: an exact paired permutation test (Fisher 1935).
 
-    Under the null hypothesis each item's difference is equally likely to be positive or negative. If all values are 0
-    or 1, each item is its own group, and all sign patterns are used, this is McNemar's exact test. Items of a group
-    need not be independent: their differences change sign together (Winkler et al. 2015, whole-block exchangeability).
-    So the p-value with G groups is at least 2 / 2^G.
+    Under the null hypothesis each item's difference is equally likely to be positive or negative. The p-value is the
+    share of all sign patterns whose sum is at least as far from 0 as the observed sum. With G groups, it can be as
+    small as 2 / 2^G. If all values are 0 or 1 and each item is its own group, this is McNemar's exact test. Items of a
+    group need not be independent: their differences change sign together (Winkler et al. 2015, whole-block
+    exchangeability). Nor need the runs of an item be independent, because an item has one difference, that of its means
+    over runs. If the two systems have different numbers of runs, their means have different distributions, so positive
+    and negative differences are not exactly alike. Then the p-value is an approximation, which needs many items.
 
     Args:
         first: the first system's value of each item, such as its mean over runs; None if the item is missing.
         second: the second system's values.
         groups: the group of each item; by default each item is its own group.
-        seed: the seed of the generator that draws sign patterns, if more than `FLIPS` patterns are possible.
+
+    Returns:
+        A test whose name says so if differences were rounded (`in_units`).
 
     Raises:
-        UserError: scipy is not installed.
-        ValueError: the lists have different lengths.
+        ValueError: the lists have different lengths, or a value is not a finite number.
     """
     group_ids = range(len(first)) if groups is None else groups
     pairs = list(zip(first, second, group_ids, strict=True))
     known = [(a - b, group) for a, b, group in pairs if a is not None and b is not None]
+    if not np.isfinite([difference for difference, _ in known]).all():
+        raise ValueError("the values of the items must be finite numbers")
     sums: dict[Hashable, list[float]] = {}
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
-    totals = [fsum(of_group) for of_group in sums.values()]
-    nonzero = [total for total in totals if abs(total) > SLACK]  # a change of sign has no effect on a total of 0
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
-    p = None if reason else 1.0
-    if len(nonzero) > 1:
-        found = load_extra("scipy.stats").permutation_test(
-            (nonzero,),
-            lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=FLIPS,
-            batch=BATCH,
-            rng=np.random.default_rng(seed),
-        )
-        p = float(found.pvalue)
+    units, rounded = in_units([fsum(of_group) for of_group in sums.values()])
+    p: float | None = None
+    if not reason:
+        least = min(int(units[units > 0].sum()), int(-units[units < 0].sum()))
+        p = min(1.0, max(2 * float(flip_chances(abs(units), least).sum()), SMALLEST_P))
     better, worse = (sum(sign * difference > 0 for difference, _ in known) for sign in (1, -1))
     test_name = "sign flips" if len(sums) == len(known) else "sign flips of groups"
-    how = "exact" if 2 ** len(nonzero) <= FLIPS else f"{FLIPS:,} drawn"
-    missing = len(pairs) - len(known)
-    return PairedTest(better, worse, p, len(known), missing, f"{test_name}, {how}", len(sums), reason)
+    name = f"{test_name}, {'exact for rounded differences' if rounded else 'exact'}"
+    return PairedTest(better, worse, p, len(known), len(pairs) - len(known), name, len(sums), reason)
+
+
+def in_units(differences: Sequence[float]) -> tuple[Array, bool]:
+    """Differences as whole numbers of a common unit, without those that are 0, and whether they were rounded.
+
+    Differences between means over a and b runs are multiples of 1 / (a x b). If differences have no such unit, or too
+    many units, they are rounded to multiples of their total size / `MOST_UNITS`. Sign flips of the rounded differences
+    are an exact test, too, because neither the unit nor the rounding depends on signs.
+    """
+    nonzero = np.array([difference for difference in differences if abs(difference) > SLACK])
+    size = float(np.abs(nonzero).sum())
+    for parts in range(1, FINEST + 1):
+        units = np.round(nonzero * parts)
+        if size * parts <= MOST_UNITS and units.all() and (np.abs(nonzero * parts - units) < 1e-9).all():
+            return units.astype(int), False
+    units = np.round(nonzero / size * MOST_UNITS).astype(int)
+    return units[units != 0], True
+
+
+def flip_chances(sizes: Array, most: int, chance: float = 0.5) -> Array:
+    """The distribution of the sum of flipped sizes, by the shift algorithm (Streitberg and Roehmel 1986).
+
+    For example, sizes of 1, 1 and 2 have 8 patterns. None flipped has the sum 0, two patterns have the sum 1, two have
+    2, two have 3, and one has 4. So for ``most`` = 2 the result is 1/8, 2/8, 2/8.
+
+    Args:
+        sizes: whole numbers.
+        most: the largest sum that is computed.
+        chance: the probability that a size is flipped; sizes are flipped independently.
+
+    Returns:
+        The probabilities of the sums 0, 1, ..., ``most``.
+    """
+    chances = np.zeros(most + 1)
+    chances[0] = 1.0
+    for size in sizes:
+        flipped = chance * chances[: max(0, most + 1 - size)]
+        chances *= 1 - chance
+        chances[size:] += flipped
+    return chances
 
 
 Family = Literal["report", "benchmark"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from moot.evals._stats.outcomes import UNUSABLE
 from moot.evals._stats.sample_size import power
 from moot.evals._stats.significance import RESAMPLES, SEED
 
+from tests.commands import moot
 from tests.evals.made_logs import call, debate, failed_document, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, R, S, compared_pairs, records, study, value
 
@@ -74,7 +75,10 @@ def test_differences_are_over_common_items(comparison: Study) -> None:
     assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")
     assert own["p"] == pytest.approx(0.625)  # two-sided: at most 1 head in 4 throws of a coin, 2 x 5/16
     assert own["p_holm"] == own["p"]
-    assert own["detectable"] == "none"  # seven items are too few to detect any difference
+    # If only 4 of 7 items are discordant, no difference is significant. If 6 or 7 are, and the better system is right
+    # on all of them, p is at most 2 / 2^6. So this share of discordant items is needed:
+    share = own["detectable"]
+    assert share**7 + 7 * share**6 * (1 - share) == pytest.approx(0.8)
 
 
 def test_holms_correction_covers_all_tests_of_a_table(tmp_path: Path) -> None:
@@ -111,10 +115,29 @@ def test_the_test_of_several_runs_uses_means_per_item(tmp_path: Path) -> None:
     assert (row["against"], row["items"], row["missing"], row["better"], row["worse"]) == ("b", 9, 1, 7, 0)
     assert value(row["difference_accuracy"]) == pytest.approx(6.5 / 9)
     assert (row["test"], row["p"]) == ("sign flips, exact", pytest.approx(2 / 2**7))
-    # The power of a t-test on nine differences: six are 1, one is 1/2, two are 0.
-    spread = stdev([1.0] * 6 + [0.5] + [0.0] * 2)
-    t_test = load_extra("statsmodels.stats.power").TTestPower()
-    assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
+    # Of nine differences, six are 1, one is 1/2, and two are 0. If only that of 1/2 favours the other system, p is
+    # 4 / 2^7; if one of the others does, p is 16 / 2^7. So all six must favour the better system.
+    better = (1 + row["detectable"] * 9 / 6.5) / 2
+    assert better**6 == pytest.approx(0.8, abs=1e-4)
+
+
+@pytest.mark.parametrize("groups", [{}, {str(n): f"page {n // 2}" for n in range(120)}])
+def test_compare_prints_p_values_far_below_those_of_drawn_sign_patterns(tmp_path: Path, groups: dict[str, str]) -> None:
+    """One system is always wrong, one is always right in two runs, and one is right in the first of three runs."""
+    gold = dict.fromkeys(map(str, range(120)), S)
+    right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
+    for system, runs in {"bad": [wrong], "good": [right] * 2, "third": [right, wrong, wrong]}.items():
+        for seed, documents in enumerate(runs):
+            facts: dict[str, Any] = {"system": system, "settings": {"seed": seed}, "groups": groups}
+            write_log(tmp_path, f"{system}-{seed}", documents, gold, created=f"2026-01-0{seed + 1}", **facts)
+    ended = moot("eval", "compare", tmp_path, "--json", "--against", "bad")
+    assert ended.returncode == 0, ended.stderr
+    rows = json.loads(ended.stdout)["studies"][0]["tables"]["differences"]["rows"]
+    found = {row["system"]: row for row in rows if row["system"] in ("good", "third")}
+    flipped = 60 if groups else 120
+    assert {row["p"] for row in found.values()} == {2.0 ** (1 - flipped)}
+    assert all(row["p_holm"] < 1e-15 for row in found.values())
+    assert 0.2 < found["third"]["detectable"] * 3 == pytest.approx(found["good"]["detectable"])
 
 
 def test_macro_f1_of_resamples_equals_that_of_scikit_learn(comparison: Study) -> None:

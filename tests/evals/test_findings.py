@@ -52,7 +52,11 @@ def test_without_a_significant_difference_the_detectable_difference_is_named(tmp
     assert found.headline == "No difference between the systems was found"
     sentences = " ".join(found.sentences)
     assert "This does not show that the systems are equally good." in sentences
-    assert "Not even the largest difference would be found with a chance of 80%: there are too few items." in sentences
+    assert "A difference of 96.9 items in 100 would be found with a chance of 80%" in sentences
+    few, alike = {id: GOLD[id] for id in "1234"}, {id: RIGHT[id] for id in "1234"}
+    four = study(tmp_path / "f", a=(alike, {"gold": few}), b=(alike, {"gold": few}))
+    none = "Not even the largest difference would be found with a chance of 80%: there are too few items."
+    assert none in findings(four).sentences
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing. They count neither as right nor as wrong. "
         "If items on which a system failed in every run counted as wrong, that would reverse or remove no difference."
@@ -65,6 +69,33 @@ def test_without_a_significant_difference_the_detectable_difference_is_named(tmp
     assert f"A difference of {one.detectable * 100:.1f} items in 100 would be found" in " ".join(
         findings(larger).sentences
     )
+
+
+@pytest.mark.parametrize("runs", [(1, 1), (2, 2), (2, 3)])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_system_that_is_always_wrong_differs_whatever_the_number_of_tests(runs: tuple[int, int], size: int) -> None:
+    """The 100th of 256 systems, on 25 groups of items; the other systems are always right, and so is the baseline."""
+    fever, ids = BENCHMARKS["fever"], [str(n) for n in range(25 * size)]
+    seen = {id: Observation(id, (S,), group=f"page {int(id) // size}" if size > 1 else "") for id in ids}
+    right, wrong = ({id: with_outcome(one, said, fever) for id, one in seen.items()} for said in (S, ""))
+    systems = [System(f"s{n}", ((wrong if n == 100 else right),) * runs[n % 2]) for n in range(256)]
+    made = Study(fever, "m", tuple(systems))
+    [compared] = comparisons_of([made], "s1")
+    found = findings_of([(made, compared)], "report")
+    assert found.headline == "s1 was right more often than s100; no other difference was found"
+    [differing] = [comparison for comparison in compared if comparison.first.label == "s100"]
+    assert (differing.family, differing.p_holm) == (255, approx(255 * 2.0**-24))
+    # With 14 differing groups, all for one system, p is 0.00012, and 0.05 / 255 is 0.0002; 13 groups are too few.
+    assert all(isinstance(comparison.detectable, float) for comparison in compared)
+    assert "A difference of 62.1 items in 100 would be found with a chance of 80%" in " ".join(found.sentences)
+
+
+def test_tests_of_unequal_numbers_of_runs_are_called_approximations(tmp_path: Path) -> None:
+    runs = {f"a__{seed}": (RIGHT, {"settings": {"seed": seed}, "seed": seed}) for seed in (1, 2)}
+    unequal = dict(findings(study(tmp_path / "u", **runs, b=(WRONG, {}))).not_measured)["Equal numbers of runs"]
+    assert unequal.startswith("Tests of systems with different numbers of runs: 1 of 1. Their p-values are approx")
+    equal = findings(study(tmp_path / "e", a=(RIGHT, {}), b=(WRONG, {})))
+    assert "Equal numbers of runs" not in dict(equal.not_measured)
 
 
 def number_of(id: str) -> int:

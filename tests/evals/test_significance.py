@@ -6,8 +6,10 @@ import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple
+from fractions import Fraction
 from functools import partial
 from math import comb, sqrt
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._report.comparison import System
-from moot.evals._report.tests import mcnemar_detectable_difference
+from moot.evals._report.tests import flips_detectable_difference, mcnemar_detectable_difference
 from moot.evals._stats.estimates import difference
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.sample_size import discordance, items_needed, minimum_detectable_effect, power, separation
 from moot.evals._stats.significance import (
+    SMALLEST_P,
     Interval,
     PairedTest,
     bootstrap,
+    flip_chances,
     holm,
     mcnemar,
     sign_flips,
@@ -213,13 +217,66 @@ def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
     # Six of these eight sums are at least as far from 0 as 1 is.
     found = sign_flips([1.0, 1.0, 0.0, 0.5, None], [0.0, 0.5, 0.5, 0.5, 1.0])
     assert found == PairedTest(2, 1, approx(2 * 3 / 8), 4, 1, "sign flips, exact", 4)
-    many = sign_flips(*pairs(100, 46, 26, 50))  # drawn from 2 ** 72 sign patterns
-    assert many.name == "sign flips, 9,999 drawn"
-    assert many.p == approx(mcnemar(*pairs(100, 46, 26, 50)).p, abs=0.01)
-    assert many == sign_flips(*pairs(100, 46, 26, 50))
+    with pytest.raises(ValueError, match="finite"):
+        sign_flips([float("nan"), 1.0], [0.0, 0.0])
 
 
-@pytest.mark.parametrize("count", [3, 20])  # 9 items: all sign patterns; 60 items: a sample of them
+def test_the_distribution_of_flipped_sizes_by_hand() -> None:
+    # Sizes of 1, 1 and 2. With a chance of 1/4, none is flipped in 27/64, one of the two ones in 2 x 9/64, and 2 comes
+    # from the size 2 (9/64) or from both ones (3/64).
+    assert flip_chances(np.array([1, 1, 2]), 2).tolist() == [1 / 8, 2 / 8, 2 / 8]
+    assert flip_chances(np.array([1, 1, 2]), 2, 1 / 4) == approx([27 / 64, 18 / 64, 12 / 64])
+    assert flip_chances(np.array([7]), 2).tolist() == [1 / 2, 0, 0]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data(), st.integers(1, 12), st.integers(1, 12))
+def test_p_values_of_unequal_numbers_of_runs_cover_all_sign_patterns(
+    data: st.DataObject, ours: int, theirs: int
+) -> None:
+    counts = st.tuples(st.integers(0, ours), st.integers(0, theirs), st.integers(0, 4))
+    items = data.draw(st.lists(counts, min_size=2, max_size=9).filter(lambda items: len({g for *_, g in items}) > 1))
+    totals: dict[int, Fraction] = {}
+    for a, b, group in items:
+        totals[group] = totals.get(group, Fraction()) + Fraction(a, ours) - Fraction(b, theirs)
+    flipped = [abs(sum(map(mul, totals.values(), signs))) for signs in itertools.product((1, -1), repeat=len(totals))]
+    expected = np.mean([total >= abs(sum(totals.values())) for total in flipped])
+    found = sign_flips([a / ours for a, *_ in items], [b / theirs for _, b, _ in items], [group for *_, group in items])
+    assert found.p == approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("first", "second"), [(46, 26), (500, 0), (900, 3)])
+def test_p_values_of_many_items_are_exact(first: int, second: int) -> None:
+    found, exact = sign_flips(*pairs(100, first, second, 50)), mcnemar(*pairs(100, first, second, 50))
+    assert found.p == approx(exact.p, rel=1e-9, abs=0)
+    assert found.name == "sign flips, exact"
+
+
+def test_no_p_value_is_rounded_to_0() -> None:
+    assert SMALLEST_P > 0
+    won: tuple[Any, Any] = [True] * 4000, [False] * 4000
+    assert [sign_flips(*won).p, mcnemar(*won).p, mcnemar(*won, exact=False).p] == [SMALLEST_P] * 3
+    assert separation(0.9, 0.1, 4000).smallest_p == SMALLEST_P
+    assert separation(0.9, 0.1, 50).smallest_p == 2.0**-39
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_rounded_differences_have_nearly_the_same_p_value(n: int) -> None:
+    differences = np.random.default_rng(n).normal(0.2, size=n)
+    found = sign_flips(differences.tolist(), [0.0] * n)
+    assert found.name == "sign flips, exact for rounded differences"
+    of_scipy = load_extra("scipy.stats").permutation_test(
+        (differences,),
+        lambda drawn, axis: drawn.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
+    )
+    assert found.p == approx(of_scipy.pvalue, abs=0.015)
+
+
+@pytest.mark.parametrize("count", [3, 20])
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
     """The differences add up to 0, so each pattern of signs has a sum at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
@@ -313,10 +370,56 @@ def test_no_effect_is_detectable_if_the_largest_gain_is_too_small() -> None:
     assert minimum_detectable_effect(0.6, 100, 0.05) is None
 
 
+@pytest.mark.parametrize("n", [10, 4000])
+def test_a_share_of_discordant_items_that_needs_a_gain_has_a_minimum_detectable_effect(n: int) -> None:
+    # A baseline of 0.1 allows a discordant share of 0.8 only with a gain of at least 0.6, which 4,000 items detect.
+    effect = minimum_detectable_effect(0.1, n, 0.8)
+    assert effect is not None
+    assert power(0.1 + effect, 0.1, n, 0.8) == approx(0.8 if n == 10 else 1.0, abs=1e-6)
+    assert effect == approx(0.6) if n == 4000 else effect > 0.6
+
+
 def test_a_detectable_difference_exists_if_nearly_all_items_are_discordant() -> None:
     found = mcnemar_detectable_difference(mcnemar([True] * 10, [False] * 9 + [True]))
     assert isinstance(found, float)
     assert power((1 + found) / 2, (1 - found) / 2, 10, 0.9) == approx(0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_the_detectable_mean_difference_is_that_of_the_sign_flip_test(alpha: float) -> None:
+    sizes = [1.0, 1.0, 0.5, 1.0, 0.5, 1.0, 0.75, 1.0, 0.25, 1.0]
+    found = flips_detectable_difference([[size] for size in sizes] + [[0.0]] * 5, alpha)
+    assert isinstance(found, float)
+    better = (1 + found * 15 / sum(sizes)) / 2  # the probability that a difference favours the better system
+    found_power = 0.0
+    for signs in itertools.product((1, -1), repeat=len(sizes)):
+        values = list(map(mul, sizes, signs))
+        p = sign_flips(values, [0.0] * len(values)).p
+        assert p is not None
+        if p <= alpha and sum(values) > 0:
+            found_power += better ** signs.count(1) * (1 - better) ** signs.count(-1)
+    assert found_power == approx(0.8, abs=1e-3)
+
+
+@pytest.mark.parametrize("tests", [1, 255])
+@pytest.mark.parametrize("n", [1, 5, 6, 7, 17, 18])
+def test_no_difference_is_detectable_only_if_the_largest_is_not_significant(n: int, tests: int) -> None:
+    alpha, largest = 0.05 / tests, sign_flips([1.0] * n, [0.0] * n).p
+    assert largest is not None
+    for wins in (0, n // 2, n):
+        once = mcnemar_detectable_difference(mcnemar(first_right(wins, n), [False] * n), alpha)
+        groups = flips_detectable_difference([[float(i < wins)] * 3 for i in range(n)], alpha)
+        assert (once == "none", groups == "none") == (largest > alpha, largest > alpha)
+
+
+@pytest.mark.parametrize(("n", "wins", "losses"), [(60, 12, 12), (200, 30, 25), (25, 25, 0), (500, 2, 1), (25, 0, 0)])
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 255])
+def test_one_run_and_equal_runs_have_about_the_same_detectable_difference(
+    n: int, wins: int, losses: int, alpha: float
+) -> None:
+    once = mcnemar_detectable_difference(mcnemar(*pairs(n - wins - losses, wins, losses, 0)), alpha)
+    differences = [1.0] * wins + [-1.0] * losses + [0.0] * (n - wins - losses)
+    assert flips_detectable_difference([[value] for value in differences], alpha) == approx(once, abs=0.005)
 
 
 @pytest.mark.parametrize(
