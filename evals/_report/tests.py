@@ -129,7 +129,7 @@ def differences_table(
         f"many items finds with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the "
         "smallest p-value. For McNemar's test, it is computed with the observed share of discordant items, and for the "
         "permutation test with the observed sizes of the differences. If so few items differ that no difference could "
-        "be found, more items are assumed to differ. None: there are too few items.",
+        'be found, more items are assumed to differ. It is "none" if there are too few items.',
         heads,
         rows,
     )
