@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from moot.evals._report.scores import seeds_table, systems_table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
+from tests.commands import moot
 from tests.evals.made_logs import debate, failed_document, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, R, S, Systems, compared_pairs, records, study, value
 
@@ -158,3 +160,22 @@ def test_controls_with_unknown_or_circular_debates_are_listed(tmp_path: Path) ->
     systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
     made = study(tmp_path, **systems)
     assert sorted(system.label for system in made.measured) == sorted(of)
+
+
+@pytest.mark.parametrize("groups", [{}, {str(n): f"page {n // 2}" for n in range(120)}])
+def test_compare_prints_p_values_far_below_those_of_drawn_sign_patterns(tmp_path: Path, groups: dict[str, str]) -> None:
+    """One system is always wrong, one is always right in two runs, and one is right in the first of three runs."""
+    gold = dict.fromkeys(map(str, range(120)), S)
+    right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
+    for system, runs in {"bad": [wrong], "good": [right] * 2, "third": [right, wrong, wrong]}.items():
+        for seed, documents in enumerate(runs):
+            facts: dict[str, Any] = {"system": system, "settings": {"seed": seed}, "groups": groups}
+            write_log(tmp_path, f"{system}-{seed}", documents, gold, created=f"2026-01-0{seed + 1}", **facts)
+    ended = moot("eval", "compare", tmp_path, "--json", "--against", "bad")
+    assert ended.returncode == 0, ended.stderr
+    rows = json.loads(ended.stdout)["studies"][0]["tables"]["differences"]["rows"]
+    found = {row["system"]: row for row in rows if row["system"] in ("good", "third")}
+    flipped = 60 if groups else 120
+    assert {row["p"] for row in found.values()} == {2.0 ** (1 - flipped)}
+    assert all(row["p_holm"] < 1e-15 for row in found.values())
+    assert 0.2 < found["third"]["detectable"] * 3 == pytest.approx(found["good"]["detectable"])
