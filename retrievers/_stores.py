@@ -151,10 +151,15 @@ class FolderStore:
         try:
             with _opening:  # two threads must not create Chroma clients at once
                 client = _client(self, name, self.state(name))
-                return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
+                found = client.get_or_create_collection(
+                    name, embedding_function=None, metadata={"hnsw:space": "cosine"}
+                )
         # Chroma raises AttributeError if a collection is opened again after a failure.
         except (errors.ChromaError, OSError, ValueError, AttributeError) as error:
             raise self.damaged(name, f"it cannot be opened ({error})") from error
+        if names_encoder(found.configuration_json):
+            raise self.damaged(name, NAMES_ENCODER)
+        return found
 
     def delete(self, name: str) -> None:
         """Deletes a corpus. The manifest is deleted first, so that a folder that is left over is no corpus.
@@ -205,6 +210,21 @@ class FolderStore:
             return sums
         except FileNotFoundError:
             return None
+
+
+NAMES_ENCODER = "its description at Chroma names an encoder, which moot never stores and does not load"
+"""Why a collection is refused if `names_encoder`."""
+
+
+def names_encoder(described: Any) -> bool:
+    """Whether a collection's configuration or schema names an encoder of Chroma's.
+
+    Chroma's client would build that encoder as soon as passages are stored, and with it load any model and run any code
+    that the description names (CVE-2026-45829 and CVE-2026-45833 are the same fault in Chroma's Python server).
+    """
+    if isinstance(described, dict):
+        return described.get("type") == "known" or any(map(names_encoder, described.values()))
+    return isinstance(described, list) and any(map(names_encoder, described))
 
 
 def import_chroma(name: str) -> Any:
@@ -399,7 +419,13 @@ class ServerStore:
                 return None
 
     def _collection(self, model: Any) -> Any:
-        """Chroma's collection object for a description from the server."""
+        """Chroma's collection object for a description from the server.
+
+        Raises:
+            UserError: the description names an encoder.
+        """
+        if names_encoder(model.configuration_json) or names_encoder(model.serialized_schema):
+            raise self.damaged(model.name, NAMES_ENCODER)
         kind = imported("chromadb.api.models.Collection").Collection
         return kind(client=self._api, model=model, embedding_function=None)
 

@@ -176,7 +176,7 @@ def test_debates_on_a_bm25_corpus_need_only_base_dependencies(
 
 
 EXTRAS = {
-    "index texts --corpus other": 'A text encoder in this process needs .*"moot\\[encoders\\]"',
+    "index texts --corpus other": 'The default text encoder needs .*"moot\\[encoders\\]"',
     "index texts --corpus other --embedder openai:e": 'A corpus with vectors needs .*"moot\\[chroma\\]"',
     "serve": 'moot serve needs the package .*"moot\\[server\\]"',
     "service": 'moot service needs the package .*"moot\\[service\\]"',
