@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.evals._stats.metrics import fever_page
-from moot.nodes._texts.answers import fold_label
+from moot.nodes._texts.labels import fold_label
 from moot.retrievers import Evidence
 
 

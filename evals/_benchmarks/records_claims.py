@@ -32,7 +32,7 @@ from moot.evals._benchmarks.records import (
 )
 from moot.evals._benchmarks.records_files import invalid, read_file
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import fold_label, spellings
+from moot.nodes._texts.labels import fold_label, spellings
 from moot.nodes._texts.task import make_task
 
 ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")

@@ -11,21 +11,28 @@ import json
 import re
 import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 from moot.nodes._records.entries import Task
+from moot.nodes._texts.labels import (
+    LEAD_IN,
+    MARKS,
+    QUOTES,
+    LabelWords,
+    fold_label,
+    label_words,
+    normal_option,
+    without_own_words,
+)
 
 LONGEST_READ = 20_000
 """Maximum number of characters of a text that is parsed as an answer."""
 LONGEST_ANSWER = 500
 """Maximum number of characters of a short answer or an expression."""
 
-QUOTES = "\"'“”‘’«»„‚‹›「」"
-MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
-DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−_-/", " ") | {"’": "'"})
-_FILLER = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?(?:(?:the|my|our|a|final|correct|right|best|overall)\s+)*"
+_FILLER = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?(?:(?:the|my|our|a|final|correct|right|best|overall)[^\S\n]+)*"
 _TO = r"(?:\s+to\s+(?:this|the|your)\s+question)?"
 LEAD = re.compile(
     rf"{_FILLER}(?:(?:answer{_TO}|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
@@ -37,8 +44,8 @@ ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))
 _TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span)>"
 TAGS = re.compile(rf"^(?:\s*{_TAG})+|(?:{_TAG}\s*)+$", re.IGNORECASE)
 REJECTED = re.compile(
-    r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong)|contraindicated)\b"
-    r"|\b(?:do not|don't) think\b|\bnot (?:the case|apply)\b"
+    r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong|incorrect))\b"
+    r"|\b(?:contraindicated\b|(?:do not|don't) think\b|not (?:the case|apply)\b)"
 )
 UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
@@ -59,12 +66,21 @@ OTHER_ABSTENTIONS = re.compile(
 )
 """Other wordings of an abstention, as normalised by `_normalised`."""
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
+CONCLUDED = re.compile(r"[.!?]\s|\n|, (?:so|thus|therefore|hence)\b")
+"""The end of the reasons before a box."""
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
+BEFORE_LABEL = r"[.:;,!)\](\[\n–—=>]\s*|\s-+\s+|\b(?:so|thus|therefore|hence|answer|label|verdict|is)\s+"
+FILLER = re.compile(
+    r"(?:[^\w?~]|(?:so|thus|therefore|hence|and|since|because|as|the|this|my|our|final|answer|label|verdict|conclusion|result"
+    r"|is|are|it|there|what|known|evidence|claim|statement|question|shows?|says?|means|that|to|decide|on|about|either|way"
+    r")\b)*"
+)
+"""Words that say nothing about the claim, in a folded text."""
 DENIED = re.compile(
     r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except"
-    r"|(?:none|nothing)(?! of the)|hardly|unclear|cannot|insufficient)\b"
-    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|take)\b)"
+    r"|(?:none|nothing)(?! of the)|hardly|in no way|by no means|unclear|cannot|insufficient)\b"
+    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|think not|take)\b)"
 )
 
 
@@ -141,102 +157,74 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def fold_label(text: str) -> str:
-    """A text normalised for comparing labels.
-
-    The result is in lower case and has no `MARKS` at its ends. Each run of spaces, dashes, ``_`` and ``/`` becomes a
-    single space.
-    """
-    normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
-    return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
-
-
-def spellings(task: Task) -> dict[str, str]:
-    """The task's labels by their folded spellings (`fold_label`).
-
-    The labels themselves are always included. Of the task's other spellings, those that two labels share are left out,
-    and those whose meaning folding could change, such as ``-0.5``. Folding cannot change the meaning of a spelling that
-    begins with a letter and has only letters, spaces and ``_ . , ' / -``.
-    """
-    labels = {fold_label(label): label for label in task["labels"]}
-    others: dict[str, str | None] = {}
-    for spelling, label in task["spellings"].items():
-        key = fold_label(spelling)
-        if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
-            others[key] = label if others.get(key, label) == label else None
-    return {k: v for k, v in others.items() if v is not None and k} | labels
-
-
-@lru_cache(maxsize=256)
-def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Two tables of the task's labels: the result of the function `spellings`, and the labels by `normal_option`."""
-    task: Task = json.loads(task_json)
-    options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
-    return spellings(task), options | {normal_option(label): label for label in task["labels"]}
-
-
-def normal_option(text: str) -> str:
-    """A text normalised for comparing options.
-
-    The result is in NFKC and lower case, with single spaces and a hyphen for each minus sign. It has no ``*``,
-    backquote or ``$`` at its ends.
-    """
-    normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
-    return re.sub(r"\s+", " ", normal).casefold()
-
-
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text consists of or begins with; None if there is no clear label.
+    """The label that a text consists of, begins with, or gives after its meaning; None if there is no clear label.
 
-    A label is not clear if the text denies it, only quotes it, or also names another label.
+    A label is not clear if the text denies it, only quotes it, says what another label says, or names another label.
+    All labels are read alike: words that deny one label may be what another label says (`without_own_words`).
     """
-    known, options = _spelling_tables(json.dumps(task))
+    words = label_words(json.dumps(task))
 
     def label_of(body: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would remove the sign
-        return options.get(normal_option(body)) or (None if signed else known.get(fold_label(body)))
+        return words.options.get(normal_option(body)) or (None if signed else words.known.get(fold_label(body)))
 
-    body = unwrap_answer(text)
+    def denied_box(before: str, inside: str) -> bool:
+        if (label := label_of(inside)) is None:
+            return _denies_box(before, inside)
+        rest = without_own_words(words, label, fold_label(before))
+        clause = without_own_words(words, label, fold_label(CONCLUDED.split(before)[-1]))
+        return rest is None or clause is None or bool(REJECTED.search(rest) or UNBOXED.search(clause))
+
+    body = unwrap_answer(text, denied_box)
     if (label := label_of(body)) is not None:
         return label
     if body.startswith(">") and "\n" in body:  # a quote of another agent's answer
         return None
+    given = EMPHASIS.sub("", unicodedata.normalize("NFKC", body))
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
         return None
     if (label := label_of(body)) is not None:
         return label
-    for spelling in sorted(known, key=len, reverse=True):
+    for spelling in sorted(words.known, key=len, reverse=True):
+        label = words.known[spelling]
         pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
         begin = re.match(pattern, body, re.IGNORECASE)
-        if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
-            continue
-        rest = body[gap.end() :]
-        if options.get(normal_option(rest), known[spelling]) != known[spelling]:
-            return None  # the letter of one option with the text of another option
-        return known[spelling] if _keeps_label(task, rest, known, known[spelling]) else None
+        if begin and (gap := SEPARATOR.match(body, begin.end())):
+            rest = body[gap.end() :]
+            if words.options.get(normal_option(rest), label) != label:
+                return None  # the letter of one option with the text of another option
+            return label if _keeps_label(task, words, rest, label) else None
+        end = re.search(rf"(?:{BEFORE_LABEL})({pattern})[\s.!*`)\]]*$", given, re.IGNORECASE)
+        if end and _only_means(words, given[: end.start(1)], label):
+            return label
     return None
 
 
-def _keeps_label(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
+def _keeps_label(task: Task, words: LabelWords, rest: str, label: str) -> bool:
     """Whether the text after a label (``rest``) neither withdraws the label nor names another one."""
-    folded = fold_label(rest)
-    if folded in known:
-        return known[folded] == label
+    folded = LEAD_IN.sub("", fold_label(rest))
+    if words.known.get(folded) == label:
+        return True
     own = fold_label(task["meanings"].get(label, ""))
-    if own and folded.startswith(own):
+    if own and re.match(rf"{re.escape(own)}(?!\w)", folded):
         folded = folded[len(own) :]
-    if DENIED.match(folded) or REJECTED.search(folded[:200]):
+    left = without_own_words(words, label, folded)
+    if left is None or DENIED.match(left) or REJECTED.search(left[:200]):
         return False
-    letters = all(len(other) == 1 for other in task["labels"])
-    others = [k for k, v in known.items() if v != label and (len(k) > 1 or not letters)]
-    if any(re.search(rf"(?<!\w){re.escape(k)}(?!\w)", folded) for k in others):
-        return False
-    if not letters:
+    if not words.letters:
         return True
     # "A" and "I" may also be words, so they name an option only in brackets or after a word such as "option".
     named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
     return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
+
+
+def _only_means(words: LabelWords, before: str, label: str) -> bool:
+    """Whether the text before a label says nothing but what the label says."""
+    folded = fold_label(before)
+    left = without_own_words(words, label, folded)
+    return left is not None and left != folded and FILLER.fullmatch(left) is not None
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -469,18 +457,26 @@ def normal_expression(text: str) -> str:
 # --- text around an answer --------------------------------------------------------------------------------------------
 
 
-def unwrap_answer(text: str) -> str:
+def _denies_box(before: str, _: str) -> bool:
+    return UNBOXED.search(before.casefold()) is not None
+
+
+def unwrap_answer(text: str, denies: Callable[[str, str], bool] = _denies_box) -> str:
     """A text without tags around it; if the text ends with its only LaTeX box, only the content of the box.
 
-    The box is kept if the words before it may deny its content (`UNBOXED`).
+    Args:
+        text: the text of a model.
+        denies: whether words before a box (its first argument) may deny the box's content; if so, the box is kept. By
+            default, `UNBOXED` decides.
     """
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _inside_braces(text, boxes[0].end())
         if inside is not None:
             after = text[boxes[0].end() + len(inside) + 1 :]
-            if not after.strip(MARKS) and not UNBOXED.search(text[: boxes[0].start()].casefold()):
-                text = re.sub(r"^\\(?:text|textbf|mathrm)\{([^{}]*)\}$", r"\1", inside)
+            content = re.sub(r"^\\(?:text|textbf|mathrm)\{([^{}]*)\}$", r"\1", inside)
+            if not after.strip(MARKS) and not denies(text[: boxes[0].start()], content):
+                text = content
     return TAGS.sub("", text).strip()
 
 

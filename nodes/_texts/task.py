@@ -18,7 +18,25 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold_label, normal_option
+from moot.nodes._texts.answers import ABSTENTION
+from moot.nodes._texts.labels import (
+    CONFLICTING,
+    FALSE,
+    MAYBE,
+    MIXED,
+    NO,
+    NOT_TRUE,
+    OPEN,
+    QUOTES,
+    REFUTED,
+    SUPPORTED,
+    TRUE,
+    UNSETTLED,
+    WITHOUT_EVIDENCE,
+    YES,
+    fold_label,
+    normal_option,
+)
 from moot.prompts._files import as_data, without_brackets
 from moot.retrievers._evidence import clean
 
@@ -26,20 +44,6 @@ LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
 """The maximum lengths of a claim, a label and an option, in characters."""
-
-SUPPORTED = ("support", "supports", "supported")
-REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
-UNSETTLED = (
-    *("not enough info", "not enough information", "notenoughinfo", "NEI", "no info", "noinfo"),
-    *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
-)
-MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
-"""Other spellings of labels. Each tuple has the spellings for one meaning."""
-
-TRUE = "the evidence shows that the claim is true"
-FALSE = "the evidence shows that the claim is false"
-OPEN = "the evidence settles the claim neither way"
-"""Meanings of labels, in the words of prompts."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,9 @@ def _claim_task(about: str, supported: str, refuted: str, unsettled: str | None 
     return KnownTask("labels", about, (*labels, *more))
 
 
-_HOVER = (
-    ("SUPPORTED", TRUE, SUPPORTED),
-    ("NOT_SUPPORTED", "the evidence shows that the claim is false, or does not show that it is true", ()),
-)
-_PUBMEDQA = (
-    ("yes", "the evidence answers the question with yes", ()),
-    ("no", "the evidence answers the question with no", ()),
-    ("maybe", "the evidence leaves the answer undecided", ()),
-)
-_MIXED = ("Conflicting Evidence/Cherrypicking", "some evidence supports the claim and some refutes it", MIXED)
+_HOVER = (("SUPPORTED", TRUE, SUPPORTED), ("NOT_SUPPORTED", NOT_TRUE, REFUTED))
+_PUBMEDQA = (("yes", YES, ()), ("no", NO, ()), ("maybe", MAYBE, ()))
+_MIXED = ("Conflicting Evidence/Cherrypicking", CONFLICTING, MIXED)
 
 TASKS: dict[str, KnownTask] = {
     "labels": KnownTask("labels", "one of your own labels"),
@@ -310,18 +307,6 @@ def is_iso_date(text: str) -> bool:
         return False
 
 
-WITHOUT_EVIDENCE = {
-    TRUE: "the claim is true",
-    FALSE: "the claim is false",
-    OPEN: "what is known settles the claim neither way",
-    _HOVER[1][1]: "the claim is false, or cannot be shown to be true",
-    _MIXED[1]: "some of what is known supports the claim and some refutes it",
-    **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
-    _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
-}
-"""Meanings of labels, each with the wording that replaces it in prompts without evidence."""
-
-
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
     """Describes the form of an answer for a prompt, with each label on its own line.
 
@@ -468,7 +453,7 @@ def _wording(
 def unsettled_label(task: Task) -> str | None:
     """The task's label for evidence that does not settle the claim or question; None if there is no such label."""
     written = set(map(fold_label, UNSETTLED))
-    meant = {OPEN, _PUBMEDQA[2][1]}
+    meant = {OPEN, MAYBE}
     return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
 
 

@@ -17,9 +17,9 @@ from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
 from moot.nodes._speakers.turns import new_turn, speaker_declaration
 from moot.nodes._steps.compare import common_outcome
-from moot.nodes._texts.answers import fold_label
+from moot.nodes._texts.labels import FALSE, OPEN, REFUTED, SUPPORTED, TRUE, UNSETTLED, fold_label
 from moot.nodes._texts.show import show_persona
-from moot.nodes._texts.task import FALSE, OPEN, REFUTED, SUPPORTED, TASKS, TRUE, UNSETTLED
+from moot.nodes._texts.task import TASKS
 from moot.nodes._trial.confidence import (
     CONSENSUS_WEIGHT,
     QUALITIES,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from moot.nodes._texts.answers import fold_label
+from moot.nodes._texts.answers import read_answer
+from moot.nodes._texts.labels import fold_label
 from moot.nodes._texts.replies import Quote, Reply, Text
+from moot.nodes._texts.task import make_task
 from moot.nodes._trial.confidence import VERDICTS, Verdict
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -158,12 +160,12 @@ class ConsistencyReply(Reply):
     overall: Ten
 
 
+_VERDICT_TASK = make_task(labels=VERDICTS)
+
+
 def _normalise_verdict(value: Any) -> Any:
     """A verdict in the spelling of `VERDICTS`. Other values are returned unchanged."""
-    if not isinstance(value, str):
-        return value
-    plain = fold_label(value).upper()
-    return plain if plain in VERDICTS else value
+    return (isinstance(value, str) and read_answer(_VERDICT_TASK, value)) or value
 
 
 class JudgementReply(Reply):

@@ -13,7 +13,8 @@ import pytest
 from langchain_core.messages import AIMessage
 from moot.nodes._models.reply_parsing import read_reply
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.answers import fold_label, read_answer, read_number, spellings
+from moot.nodes._texts.answers import read_answer, read_number
+from moot.nodes._texts.labels import fold_label, spellings
 from moot.nodes._texts.replies import answer_reply
 from moot.nodes._texts.task import make_task
 from moot.retrievers._evidence import clean

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.task import FALSE, OPEN, TASKS, TRUE, make_task
+from moot.nodes._texts.labels import FALSE, OPEN, TRUE
+from moot.nodes._texts.task import TASKS, make_task
 from moot.nodes._trial.confidence import (
     QUALITIES,
     VERDICTS,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from moot.nodes._texts.task import MIXED, REFUTED, SUPPORTED, UNSETTLED
+from moot.nodes._texts.labels import MIXED, REFUTED, SUPPORTED, UNSETTLED
 
 __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "source_words", "words_for"]
 

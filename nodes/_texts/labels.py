@@ -1,0 +1,242 @@
+"""What labels mean, and whether the words around a label agree with it.
+
+A label may have a sense: that the claim is true, that it is false, that it is open, or that the evidence is mixed.
+Words next to a label may state a sense, too. They agree with the label if they say what it says, whatever its sense is:
+"the claim is false" agrees with REFUTES just as "the claim is true" agrees with SUPPORTS.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from moot.nodes._records.entries import Task
+
+QUOTES = "\"'“”‘’«»„‚‹›「」"
+MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
+DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−_-/", " ") | {"’": "'"})
+
+SUPPORTED = ("support", "supports", "supported")
+REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
+UNSETTLED = (
+    *("not enough info", "not enough information", "notenoughinfo", "NEI", "no info", "noinfo"),
+    *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
+)
+MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
+"""Other spellings of labels. Each tuple has the spellings for one meaning."""
+
+TRUE = "the evidence shows that the claim is true"
+FALSE = "the evidence shows that the claim is false"
+OPEN = "the evidence settles the claim neither way"
+NOT_TRUE = "the evidence shows that the claim is false, or does not show that it is true"
+CONFLICTING = "some evidence supports the claim and some refutes it"
+YES = "the evidence answers the question with yes"
+NO = "the evidence answers the question with no"
+MAYBE = "the evidence leaves the answer undecided"
+"""Meanings of labels, in the words of prompts."""
+WITHOUT_EVIDENCE = {
+    TRUE: "the claim is true",
+    FALSE: "the claim is false",
+    OPEN: "what is known settles the claim neither way",
+    NOT_TRUE: "the claim is false, or cannot be shown to be true",
+    CONFLICTING: "some of what is known supports the claim and some refutes it",
+    YES: "the answer to the question is yes",
+    NO: "the answer to the question is no",
+    MAYBE: "what is known leaves the answer undecided",
+}
+"""Meanings of labels, each with the wording that replaces it in prompts without evidence."""
+
+_CLAIM = r"(?:the|this) (?:claim|statement|assertion)"
+_IS = rf"(?:{_CLAIM}|it)(?: is|'s| was| must be| to be)(?: \w+ly| indeed| in fact)?"
+_THIS_IS = r"(?:that|this)(?: is|'s)"
+_ISNT = rf"(?:{_CLAIM}|it) (?:isn't|wasn't)"
+_RIGHT, _WRONG = r"(?:true|correct|accurate|right(?! \w))(?! that)", r"(?:false|untrue|wrong|incorrect|inaccurate)"
+_TEXTS = r"(?:evidence|info\w*|data|proof|sources?|texts?|passages?|documents?|stud(?:y|ies)|mention)"
+_UNDECIDED = r"(?:unclear|undecided|undetermined|unsettled|unproven|unverified|unverifiable|unknown|inconclusive|open)"
+_FOUND = r"(?:decide|determine|settle|verify|verifie|check|know|tell|told|say|said|state|show|prove|establish)\w*"
+
+
+@dataclass(frozen=True)
+class Sense:
+    """A sense of labels: the names of labels that have it, and its usual words, anywhere and at the beginning."""
+
+    names: tuple[str, ...]
+    words: str
+    first: str = "(?!)"
+
+
+SENSES = {
+    "true": Sense(
+        (*SUPPORTED, "true", "yes", "correct", "right", "accurate", "real", "verified"),
+        rf"(?:yes,? )?{_IS} (?:{_RIGHT}|not {_WRONG})|{_ISNT} {_WRONG}"
+        rf"|{_THIS_IS} (?:true|not false)|(?:confirms?|proves?|agrees? with) (?:{_CLAIM}|it)\b",
+        "(?:true|not false)",
+    ),
+    "false": Sense(
+        (*REFUTED, "not supported", "false", "no", "incorrect", "wrong", "inaccurate", "untrue", "fake", "debunked"),
+        rf"(?:no,? )?{_IS} (?:{_WRONG}|not {_RIGHT})|{_ISNT} {_RIGHT}"
+        rf"|{_THIS_IS} (?:false|untrue|not true)|(?:rejects?|disproves?|disagrees? with) (?:{_CLAIM}|it)\b",
+        "(?:false|untrue|not true)",
+    ),
+    "open": Sense(
+        (
+            *(*UNSETTLED, "unclear", "undecided", "undetermined", "unproven", "unverified", "unverifiable"),
+            *("unknown", "uncertain", "inconclusive", "maybe"),
+        ),
+        rf"(?:nothing|no \w+)(?: \w+){{0,4}} settles?(?: (?:{_CLAIM}|it|the \w+))?"
+        rf"|settles? (?:{_CLAIM}|it|the \w+) neither way|(?:is )?neither (?:\w+ )?true nor (?:\w+ )?false"
+        r"|(?:neither|not|n't) supports?(?:ed)?(?: \w+){0,4},? n?or (?:does it )?(?:refute|contradict)\w*"
+        rf"|(?:{_CLAIM}|it) (?:cannot|can't|can not|could not) be {_FOUND}"
+        rf"|{_CLAIM} (?:is|was|remains|stays) {_UNDECIDED}|leaves? the \w+ {_UNDECIDED}",
+        rf"(?:nothing|cannot|can't|{_UNDECIDED}|(?:not enough|too little|insufficient|no)"
+        rf" (?:\w+ )?{_TEXTS}|insufficient|not (?:clear|certain|given|mentioned|{_FOUND}))",
+    ),
+    "mixed": Sense(
+        (*MIXED, "conflicting", "mixed", "mixture"),
+        r"some (?:\w+ ){0,4}supports? (?:\w+ ){0,3}(?:and|but|while) (?:some|other) (?:\w+ )?(?:refute|contradict)\w*"
+        r"|both supports? and (?:refute|contradict)s?",
+    ),
+}
+"""The senses of labels. The patterns match texts that `fold_label` has folded."""
+NEGATED = re.compile(r"\b(?:not|never|no(?! doubt)|nor|neither|nothing|none|nobody|cannot|hardly|whether|if)\b|n't\b")
+LONGEST_CLAUSE = 200
+CLAUSE_END = re.compile(r"[.,;:!?()]")
+LEAD_IN = re.compile(
+    r"\A(?:because|since|as|so|meaning|that is(?=,)|i\.?e\.?|reason(?:s|ing)?:|rationale:|explanation:)[,:]? "
+)
+
+
+def fold_label(text: str) -> str:
+    """A text normalised for comparing labels.
+
+    The result is in lower case and has no `MARKS` at its ends. Each run of spaces, dashes, ``_`` and ``/`` becomes a
+    single space.
+    """
+    normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
+    return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
+
+
+def normal_option(text: str) -> str:
+    """A text normalised for comparing options.
+
+    The result is in NFKC and lower case, with single spaces and a hyphen for each minus sign. It has no ``*``,
+    backquote or ``$`` at its ends.
+    """
+    normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
+    return re.sub(r"\s+", " ", normal).casefold()
+
+
+def spellings(task: Task) -> dict[str, str]:
+    """The task's labels by their folded spellings (`fold_label`).
+
+    The labels themselves are always included. Of the task's other spellings, those that two labels share are left out,
+    and those whose meaning folding could change, such as ``-0.5``. Folding cannot change the meaning of a spelling that
+    begins with a letter and has only letters, spaces and ``_ . , ' / -``.
+    """
+    labels = {fold_label(label): label for label in task["labels"]}
+    others: dict[str, str | None] = {}
+    for spelling, label in task["spellings"].items():
+        key = fold_label(spelling)
+        if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
+            others[key] = label if others.get(key, label) == label else None
+    return {k: v for k, v in others.items() if v is not None and k} | labels
+
+
+_SAID = "|".join(
+    [
+        *(rf"(?P<{name}>{sense.words})" for name, sense in SENSES.items()),
+        *(rf"\A(?P<{name}_first>{sense.first})(?!\w)" for name, sense in SENSES.items()),
+    ]
+)
+_SENSE = re.compile(rf"(?<!\w)(?:{_SAID})")
+
+
+@dataclass(frozen=True)
+class LabelWords:
+    """The labels of a task, and the words that speak for each.
+
+    Attributes:
+        known: the labels by their folded spellings (`spellings`).
+        options: the labels by their spellings, as `normal_option` normalises them.
+        letters: whether all labels are single letters, as for multiple choice.
+        written: the label by its folded spellings and meanings.
+        having: the labels for which each sense speaks: those that have it, or else the only label of unknown sense.
+        pattern: matches a key of ``written``, or the words of a sense. If no option of a multiple-choice
+            question is "yes", "false" or the like, "is true" may be about anything, and is not matched.
+    """
+
+    known: dict[str, str]
+    options: dict[str, str]
+    letters: bool
+    written: dict[str, str]
+    having: dict[str, list[str]]
+    pattern: re.Pattern[str]
+
+
+@lru_cache(maxsize=256)
+def label_words(task_json: str) -> LabelWords:
+    """The labels and words of a task, which is given as JSON."""
+    task: Task = json.loads(task_json)
+    letters = all(len(label) == 1 for label in task["labels"])
+    options = {normal_option(text): label for text, label in task["spellings"].items()}
+    meanings = {meaning: label for label, meaning in task["meanings"].items()}
+    meanings |= {WITHOUT_EVIDENCE[text]: label for text, label in meanings.items() if text in WITHOUT_EVIDENCE}
+    written = spellings({**task, "spellings": task["spellings"] | meanings})
+    written = {text: label for text, label in written.items() if len(text) > 1 or not letters}
+    senses = {label: _senses_of(task, label) for label in task["labels"]}
+    unknown = [label for label in senses if not senses[label]]
+    longest_first = sorted(written, key=len, reverse=True)
+    decided = any({"true", "false"} & found for found in senses.values())
+    said = f"|{_SAID}" if task["name"] == "labels" or decided else ""
+    # "no" before another word is not the label: "no doubt".
+    phrases = "|".join(re.escape(text) + r"(?!\w)" + r"(?! \w)" * (text == "no") for text in longest_first)
+    return LabelWords(
+        spellings(task),
+        options | {normal_option(label): label for label in task["labels"]},
+        letters,
+        written,
+        {sense: [x for x in senses if sense in senses[x]] or unknown * (len(unknown) == 1) for sense in SENSES},
+        re.compile(rf"(?<!\w)(?:(?P<written>{phrases or '(?!)'}){said})"),
+    )
+
+
+def _senses_of(task: Task, label: str) -> set[str]:
+    """The senses of a label by its name and its meaning; empty if they are unknown."""
+    choice = task["name"] != "labels" and len(label) == 1
+    name, meaning = fold_label(label), fold_label(task["meanings"].get(label, ""))
+    name, meaning = (meaning, "") if choice else (name, meaning)  # an option's text is its name
+    found = {key for key, sense in SENSES.items() if name in map(fold_label, sense.names)}
+    if not found and not choice and not NEGATED.search(name):  # "mostly true"
+        found = {key for key, sense in SENSES.items() if set(sense.names) & set(name.split())}
+    return found | {"open" if _is_denied(match) else _sense_of(match) for match in _SENSE.finditer(meaning)}
+
+
+def _sense_of(match: re.Match[str]) -> str:
+    return str(match.lastgroup).removesuffix("_first")
+
+
+def _is_denied(match: re.Match[str]) -> bool:
+    """Whether the clause denies or doubts what it says at the match; words that leave the claim open are no denial."""
+    before = CLAUSE_END.split(match.string[max(0, match.start() - LONGEST_CLAUSE) : match.start()])[-1]
+    return _sense_of(match) not in ("open", "mixed") and NEGATED.search(before) is not None
+
+
+def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
+    """A folded text without the words that say what the label says.
+
+    The result is None if the text speaks for another label, or denies this one.
+    """
+    rest, end = "", 0
+    for match in words.pattern.finditer(text):
+        written = match["written"]
+        owners = [words.written[written]] if written else words.having[_sense_of(match)]
+        denied = _is_denied(match)
+        if label in owners and not (denied and not words.letters):
+            rest, end = rest + text[end : match.start()], match.end()
+        elif label in owners or not denied or written:
+            return None
+    return rest + text[end:]
