@@ -77,6 +77,9 @@ FILLER = re.compile(
     r")\b)*"
 )
 """Words that say nothing about the claim, in a folded text."""
+NAMED_LETTER = re.compile(
+    r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b|(?:[^\w\s']|\n)(?:\s|so)*([A-Za-z])\W*$"
+)
 DENIED = re.compile(
     r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except"
     r"|(?:none|nothing)(?! of the)|hardly|in no way|by no means|unclear|cannot|insufficient)\b"
@@ -205,8 +208,8 @@ def read_label(task: Task, text: str) -> str | None:
 def _keeps_label(task: Task, words: LabelWords, rest: str, label: str) -> bool:
     """Whether the text after a label (``rest``) neither withdraws the label nor names another one."""
     folded = LEAD_IN.sub("", fold_label(rest))
-    if words.known.get(folded) == label:
-        return True
+    if folded in words.known:
+        return words.known[folded] == label
     own = fold_label(task["meanings"].get(label, ""))
     if own and re.match(rf"{re.escape(own)}(?!\w)", folded):
         folded = folded[len(own) :]
@@ -215,9 +218,9 @@ def _keeps_label(task: Task, words: LabelWords, rest: str, label: str) -> bool:
         return False
     if not words.letters:
         return True
-    # "A" and "I" may also be words, so they name an option only in brackets or after a word such as "option".
-    named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
-    return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
+    # "A" and "I" may also be words. They name an option only in brackets, at the end, or after words such as "option".
+    named = (letter for letters in NAMED_LETTER.findall(rest) for letter in letters if letter)
+    return all(words.known.get(letter.casefold(), label) == label for letter in named)
 
 
 def _only_means(words: LabelWords, before: str, label: str) -> bool:

@@ -71,16 +71,19 @@ class Sense:
 
 SENSES = {
     "true": Sense(
-        (*SUPPORTED, "true", "yes", "correct", "right", "accurate", "real", "verified"),
+        (*SUPPORTED, "true", "yes", "correct", "right", "accurate", "real", "verified", "agree", "entailment"),
         rf"(?:yes,? )?{_IS} (?:{_RIGHT}|not {_WRONG})|{_ISNT} {_WRONG}"
         rf"|{_THIS_IS} (?:true|not false)|(?:confirms?|proves?|agrees? with) (?:{_CLAIM}|it)\b",
-        "(?:true|not false)",
+        "true",
     ),
     "false": Sense(
-        (*REFUTED, "not supported", "false", "no", "incorrect", "wrong", "inaccurate", "untrue", "fake", "debunked"),
+        (
+            *(*REFUTED, "not supported", "false", "no", "incorrect", "wrong", "inaccurate", "untrue", "fake"),
+            *("debunked", "disagree", "contradiction"),
+        ),
         rf"(?:no,? )?{_IS} (?:{_WRONG}|not {_RIGHT})|{_ISNT} {_RIGHT}"
         rf"|{_THIS_IS} (?:false|untrue|not true)|(?:rejects?|disproves?|disagrees? with) (?:{_CLAIM}|it)\b",
-        "(?:false|untrue|not true)",
+        "(?:false|untrue)",
     ),
     "open": Sense(
         (
@@ -97,7 +100,7 @@ SENSES = {
     ),
     "mixed": Sense(
         (*MIXED, "conflicting", "mixed", "mixture"),
-        r"some (?:\w+ ){0,4}supports? (?:\w+ ){0,3}(?:and|but|while) (?:some|other) (?:\w+ )?(?:refute|contradict)\w*"
+        r"some (?:\w+ ){0,4}supports? (?:\w+,? ){0,3}(?:and|but|while) (?:some|other) (?:\w+ )?(?:refute|contradict)\w*"
         r"|both supports? and (?:refute|contradict)s?",
     ),
 }
@@ -181,6 +184,7 @@ class LabelWords:
 def label_words(task_json: str) -> LabelWords:
     """The labels and words of a task, which is given as JSON."""
     task: Task = json.loads(task_json)
+    known = spellings(task)
     letters = all(len(label) == 1 for label in task["labels"])
     options = {normal_option(text): label for text, label in task["spellings"].items()}
     meanings = {meaning: label for label, meaning in task["meanings"].items()}
@@ -192,10 +196,11 @@ def label_words(task_json: str) -> LabelWords:
     longest_first = sorted(written, key=len, reverse=True)
     decided = any({"true", "false"} & found for found in senses.values())
     said = f"|{_SAID}" if task["name"] == "labels" or decided else ""
-    # "no" before another word is not the label: "no doubt".
-    phrases = "|".join(re.escape(text) + r"(?!\w)" + r"(?! \w)" * (text == "no") for text in longest_first)
+    # "no" and meanings may begin other words: "no doubt".
+    ends = {text: r"(?! ?\w)" if text == "no" or text not in known else r"(?!\w)" for text in longest_first}
+    phrases = "|".join(re.escape(text) + end for text, end in ends.items())
     return LabelWords(
-        spellings(task),
+        known,
         options | {normal_option(label): label for label in task["labels"]},
         letters,
         written,
@@ -226,7 +231,7 @@ def _is_denied(match: re.Match[str]) -> bool:
 
 
 def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
-    """A folded text without the words that say what the label says.
+    """A folded text without the words that say what the label says, and without denials of what other labels say.
 
     The result is None if the text speaks for another label, or denies this one.
     """
@@ -235,8 +240,7 @@ def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
         written = match["written"]
         owners = [words.written[written]] if written else words.having[_sense_of(match)]
         denied = _is_denied(match)
-        if label in owners and not (denied and not words.letters):
-            rest, end = rest + text[end : match.start()], match.end()
-        elif label in owners or not denied or written:
+        if denied and not words.letters if label in owners else not denied or written in words.known:
             return None
+        rest, end = rest + text[end : match.start()], match.end()
     return rest + text[end:]
