@@ -1,8 +1,9 @@
 """Parses models' texts as answers of the task, and compares answers.
 
-Nothing is guessed. A label must be the whole text or its beginning. A number must be the only one in the text, or the
-result of a calculation. A short answer or an expression must be the whole text. A text has no answer if it denies a
-label or number, names several labels or numbers, or only quotes a label. Then the caller may ask the model again.
+Nothing is guessed. A label must be the whole text or its beginning, or follow its meaning. A number must be the only
+one in the text, or the result of a calculation. A short answer or an expression must be the whole text. A text has no
+answer if it denies a label or number, names several labels or numbers, or only quotes a label. Then the caller may ask
+the model again.
 """
 
 from __future__ import annotations

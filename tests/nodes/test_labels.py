@@ -35,7 +35,8 @@ MEANT = {"T": TRUE, "bogus": FALSE, "Don't know": OPEN}
 """Labels of a user; `MEANT` maps labels to their meanings."""
 NAMED = [
     *(make_task(name) for name, known in TASKS.items() if known.labels),
-    *(make_task(labels=labels) for labels in (*OWN, MEANT)),
+    *(make_task(labels=labels) for labels in OWN),
+    make_task(labels=MEANT),
     *(make_task(options=options) for options in (["Yes", "No"], ["True", "False", "Not enough information"])),
 ]
 AFTER = [
