@@ -11,29 +11,28 @@ from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.redaction import Keys, hide_environment_keys, redact
 from moot.nodes._texts.datamarking import unmarked
 from moot.nodes._texts.replies import Reply
+from moot.nodes._texts.thoughts import MOST_PLACES, OBJECT, without_thoughts
 from moot.retrievers._evidence import clean
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 R = TypeVar("R", bound=Reply)
 
-OBJECT = re.compile(r"\{\s*\"")
-"""The beginning of an object that is not empty."""
-THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
-"""A model's thoughts before its answer; without an end tag, they are the whole text."""
 DECODER = json.JSONDecoder()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
 """Maximum depth of lists and objects to which the texts of a reply are cleaned; no valid reply is deeper."""
-MOST_PLACES = 10_000
-"""Maximum number of matches of `OBJECT` in a reply that are examined."""
 MOST_OBJECTS = 100
 """Maximum number of objects that `find_objects` returns."""
 
 
-def text_of(message: AIMessage) -> str:
-    """A message's text. A lone surrogate becomes a question mark, because no request can contain it."""
-    return str(message.text).encode(errors="replace").decode()
+def text_of(message: AIMessage, *, thoughts: bool = False) -> str:
+    """A message's text, without the model's thoughts unless ``thoughts`` is set.
+
+    A lone surrogate becomes a question mark, because no request can contain it.
+    """
+    text = str(message.text).encode(errors="replace").decode()
+    return text if thoughts else without_thoughts(text)
 
 
 FROM_ENDPOINT = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "response_metadata")
@@ -77,7 +76,7 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
         return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
     if finish in CUT_REASONS:
         return "cut", "it was cut off at the limit of its length"
-    return ("", "") if text_of(message).strip() else ("empty", "it was empty")
+    return ("", "") if message.text.strip() else ("empty", "it was empty")
 
 
 def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> tuple[R | None, str, str]:
@@ -99,9 +98,9 @@ def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> t
     if outcome:
         return None, outcome, problem
     text = text_of(message)
-    values = find_objects(text) or reply.from_text(THOUGHT.sub("", text, count=1))
+    values = find_objects(text) or reply.from_text(text)
     if not values:
-        return None, "unparsed", "it holds no complete JSON object"
+        return None, "unparsed", "it holds no complete JSON object" if text.strip() else "it holds only thoughts"
     found: list[R] = []
     problems: list[str] = []
     for value in values:
@@ -146,13 +145,12 @@ def find_objects(text: str) -> list[dict[str, Any]]:
     """The JSON objects in a text, in order, without empty objects and objects inside other objects.
 
     Prose or a code fence may surround the objects. Invalid objects are not repaired: the text of such an object up to
-    the error is ignored, and with it the objects inside. Thoughts before an answer (between ``<think>`` tags) are not
-    read. The time is bounded for any text: the search ends early at a string without an end quote, at objects that are
-    nested too deeply, and at numbers that are too long. At most `MOST_OBJECTS` objects are returned.
+    the error is ignored, and with it the objects inside. The time is bounded for any text: the search ends early at a
+    string without an end quote, at objects that are nested too deeply, and at numbers that are too long. At most
+    `MOST_OBJECTS` objects are returned.
     """
     found: list[dict[str, Any]] = []
-    thought = THOUGHT.match(text)
-    end = thought.end() if thought else 0
+    end = 0
     for begin in islice(OBJECT.finditer(text), MOST_PLACES):
         if begin.start() < end:
             continue

@@ -262,12 +262,13 @@ def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run:
         new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never_shown
     )
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
-    shown, text = shown_ids(evidence) - never_shown, text_of(message).strip()
+    shown = shown_ids(evidence) - never_shown
+    text = text_of(message, thoughts=True).strip()
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:
         return with_answer(turn, reply, evidence, shown, run.ledger)
-    if not find_objects(text):
+    if not find_objects(text_of(message)):
         return turn | {"thought": text}
     run.ledger.calls[-1] |= {"outcome": outcome, "detail": problem}
     run.ledger.warn(outcome, f"{AGENT}: {problem}")

@@ -78,7 +78,7 @@ def parse_tool_calls(
     Returns:
         The keys ``messages`` and ``turns`` of the state.
     """
-    thought = text_of(message).strip()
+    thought = text_of(message, thoughts=True).strip()
     turns: list[Turn] = []
     errors: list[BaseMessage] = []
     calls = []

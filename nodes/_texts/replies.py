@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._texts.answers import ABSTENTION, read_answer, same_answer
+from moot.nodes._texts.thoughts import without_thoughts
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -151,7 +152,7 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
     wanted = f"one of {task['labels']}" if task["labels"] else a_kind
 
     def read(text: str) -> str:
-        found = read_answer(task, text, may_abstain=may_abstain)
+        found = read_answer(task, without_thoughts(text), may_abstain=may_abstain)
         if found is None:
             raise ValueError(f"is {redact(text)[:80]!r}, not {wanted}")
         return found
