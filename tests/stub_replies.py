@@ -49,6 +49,8 @@ class Rule:
     times: int | None = None
     reply: str | None = None
     fields: dict[str, Any] = field(default_factory=dict)
+    around: str = ""
+    draft: dict[str, Any] = field(default_factory=dict)
     finish: str = ""
     status: int = 0
     retry_after: str = ""

@@ -44,6 +44,7 @@ from moot.evals._stats.outcomes import Document
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._texts.task import full_answer
+from moot.nodes._texts.thoughts import without_thoughts
 from moot.nodes._texts.verdict import MOST_REASONS, turns_by_reason, verdict_turns
 from moot.retrievers import open_encoder
 from moot.retrievers._encoders import Encoder
@@ -391,7 +392,8 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
     # if RAGAS cannot parse a reply, it tells the model the reason and asks once more, unless the reply was cut off
-    plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
+    plain: Any = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
+    plain.client.on("completion:response", _remove_thoughts)
 
     class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # the base is Any without ragas
         def generate(self, prompt: str, response_model: Any) -> Any:
@@ -407,6 +409,12 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
             return (await with_retries(attempt, limits, gate, name))[0]
 
     yield LimitedLLM()
+
+
+def _remove_thoughts(response: Any) -> None:
+    """Remove the model's thoughts from a chat completion, before RAGAS parses it."""
+    for choice in response.choices:
+        choice.message.content = without_thoughts(choice.message.content or "")
 
 
 def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:

@@ -135,6 +135,16 @@ def test_the_verdict_in_a_document_of_moot_verify_is_scored(start_stub: StartStu
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
 
 
+def test_a_draft_in_the_thoughts_of_the_judge_is_not_scored(start_stub: StartStub, tmp_path: Path) -> None:
+    rules = [question_rule("Why?"), *verdict_rules(True, False)]
+    start_stub([{**rule, "around": "<think>{draft}</think>{reply}"} for rule in rules])
+    write_log(tmp_path, [debate(0)])
+    code, _, stderr = measure(tmp_path, tmp_path / "figures.json")
+    assert code == 0, stderr
+    (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
+    assert row["faithfulness"] == 0.5
+
+
 def write_answered_log(tmp_path: Path, number: int) -> Path:
     """Write a log with this number of answered items; return its path.
 

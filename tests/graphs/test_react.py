@@ -347,6 +347,15 @@ async def test_after_an_unusable_reply_a_separate_call_requests_the_answer(
     assert calls_are_sequential(document, stub)
 
 
+async def test_a_draft_in_the_thoughts_of_the_last_reply_is_not_the_answer(start_stub: StartStub) -> None:
+    draft = json.dumps({"rationale": "r", "citations": [], "answer": "REFUTES"})
+    text = f"<thinking>Perhaps {draft}</thinking>\nI cannot decide."
+    start_stub([{"match": AFTER_A_SEARCH, "reply": text}, ANSWER])
+    document = await debate()
+    assert (document["answer"], answer_turn(document)["thought"]) == ("SUPPORTS", text)
+    assert "reason" not in answer_turn(document)
+
+
 async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> None:
     start_stub([{"reply": "I would rather not say.", "match": "your `answer`"}])
     document = await debate()

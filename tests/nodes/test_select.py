@@ -91,6 +91,8 @@ async def test_selected_numbers_outside_the_pool_are_recorded_as_dropped(
         ("None.", []),
         ("No item helps.", []),
         ("<think>Would [3] do? Hardly.</think>No item is helpful.", []),
+        ("Would [3] do? Hardly.\n</think>\n[2]", [2]),
+        ("[THINK]Would [3] do?[/THINK]I would rather not.", None),
         ("I would rather not.", None),
         ("Let me look at all five of them.", None),
         ('{"selected": [2, 4', None),

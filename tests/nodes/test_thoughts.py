@@ -1,0 +1,192 @@
+"""Thoughts in a model's reply: nothing inside of them is an answer, and what follows them is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.graphs import load_graph
+from moot.nodes._texts.thoughts import MARKS, without_thoughts
+
+from tests.conftest import StartStub, reading_demo
+from tests.core.raw import REPLY, answer, raw_server, respond_with
+
+FORMS = [
+    ("<think>", "</think>"),
+    ("<THINK>\n", "\n</Think>\n\n"),
+    ('<thinking mode="deep" n=1>', "</thinking >"),
+    ("<antThinking>", "</antThinking>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<thought>", "</thought>"),
+    ("<Thoughts>", "</Thoughts>"),
+    ("<reason>", "</reason>"),
+    ("<reasoning_process>", "</reasoning_process>"),
+    ("<reflection>", "</reflection>"),
+    ("<scratchpad>", "</scratchpad>"),
+    ("<analysis>", "</analysis>"),
+    ("<inner_monologue>", "</inner_monologue>"),
+    ("<chain_of_thought>", "</chain_of_thought>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>\n", "\n<|end_of_thought|>\n"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|think|>", "<|end|><|begin|>assistant<|content|>"),
+    ("<|channel>thought\n", "<channel|>"),
+    ("<unused94>thought\n", "<unused95>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel|>commentary<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
+    ("analysis", "assistantfinal"),
+    ("Here is my thought process: ", " Here is my response: "),
+    ("Thinking...\n", "\n...done thinking.\n\n"),
+    ('<details type="reasoning" done="true">\n', "</details>\n"),
+    ("```thinking\n", "\n```\n"),
+]
+"""Marks of thoughts as models write them. The first word of a thought begins with a capital letter."""
+ALONE = [(begin, end) for begin, end in FORMS if end not in ("</details>\n", "\n```\n")]
+"""The forms whose end mark ends a thought even if the begin mark is missing."""
+DRAFT = json.dumps({"rationale": "Perhaps.", "citations": [], "answer": "REFUTES"})
+GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
+
+prose = st.lists(st.sampled_from(["Hm, ", "no. ", "\n", '{"', "{", '"</think>" ', DRAFT, "[2] "]), max_size=6).map("".join)
+mentions = st.lists(st.sampled_from([mark for form in FORMS for mark in form] + ["so ", '"', "\\", DRAFT])).map("".join)
+
+
+@st.composite
+def thoughts(draw: st.DrawFn) -> tuple[str, str]:
+    """A thought with prose, drafts and thoughts of other forms in it; and its end mark."""
+    begin, end = draw(st.sampled_from(FORMS))
+    other = [form for form in FORMS if form[0][:3].lower() != begin[:3].lower() and "```" not in form[0]]
+    inner = draw(st.lists(st.sampled_from(other).map(lambda form: f"\n{form[0]}{DRAFT}{form[1]}"), max_size=2))
+    return f"{begin}Suppose {draw(prose)}{''.join(inner)}{draw(prose)}", end
+
+
+@given(st.lists(thoughts(), min_size=1, max_size=3), mentions)
+def test_the_text_after_the_last_thought_is_the_reply(found: list[tuple[str, str]], mentioned: str) -> None:
+    """A mark in a string of the reply is part of the reply."""
+    reply = json.dumps({"rationale": mentioned, "answer": "SUPPORTS"})
+    text = "\n".join(thought + end for thought, end in found if not thought.startswith("analysis"))
+    assert without_thoughts(text + reply).strip().endswith(reply)
+    assert DRAFT not in without_thoughts(text + reply).removesuffix(reply)
+    assert without_thoughts(f"{reply}\n{text}").strip() == reply
+
+
+@given(prose, st.sampled_from(ALONE), mentions)
+def test_an_end_mark_alone_ends_a_thought(thought: str, form: tuple[str, str], mentioned: str) -> None:
+    reply = json.dumps({"rationale": mentioned, "answer": "SUPPORTS"})
+    found = without_thoughts(thought + form[1] + reply)
+    assert found.endswith(reply)
+    assert DRAFT not in found.removesuffix(reply)
+
+
+@given(thoughts(), st.sampled_from(["", GOOD, f"{GOOD}\n", f"<think>Right?</think>{GOOD}"]))
+def test_a_reply_that_ends_within_a_thought_has_no_text(thought: tuple[str, str], before: str) -> None:
+    assert without_thoughts(thought[0]) == ""
+    assert before.startswith("<") or thought[0].startswith("analysis") or without_thoughts(f"{before}\n{thought[0]}") == ""
+
+
+@given(mentions | prose)
+def test_a_reply_without_thoughts_is_not_changed(mentioned: str) -> None:
+    for text in (json.dumps({"rationale": mentioned}), json.dumps([{"rationale": mentioned}], indent=1), '{"a": "b'):
+        assert without_thoughts(text) == text
+
+
+def test_every_form_has_an_example() -> None:
+    for marks in MARKS:
+        assert any(re.match(marks.begin, begin + "Suppose", re.IGNORECASE) for begin, _ in FORMS), marks.begin
+
+
+NO_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
+    "<thinking>maybe DRAFT but that is wrong</thinking>\nI cannot decide.",
+    "Draft DRAFT? No, wrong way round.\n</think>\n\nThe answer is SUPPORTS.",
+    "<think>maybe DRAFT",
+    "<think>maybe <think>DRAFT</think> DRAFT",
+    '<think>I must not write "</think>" yet: DRAFT',
+    "GOOD\n</think>",
+    "GOOD\n<think>or rather DRAFT",
+    "```\n<think>\nDRAFT\n```",
+    '{"rationale": "r", "citations": [], "answer": "<think>REFUTES"}',
+    '{"rationale": "r", "citations": [], "answer": "REFUTES\\n</think>"}',
+)]  # fmt: skip
+AN_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
+    *(f"{begin}Maybe DRAFT. {end}GOOD" for begin, end in FORMS),
+    *(f"Maybe DRAFT. {end}GOOD" for _, end in ALONE),
+    "<think>a</think><think>maybe DRAFT</think>GOOD",
+    "<think>\n<think>\nmaybe DRAFT</think>GOOD",
+    "<think>a <thinking>b</thinking> DRAFT</think>GOOD",
+    "<think>I write </think> and DRAFT</think>GOOD",
+    "GOOD\n<think>Not DRAFT: that is settled.</think>\n",
+    "```\n<think>DRAFT</think>\n```\n```json\nGOOD\n```",
+    "```json\n<think>DRAFT</think>\nGOOD\n```",
+    "<|channel|>analysis<|message|>DRAFT<|end|><|start|>assistant<|channel|>commentary<|message|>DRAFT<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>GOOD<|return|>",
+    "<|START_THINKING|>DRAFT<|END_THINKING|><|START_RESPONSE|>GOOD<|END_RESPONSE|>",
+    "The tag `<think>` is missing here: GOOD",
+    '{"rationale": "It says <think> and </think>.", "citations": [], "answer": "SUPPORTS"}',
+    '<think>DRAFT</think>{"rationale": "It says <think>.", "citations": [], "answer": "SUPPORTS"}',
+    '{"rationale": "r", "citations": [], "answer": "<think>REFUTES?</think>SUPPORTS"}',
+)]  # fmt: skip
+
+
+async def answers_to(replies: list[str], start_stub: StartStub) -> list[Any]:
+    """For each reply, the answer of a debate whose model always gives this reply, and the outcomes of its calls."""
+    start_stub([{"match": f"Claim {n}\\.", "reply": reply} for n, reply in enumerate(replies)])
+    system = load_graph("standard_prompting")
+    settings = system.settings.model_validate({"model": "openai:stub"})
+    asked = [system.graph.ainvoke({"claim": f"Claim {n}."}, context=settings) for n in range(len(replies))]
+    documents = await asyncio.gather(*asked)
+    return [(d["answer"], d["status"], [call["outcome"] for call in d["calls"]]) for d in documents]
+
+
+async def test_a_draft_in_a_thought_is_never_the_verdict(start_stub: StartStub) -> None:
+    for reply, found in zip(NO_ANSWER, await answers_to(NO_ANSWER, start_stub), strict=True):
+        assert found == (None, "failed", ["unparsed", "unparsed"]), reply
+
+
+async def test_the_object_after_the_thoughts_is_the_verdict(start_stub: StartStub) -> None:
+    for reply, found in zip(AN_ANSWER, await answers_to(AN_ANSWER, start_stub), strict=True):
+        assert found == ("SUPPORTS", "done", ["ok"]), reply
+
+
+FIELDS: dict[str, Any] = {"citations": [], "noncommittal": False}
+OTHER_FIELDS = {"answer": "REFUTES", "query": "a draft", "statements": ["A draft."], "selected": [], "preferred": None}
+COMPARED = ("answer", "stop_reason", "status", "turns", "round_log", "evidence", "confidence", "warnings", "metrics")
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "madke", "proclaim", "tit_for_tat", "cortex_debate", "react"])
+async def test_thoughts_in_every_reply_do_not_change_a_debate(start_stub: StartStub, name: str) -> None:
+    """All prompts stay the same, too, because no thought becomes part of a later prompt."""
+    system, runs = load_graph(name), []
+    more = reading_demo(system.settings) | ({"max_rounds": 2} if "max_rounds" in system.settings.model_fields else {})
+    settings = system.settings.model_validate({"model": "openai:stub", "embedder": "openai:stub-embedding", **more})
+    for around in ("{reply}", "<thinking>Perhaps {draft}.</thinking>\n<think>No: {draft}</think>\n{reply}"):
+        stub = start_stub([{"fields": FIELDS, "around": around, "draft": OTHER_FIELDS}])
+        document = await system.graph.ainvoke({"claim": "The tower is tall."}, context=settings)
+        runs.append(({key: document.get(key) for key in COMPARED}, sorted(stub.prompts())))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("message", "answers"),
+    [
+        ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": DRAFT}]}, {"type": "text", "text": GOOD}]}, "SUPPORTS"),
+        ({"content": [{"type": "reasoning", "text": DRAFT}, {"type": "text", "text": GOOD}]}, "SUPPORTS"),
+        ({"content": [{"type": "text", "text": f"<think>{DRAFT}"}, {"type": "text", "text": f"</think>{GOOD}"}]}, "SUPPORTS"),
+        ({"content": [{"type": "thinking", "thinking": DRAFT}]}, None),
+        ({"content": None, "reasoning_content": DRAFT, "reasoning": DRAFT}, None),
+        ({"content": GOOD, "reasoning_content": DRAFT, "reasoning": DRAFT}, "SUPPORTS"),
+    ],
+)  # fmt: skip
+async def test_only_parts_of_text_are_read(message: Any, answers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = REPLY | {"choices": [{"index": 0, "message": {"role": "assistant"} | message, "finish_reason": "stop"}]}
+    async with raw_server(respond_with(answer(body))) as raw:
+        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
+        system = load_graph("standard_prompting")
+        settings = system.settings.model_validate({"model": "openai:m"})
+        document = await system.graph.ainvoke({"claim": "The tower is tall."}, context=settings)
+    assert (document["answer"], document["status"]) == (answers, "done" if answers else "failed")
