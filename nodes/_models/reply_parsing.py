@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.redaction import Keys, hide_environment_keys, redact
 from moot.nodes._texts.datamarking import unmarked
 from moot.nodes._texts.replies import Reply
-from moot.nodes._texts.thoughts import MOST_PLACES, OBJECT, without_thoughts
+from moot.nodes._texts.thoughts import OBJECT, without_thoughts
 from moot.retrievers._evidence import clean
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -22,6 +22,8 @@ DECODER = json.JSONDecoder()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
 """Maximum depth of lists and objects to which the texts of a reply are cleaned; no valid reply is deeper."""
+MOST_PLACES = 10_000
+"""Maximum number of matches of `OBJECT` in a reply that are examined."""
 MOST_OBJECTS = 100
 """Maximum number of objects that `find_objects` returns."""
 

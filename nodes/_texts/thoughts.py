@@ -57,8 +57,8 @@ OBJECT = re.compile(r"\{\s*\"")
 """The beginning of an object that is not empty."""
 QUOTED = ('""', "''", "``", "“”", "‘’", "«»")
 """The signs around a mark that a text only mentions."""
-MOST_PLACES = 10_000
-"""Maximum number of matches of `OBJECT` in a text that are examined."""
+MOST_TRIES = 1000
+"""Maximum number of objects in a text that are read to find out whether a mark is inside of them."""
 
 _DECODER = json.JSONDecoder(strict=False)
 _FLAGS = re.IGNORECASE | re.MULTILINE
@@ -68,7 +68,8 @@ _FORMS = {
 }
 _BEGIN = "|".join(marks.begin for marks in MARKS)
 _END = "|".join(marks.end for marks in MARKS if marks.specific)
-_NEXT = re.compile(f"(?P<object>{OBJECT.pattern})|(?P<begin>{_BEGIN})|(?P<end>{_END})", _FLAGS)
+_MARK = re.compile(f"(?P<begin>{_BEGIN})|(?P<end>{_END})", _FLAGS)
+_MARK_OR_OBJECT = re.compile(f"{_MARK.pattern}|(?P<object>{OBJECT.pattern})", _FLAGS)
 
 
 def without_thoughts(text: str) -> str:
@@ -81,11 +82,11 @@ def without_thoughts(text: str) -> str:
     """
     outside: list[str] = []
     start = place = tried = tries = 0
-    while found := _NEXT.search(text, place):
+    while found := (_MARK_OR_OBJECT if tried < len(text) and tries < MOST_TRIES else _MARK).search(text, place):
         place = found.end()
-        if found["object"]:
-            if found.start() >= tried and (tries := tries + 1) <= MOST_PLACES:
-                place, tried = _skip_object(text, found)
+        if found.lastgroup == "object":
+            if found.start() >= tried:
+                (place, tried), tries = _skip_object(text, found), tries + 1
         elif _is_quoted(found):
             continue
         elif found["begin"]:
@@ -96,8 +97,10 @@ def without_thoughts(text: str) -> str:
             start = place = tried = end
         else:
             outside, start, tried = [], place, place
+    if not start:
+        return text
     rest = text[start:]
-    return rest if re.search(r"[\w{[]", rest) else "".join([*outside, rest])
+    return (rest if re.search(r"[\w{[]", rest) else "".join([*outside, rest])).strip()
 
 
 def _skip_object(text: str, found: re.Match[str]) -> tuple[int, int]:

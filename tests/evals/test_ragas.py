@@ -135,16 +135,6 @@ def test_the_verdict_in_a_document_of_moot_verify_is_scored(start_stub: StartStu
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
 
 
-def test_a_draft_in_the_thoughts_of_the_judge_is_not_scored(start_stub: StartStub, tmp_path: Path) -> None:
-    rules = [question_rule("Why?"), *verdict_rules(True, False)]
-    start_stub([{**rule, "around": "<think>{draft}</think>{reply}"} for rule in rules])
-    write_log(tmp_path, [debate(0)])
-    code, _, stderr = measure(tmp_path, tmp_path / "figures.json")
-    assert code == 0, stderr
-    (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
-    assert row["faithfulness"] == 0.5
-
-
 def write_answered_log(tmp_path: Path, number: int) -> Path:
     """Write a log with this number of answered items; return its path.
 
@@ -157,6 +147,16 @@ def write_answered_log(tmp_path: Path, number: int) -> Path:
     document["turns"][0] |= {"step": "judge", "evidence_ids": [piece["id"]]}
     ids = [str(n) for n in range(number)]
     return write_log(tmp_path, "log", dict.fromkeys(ids, document), dict.fromkeys(ids, "SUPPORTS"), system="some")
+
+
+def test_a_draft_in_the_thoughts_of_the_judge_is_not_scored(start_stub: StartStub, tmp_path: Path) -> None:
+    draft = {"question": "A draft?", "verdict": 1}
+    rules = [question_rule("Why?"), *verdict_rules(True, False)]
+    start_stub([{**rule, "around": "<think>{draft}</think>{reply}", "draft": draft} for rule in rules])
+    code, _, stderr = measure(write_answered_log(tmp_path, 1), tmp_path / "figures.json")
+    assert code == 0, stderr
+    (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
+    assert row["faithfulness"] == 0.5
 
 
 @pytest.mark.parametrize(

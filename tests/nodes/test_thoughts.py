@@ -53,7 +53,9 @@ ALONE = [(begin, end) for begin, end in FORMS if end not in ("</details>\n", "\n
 DRAFT = json.dumps({"rationale": "Perhaps.", "citations": [], "answer": "REFUTES"})
 GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
 
-prose = st.lists(st.sampled_from(["Hm, ", "no. ", "\n", '{"', "{", '"</think>" ', DRAFT, "[2] "]), max_size=6).map("".join)
+prose = st.lists(st.sampled_from(["Hm, ", "no. ", "\n", '{"', "{", '"</think>" ', DRAFT, "[2] "]), max_size=6).map(
+    "".join
+)
 mentions = st.lists(st.sampled_from([mark for form in FORMS for mark in form] + ["so ", '"', "\\", DRAFT])).map("".join)
 
 
@@ -87,7 +89,9 @@ def test_an_end_mark_alone_ends_a_thought(thought: str, form: tuple[str, str], m
 @given(thoughts(), st.sampled_from(["", GOOD, f"{GOOD}\n", f"<think>Right?</think>{GOOD}"]))
 def test_a_reply_that_ends_within_a_thought_has_no_text(thought: tuple[str, str], before: str) -> None:
     assert without_thoughts(thought[0]) == ""
-    assert before.startswith("<") or thought[0].startswith("analysis") or without_thoughts(f"{before}\n{thought[0]}") == ""
+    assert (
+        before.startswith("<") or thought[0].startswith("analysis") or without_thoughts(f"{before}\n{thought[0]}") == ""
+    )
 
 
 @given(mentions | prose)
@@ -155,7 +159,7 @@ async def test_the_object_after_the_thoughts_is_the_verdict(start_stub: StartStu
 
 FIELDS: dict[str, Any] = {"citations": [], "noncommittal": False}
 OTHER_FIELDS = {"answer": "REFUTES", "query": "a draft", "statements": ["A draft."], "selected": [], "preferred": None}
-COMPARED = ("answer", "stop_reason", "status", "turns", "round_log", "evidence", "confidence", "warnings", "metrics")
+COMPARED = ("answer", "stop_reason", "status", "turns", "round_log", "confidence", "warnings")
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "proclaim", "tit_for_tat", "cortex_debate", "react"])
@@ -167,26 +171,30 @@ async def test_thoughts_in_every_reply_do_not_change_a_debate(start_stub: StartS
     for around in ("{reply}", "<thinking>Perhaps {draft}.</thinking>\n<think>No: {draft}</think>\n{reply}"):
         stub = start_stub([{"fields": FIELDS, "around": around, "draft": OTHER_FIELDS}])
         document = await system.graph.ainvoke({"claim": "The tower is tall."}, context=settings)
-        runs.append(({key: document.get(key) for key in COMPARED}, sorted(stub.prompts())))
+        shown = json.dumps({key: document.get(key) for key in COMPARED})
+        # similarities of vectors differ in the last digits
+        runs.append((json.loads(shown, parse_float=lambda digits: round(float(digits), 6)), sorted(stub.prompts())))
     assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize(
-    ("message", "answers"),
+    ("content", "found"),
     [
-        ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": DRAFT}]}, {"type": "text", "text": GOOD}]}, "SUPPORTS"),
-        ({"content": [{"type": "reasoning", "text": DRAFT}, {"type": "text", "text": GOOD}]}, "SUPPORTS"),
-        ({"content": [{"type": "text", "text": f"<think>{DRAFT}"}, {"type": "text", "text": f"</think>{GOOD}"}]}, "SUPPORTS"),
-        ({"content": [{"type": "thinking", "thinking": DRAFT}]}, None),
-        ({"content": None, "reasoning_content": DRAFT, "reasoning": DRAFT}, None),
-        ({"content": GOOD, "reasoning_content": DRAFT, "reasoning": DRAFT}, "SUPPORTS"),
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": DRAFT}]}, GOOD], "SUPPORTS"),
+        ([{"type": "reasoning", "text": DRAFT}, {"type": "text", "text": GOOD}], "SUPPORTS"),
+        ([{"type": "text", "text": "<think>" + DRAFT}, {"type": "text", "text": "</think>" + GOOD}], "SUPPORTS"),
+        ([{"type": "thinking", "thinking": DRAFT}], None),
+        (None, None),
+        (GOOD, "SUPPORTS"),
     ],
-)  # fmt: skip
-async def test_only_parts_of_text_are_read(message: Any, answers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = REPLY | {"choices": [{"index": 0, "message": {"role": "assistant"} | message, "finish_reason": "stop"}]}
+)
+async def test_only_parts_of_text_are_read(content: Any, found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fields for thoughts beside the content are never read."""
+    message = {"role": "assistant", "content": content, "reasoning_content": DRAFT, "reasoning": DRAFT}
+    body = REPLY | {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     async with raw_server(respond_with(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         system = load_graph("standard_prompting")
         settings = system.settings.model_validate({"model": "openai:m"})
         document = await system.graph.ainvoke({"claim": "The tower is tall."}, context=settings)
-    assert (document["answer"], document["status"]) == (answers, "done" if answers else "failed")
+    assert (document["answer"], document["status"]) == (found, "done" if found else "failed")
