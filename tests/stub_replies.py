@@ -42,14 +42,18 @@ class Draw:
 
 @dataclass
 class Rule:
-    """One entry of a rules file; see the docstring of stub_llm.py."""
+    """One entry of a rules file; see the docstring of stub_llm.py.
+
+    ``around`` is the text around a reply that is JSON: "{reply}" is the reply, and "{draft}" is the reply with the
+    fields of ``draft`` in place of its own.
+    """
 
     match: str = ""
     model: str = ""
     times: int | None = None
     reply: str | None = None
     fields: dict[str, Any] = field(default_factory=dict)
-    around: str = ""
+    around: str = "{reply}"
     draft: dict[str, Any] = field(default_factory=dict)
     finish: str = ""
     status: int = 0
@@ -64,6 +68,12 @@ class Rule:
     def fits(self, prompt: str) -> bool:
         """Whether the rule applies to this prompt; the caller has compared the models."""
         return self.times != 0 and bool(self._search(prompt))
+
+    def written(self, value: Any) -> str:
+        """The reply that consists of a JSON value, with the rule's fields and the text around."""
+        reply = with_fields(value, self.fields)
+        draft = json.dumps(with_fields(reply, self.draft))
+        return self.around.replace("{draft}", draft).replace("{reply}", json.dumps(reply))
 
 
 NO_RULE = Rule()
