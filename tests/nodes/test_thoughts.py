@@ -175,6 +175,7 @@ async def test_thoughts_in_every_reply_do_not_change_a_debate(start_stub: StartS
         # similarities of vectors differ in the last digits
         runs.append((json.loads(shown, parse_float=lambda digits: round(float(digits), 6)), sorted(stub.prompts())))
     assert runs[0] == runs[1]
+    assert runs[0][0]["status"] == "done"
 
 
 @pytest.mark.parametrize(
