@@ -73,6 +73,11 @@ STOPS_BATCH = {
 }
 """Kinds of errors after which a batch starts no further debate, each with the reason."""
 
+SOURCE_OUTAGE = "retrieval_failed"
+"""The kind of the error of a debate whose sources could not be searched."""
+MOST_OUTAGES = 3
+"""A batch starts no further debate if this many debates in succession ended with a `SOURCE_OUTAGE`."""
+
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 """The outcome of a reply that cannot be used; it is also the kind of a `ReplyError`."""
 

@@ -111,7 +111,7 @@ debater.add_edge("select", "respond")
 debater.add_edge("respond", END)
 
 builder = Debate("madke", MadkeSettings, pool_needs)
-builder.add_node("retrieve", retrieve_node())
+builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node(by_text=True, until_agreed=True))

@@ -175,9 +175,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
     If the compiled graph is called without a context, the nodes get the default settings. The settings of the compiled
-    graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an error, a conditional edge
-    that may lead to the end leads there, and its router is not called. Nodes that would do nothing (`Node.idle`) are
-    drawn, but edges lead past them if their successor is known.
+    graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an error, or if the run
+    must end for another reason (`must_end`), a conditional edge that may lead to the end leads there, and its router is
+    not called. Nodes that would do nothing (`Node.idle`) are drawn, but edges lead past them if their successor is
+    known.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -238,7 +239,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             return self
 
         def checked_route(state: Any, settings: Any) -> Any:
-            if leave and state.get("error"):
+            if leave and (state.get("error") or self.must_end(state, settings)):
                 return leave
             to = router(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
@@ -258,6 +259,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
         self._routers.setdefault(source, []).append((checked_route, to))
         return self
+
+    def must_end(self, state: Any, settings: Any) -> bool:
+        """Whether the run must end although the state has no error."""
+        return False
 
     def _settings(self, state: Any) -> Any:
         return resume_settings(settings_of(_runtime(), type(self._defaults)), state)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from moot.core.errors import MootError, WorldError
+from moot.core.errors import BUDGET_EXHAUSTED, SOURCE_OUTAGE, BudgetExhausted, MootError, WorldError
 from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
@@ -28,6 +28,7 @@ from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
 from moot.nodes._texts.chat import as_plain_values, claim_of, conversation_update, read_messages
 from moot.nodes._texts.given import check_given, inherited_evidence
+from moot.nodes._texts.outage import every_search_failed, outage_error
 from moot.nodes._texts.show import show_claim
 from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes._texts.verdict import outcome_in_words
@@ -172,13 +173,27 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
     Raises:
         UserError, WorldError: a resource is missing, misconfigured or out of reach.
     """
-    opening: list[Awaitable[Any]] = [run.retriever(name, recent=False) for name in dict.fromkeys(needs.sources)]
+    opening: list[Awaitable[Any]] = [open_source(name, run) for name in dict.fromkeys(needs.sources)]
     opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
     if needs.encoder:
         opening.append(run.encoder())
     if needs.summariser:
         opening.append(open_summariser(needs.summariser))
     await asyncio.gather(*opening)
+
+
+async def open_source(name: str, run: NodeContext) -> None:
+    """Opens a source.
+
+    Raises:
+        UserError: the source is unknown or misconfigured.
+        WorldError: the source is out of reach.
+    """
+    try:
+        await run.retriever(name, recent=False)
+    except WorldError as error:
+        detail = f"`{name}` could not be opened: {error.detail} Try again later, or name another source."
+        raise WorldError(detail, kind=SOURCE_OUTAGE, retryable=True) from error
 
 
 async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
@@ -200,8 +215,8 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
             "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "
             f"but Wikipedia could not be searched: {error.detail} Set one of the two keys, name your own corpus "
             f"(`--corpus NAME`), or name another source in place of `web`, e.g. {options_to_replace_web(settings)}.",
-            kind=error.kind,
-            retryable=error.retryable,
+            kind=BUDGET_EXHAUSTED if isinstance(error, BudgetExhausted) else SOURCE_OUTAGE,
+            retryable=not isinstance(error, BudgetExhausted),
         ) from error
 
 
@@ -243,6 +258,8 @@ def options_to_replace_web(settings: Settings) -> str:
 def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
 
+    A debate whose searches all failed (`every_search_failed`) has failed.
+
     If a ceiling prevented or ended a call, there is a warning, and the stop reason becomes ``budget_exhausted`` unless
     the debate failed. In a conversation, the verdict with its reasons becomes the next message.
     """
@@ -251,7 +268,10 @@ def close_node() -> Node:
         skipped, not_awaited = run.ceilings.skipped, run.ceilings.not_awaited
         if skipped:
             state = {**state, "stop_reason": "budget_exhausted"}
-        update = {"stop_reason": state["stop_reason"]} | completed_fields(state)
+        if state["error"] is None and every_search_failed(state["corpora"], state["evidence"]):
+            fault = outage_error(state["corpora"], state["warnings"], ceiling_reached="search" in skipped)
+            state = {**state, "error": fault.record("close")}
+        update = {"stop_reason": state["stop_reason"], "error": state["error"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})
         for name, lost in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
             if SETTINGS[name] in bounded:

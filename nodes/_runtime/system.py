@@ -16,6 +16,7 @@ from moot.nodes._runtime.settings import EvidenceSettings, Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes._steps.person import human_review_node, question_or, remark_first
 from moot.nodes._steps.robustness import robustness_node
+from moot.nodes._texts.outage import every_search_failed
 
 Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, a `Send` to one speaker, or a list of these."""
@@ -99,6 +100,15 @@ class Debate(DebateGraph):
         answers = (decisions_of(settings).get(None) for decisions_of in self._decisions.values())
         decision = next(filter(None, answers), None)
         return {next(iter(needs.roles)): decision} if decision else {}
+
+    def must_end(self, state: Any, settings: Any) -> bool:
+        """Whether the debate must end, because each of its sources was tried, and none could be searched.
+
+        With untried sources, such as those of an inner debate, the debate continues.
+        """
+        tried = {reading["requested"] for reading in state["corpora"]}
+        failed = every_search_failed(state["corpora"], state["evidence"])
+        return failed and tried.issuperset(self.needs(settings).sources)
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
         """Adds the edge into the first round; no person is asked for a remark before this round.

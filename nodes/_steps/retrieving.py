@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, MootError, ReplyError, WorldError
+from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
 from moot.nodes._models.caller import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Reading, Task
@@ -20,6 +20,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import EvidenceSettings, Settings
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.trace import traced_retriever
+from moot.nodes._texts.outage import every_search_failed, outage_error
 from moot.nodes._texts.replies import KeywordsReply, SummaryReply
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
@@ -130,7 +131,8 @@ def retrieve_node(*, required: bool = False) -> Node:
     used, with a warning.
 
     Args:
-        required: whether the debate fails if a source failed and nothing was found.
+        required: whether the debate fails if no search succeeded and there is no other evidence. Set it if this is
+            the debate's first search, and no other search runs at the same time.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
@@ -146,16 +148,11 @@ def retrieve_node(*, required: bool = False) -> Node:
         if excess:
             run.ledger.warn("origin_share", share_warning(excess, pool, run.settings))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
-        if required and outcome == "failed":
-            if any(isinstance(result, BudgetExhausted) for result in results):
-                raise WorldError("A ceiling was reached before a source answered. Raise it.", kind=BUDGET_EXHAUSTED)
-            failed = dict.fromkeys(f"`{reading['retriever']}`" for reading in readings if reading.get("failed"))
-            raise WorldError(
-                f"No evidence: {' and '.join(failed)} could not be searched. The warnings give reasons. Name another "
-                "source in `sources`, or a replacement in `fallback`.",
-                kind="retrieval_failed",
-                retryable=True,
-            )
+        if required and every_search_failed(readings, pool):
+            ceiling_reached = any(isinstance(result, BudgetExhausted) for result in results)
+            fault = outage_error(readings, run.ledger.warnings, ceiling_reached=ceiling_reached)
+            failed = {**turn, "query": query, "evidence_ids": [], "retrieval": outcome}
+            return {"turns": [failed], "corpora": readings, "error": fault.record(run.ledger.place())}
         if outcome == "empty":
             asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")

@@ -228,7 +228,8 @@ def _ratings(turn: Turn) -> Any:
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
     """Builds the `Send` that starts the first search, for the claim itself, with `seed_k` results from each source."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
-    return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
+    speaker = searcher("retrieval", settings) | {"k": settings.seed_k}
+    return send_to_speaker(to, state, speaker, turn, found=state["evidence"])
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
