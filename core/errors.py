@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from moot.core.redaction import redact
@@ -76,7 +76,7 @@ STOPS_BATCH = {
 SOURCE_OUTAGE = "retrieval_failed"
 """The kind of the error of a debate whose sources could not be searched."""
 MOST_OUTAGES = 3
-"""A batch starts no further debate if this many debates in succession ended with a `SOURCE_OUTAGE`."""
+"""A batch starts no further debate if this many debates in succession end with a `SOURCE_OUTAGE`."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 """The outcome of a reply that cannot be used; it is also the kind of a `ReplyError`."""
@@ -128,6 +128,18 @@ def _is_misspelling(name: str, known: str) -> bool:
             others.pop(end)
     rest, other = "_".join(words), "_".join(others)
     return rest == other or difflib.SequenceMatcher(None, rest, other).ratio() >= WORD_SIMILARITY
+
+
+def outage_stop_reason(kinds: Sequence[str | None]) -> str:
+    """Why a batch starts no further debate after several source outages; empty if it may go on.
+
+    Args:
+        kinds: the kinds of the errors of the last debates that ended, in this order; None for debates without an error.
+    """
+    last = kinds[-MOST_OUTAGES:]
+    if len(last) < MOST_OUTAGES or {*last} != {SOURCE_OUTAGE}:
+        return ""
+    return f"the sources of {MOST_OUTAGES} rows in succession could not be searched"
 
 
 class MootError(Exception):

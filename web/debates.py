@@ -26,7 +26,7 @@ from moot.nodes._steps.reader import checked_quotes
 from moot.nodes._texts.quotes import find_quote
 from moot.retrievers._stores import corpora_folder
 from moot.transcript.document import settings_of, unfit_error
-from moot.transcript.report.head import chip_of
+from moot.transcript.report.head import verdict_chip
 from pydantic import TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
         return {
             "id": id,
             **{key: document[key] for key in LIST_FIELDS},
-            "chip": asdict(chip_of(document, document["answer"])),
+            "chip": asdict(verdict_chip(document)),
         }
     except (ValueError, KeyError, TypeError, RecursionError):
         return {"id": id, "fault": "Its file is damaged."}

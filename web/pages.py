@@ -35,7 +35,7 @@ from moot.transcript import ending, round_sections
 from moot.transcript.document import checked_parts
 from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
-from moot.transcript.report.head import chip_of
+from moot.transcript.report.head import verdict_chip
 from moot.transcript.report.report import LONGEST_TITLE, icons, report, styles
 from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
@@ -357,7 +357,7 @@ async def _find_document(request: Request) -> dict[str, Any]:
 
 def _document_in_words(id: str) -> dict[str, Any]:
     document = debates.load(id)
-    answer = asdict(chip_of(document, document["answer"]))
+    answer = asdict(verdict_chip(document))
     try:
         words = describe_document(document, has_ended=True)
     except UserError as error:  # usually, another version wrote the document; the page shows its plain content

@@ -8,14 +8,14 @@ them in the same way (`moot.cli.batch.work`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
-from moot.core.errors import STOPS_BATCH
+from moot.core.errors import MOST_OUTAGES, STOPS_BATCH, outage_stop_reason
 from moot.nodes._models.ceilings import Ceilings
 
 OnEnd = Callable[[Job, Outcome], Awaitable[None]]
@@ -34,6 +34,7 @@ class Rows:
         self._lock = asyncio.Lock()
         self.stopped = ""
         """Why no further row is started; empty if further rows may start."""
+        self._kinds: list[str | None] = []
         self.ended = False
         """Whether all rows have been taken, or no further row may start."""
 
@@ -45,8 +46,10 @@ class Rows:
             return job
 
     def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
-        """Sets `stopped` if no further row may start after this outcome (`batch_stop_reason`)."""
-        self.stopped = self.stopped or batch_stop_reason(outcome, ceiling_reached=ceiling_reached)
+        """Sets `stopped` if no further row may start after this outcome and those before it."""
+        self._kinds = [*self._kinds, outcome["kind"]][-MOST_OUTAGES:]
+        why = batch_stop_reason(outcome, ceiling_reached=ceiling_reached) or outage_in_words(self._kinds, outcome)
+        self.stopped = self.stopped or why
 
 
 def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
@@ -61,6 +64,17 @@ def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
     if ceiling_reached and outcome["kind"] == "budget_exhausted":
         return "a ceiling for all rows is reached; raise it, and the same command continues"
     return STOPS_BATCH.get(outcome["kind"] or "", "")
+
+
+def outage_in_words(kinds: Sequence[str | None], outcome: Outcome) -> str:
+    """Why no further row may start after several source outages (`outage_stop_reason`), and what to do; else empty.
+
+    Args:
+        kinds: the kinds of the errors of the last rows that ended.
+        outcome: the last row's outcome.
+    """
+    why = outage_stop_reason(kinds)
+    return why and f"{why}. {outcome['error']} The same command continues with the rows that are not done"
 
 
 class RowRunner(Protocol):

@@ -16,18 +16,19 @@ from typing import Any, TextIO
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
-from moot.cli.batch.runner import batch_stop_reason
+from moot.cli.batch.runner import batch_stop_reason, outage_in_words
 from moot.cli.batch.work import RowProcessor
 from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
-from moot.core.errors import MootError, WorldError
+from moot.core.errors import MOST_OUTAGES, SOURCE_OUTAGE, MootError, WorldError
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
-from moot.core.postgres.rows import QueuedBatch, QueuedRows
+from moot.core.postgres.queued import QueuedBatch
+from moot.core.postgres.rows import QueuedRows
 from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
@@ -123,7 +124,11 @@ class QueueRowProcessor:
             self._running[batch.id] -= 1
         answer = await self._answer_for(batch, worker, job.key, outcome)
         full = bool(ceilings and ceilings.refused)
-        if answer["stored"] and (why := batch_stop_reason(outcome, ceiling_reached=full)):
+        why = batch_stop_reason(outcome, ceiling_reached=full)
+        if not why and outcome.get("kind") == SOURCE_OUTAGE:
+            last = await asyncio.to_thread(self._rows.last_outcomes, batch.id, MOST_OUTAGES)
+            why = outage_in_words([one.get("kind") for one in last], outcome)
+        if answer["stored"] and why:
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         if ceilings and not self._running[batch.id]:
             await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.end_unused_lease())

@@ -21,7 +21,8 @@ from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.cli.queue.runner import WorkerWatch
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.rows import QueuedBatch, QueuedRows
+from moot.core.postgres.queued import QueuedBatch
+from moot.core.postgres.rows import QueuedRows
 from moot.retrievers._files import Passage
 from moot.retrievers._filling import Progress, Target, fill_part
 

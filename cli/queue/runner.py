@@ -15,7 +15,8 @@ from moot.cli.batch.runner import OnEnd, Rows
 from moot.cli.batch.store import Store
 from moot.cli.batch.work import Folder
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.rows import QueuedBatch, QueuedRows
+from moot.core.postgres.queued import QueuedBatch
+from moot.core.postgres.rows import QueuedRows
 
 if TYPE_CHECKING:
     from moot.cli.batch.run import Limits

@@ -22,7 +22,8 @@ from moot.cli.batch.outcomes import failed_outcome
 from moot.cli.batch.process import Worker
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
-from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
+from moot.core.postgres.queued import AssignedRow
+from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, QueuedRows
 from moot.core.telemetry.switch import telemetry
 
 log = logging.getLogger(__name__)

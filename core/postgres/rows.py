@@ -14,12 +14,12 @@ import os
 import socket
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.ledger.records import PAID, SENT
 from moot.core.postgres.connection import PATIENCE, Postgres, queue_module
+from moot.core.postgres.queued import AssignedRow, EndedRow, QueuedBatch, Spent
 
 TASK = "moot.row"
 """The name of procrastinate's task."""
@@ -38,49 +38,6 @@ PARTS = 8
 """A lease takes at most 1 / `PARTS` of the rest of the budget, unless ``least`` is more; see `QueuedRows.lease`."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
 """SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
-Spent = tuple[float, float, float]
-"""Tokens, USD and calls."""
-
-
-@dataclass(frozen=True)
-class QueuedBatch:
-    """A batch in the queue.
-
-    Args:
-        id: 16 hexadecimal digits.
-        file: the name of its file of claims, or of the corpus that it indexes.
-        mode: how its debates use the ledger.
-        most: the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling.
-        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
-        stopped: the reason why no further row is started; empty if the batch is not stopped.
-    """
-
-    id: str
-    file: str
-    mode: str
-    most: Spent
-    until: float
-    stopped: str = ""
-
-
-@dataclass(frozen=True)
-class AssignedRow:
-    """A row that was given to a worker. If ``alone`` is true, the worker must run no other row at the same time."""
-
-    key: str
-    job: dict[str, Any]
-    batch: QueuedBatch
-    alone: bool
-
-
-@dataclass(frozen=True)
-class EndedRow:
-    """A row that has ended, with its outcome and its result document (None if it has no document)."""
-
-    key: str
-    job: dict[str, Any]
-    outcome: dict[str, Any]
-    document: dict[str, Any] | None
 
 
 class QueuedRows:
@@ -202,6 +159,12 @@ class QueuedRows:
 
         found: list[EndedRow] = self._do(job)
         return found
+
+    def last_outcomes(self, batch: str, count: int) -> list[dict[str, Any]]:
+        """The outcomes of the rows of a batch that ended last; the newest outcome is the last."""
+        query = "SELECT outcome FROM moot.rows WHERE batch = %s AND outcome IS NOT NULL ORDER BY touched DESC LIMIT %s"
+        found = self._do(lambda cursor: cursor.execute(query, (batch, count)).fetchall())
+        return [json.loads(outcome) for (outcome,) in reversed(found)]
 
     def mark_collected(self, keys: Sequence[str]) -> None:
         """Marks rows as collected: the batch's command has their outcomes."""

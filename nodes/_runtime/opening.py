@@ -213,8 +213,9 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
     except MootError as error:
         raise WorldError(
             "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "
-            f"but Wikipedia could not be searched: {error.detail} Set one of the two keys, name your own corpus "
-            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {options_to_replace_web(settings)}.",
+            f"but Wikipedia could not be searched: {error.detail} Try again later, set one of the two keys, name your "
+            "own corpus (`--corpus NAME`), or name another source in place of `web`, e.g. "
+            f"{options_to_replace_web(settings)}.",
             kind=BUDGET_EXHAUSTED if isinstance(error, BudgetExhausted) else SOURCE_OUTAGE,
             retryable=not isinstance(error, BudgetExhausted),
         ) from error

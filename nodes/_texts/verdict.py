@@ -9,6 +9,7 @@ from moot.nodes._records.entries import Turn, Warned
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Citation
 from moot.nodes._texts.answers import abstains, same_answer
+from moot.nodes._texts.outage import found_nothing
 from moot.nodes._texts.quotes import count_citations
 from moot.nodes._texts.task import full_answer
 from moot.retrievers._origins import origins
@@ -25,6 +26,8 @@ CAVEATS: Mapping[str, str] = {
     "demo_model": "demonstration model",
 }
 """The kinds of warnings that are shown with a verdict, in this order, each with its short form for `verdict_line`."""
+NOTHING_FOUND = "nothing found"
+"""The short form of the warning ``no_evidence`` if the searches worked and found nothing (`found_nothing`)."""
 MOST_CAVEATS = 3
 """Maximum number of warnings of one kind that are shown with a verdict."""
 
@@ -121,7 +124,8 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
     if not known and _was_meant_to_search(document):
-        warn("no_evidence", "The verdict is based on no evidence: none was found.")
+        why = "the searches found nothing" if found_nothing(document) else "none was found"
+        warn("no_evidence", f"The verdict is based on no evidence: {why}.")
     elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
         warn("no_evidence", "The verdict is based on no evidence: it was decided without any.")
     count = count_verdict_citations(document)
@@ -183,7 +187,8 @@ def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
         document: a result document.
         verdict: the verdict and its stop reason, as the text that comes before the warnings.
     """
-    kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
+    short = {**CAVEATS, "no_evidence": NOTHING_FOUND if found_nothing(document) else CAVEATS["no_evidence"]}
+    kinds = dict.fromkeys(short[one["kind"]] for one in caveats(document))
     return verdict + (f" - {'; '.join(kinds)}" if kinds else "")
 
 

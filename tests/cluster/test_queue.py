@@ -18,7 +18,8 @@ from moot.core.ledger.records import Entry, Request
 from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
-from moot.core.postgres.rows import MOST_LOSSES, QueuedBatch, QueuedRows
+from moot.core.postgres.queued import QueuedBatch
+from moot.core.postgres.rows import MOST_LOSSES, QueuedRows
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.spend import NOTHING, PlannedCall, Spend

@@ -1,4 +1,7 @@
-"""Sources without an index: `shelf` finds two of four texts, `down` fails, and `silent` never answers."""
+"""Sources without an index: `shelf` finds two of four texts, `down` fails, and `silent` never answers.
+
+`unsteady` is a shelf that fails in chosen searches.
+"""
 
 from __future__ import annotations
 
@@ -40,4 +43,17 @@ class Silent(Shelf):
         raise AssertionError("unreachable")
 
 
-shelf, down, silent = Shelf(), Down(), Silent()
+class Unsteady(Shelf):
+    """A source that fails in the searches ``fails``, which are counted from 1."""
+
+    fails: frozenset[int] = frozenset()
+    count: int = 0
+
+    def _get_relevant_documents(self, query: str, **options: Any) -> list[Document]:
+        self.count += 1
+        if self.count in self.fails:
+            raise ConnectionError("the source is down")
+        return super()._get_relevant_documents(query, **options)
+
+
+shelf, down, silent, unsteady = Shelf(), Down(), Silent(), Unsteady()

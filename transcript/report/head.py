@@ -10,8 +10,15 @@ from moot.core.words import count_with_noun
 from moot.nodes._steps.compare import last_answers
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
+from moot.nodes._texts.outage import found_nothing
 from moot.nodes._texts.task import full_answer
-from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations
+from moot.nodes._texts.verdict import (
+    NOTHING_FOUND,
+    caveat_in_words,
+    caveats,
+    turns_by_reason,
+    verdict_citations,
+)
 from moot.transcript.end import is_tied, no_verdict_reason
 from moot.transcript.line import list_of
 from moot.transcript.panel import panel_votes_in_words
@@ -80,6 +87,17 @@ def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
     return Chip(kind, plain(answer_word(kind, answer)))
 
 
+def verdict_chip(document: Mapping[str, Any]) -> Chip:
+    """The debate's answer as a chip. The text says if the searches found nothing."""
+    chip = chip_of(document, document["answer"])
+    return Chip(chip.kind, chip.word + nothing_found_words(document))
+
+
+def nothing_found_words(document: Mapping[str, Any]) -> str:
+    """The words after a verdict if the debate's searches worked and found nothing, else an empty text."""
+    return f" ({NOTHING_FOUND})" if document["status"] == "done" and found_nothing(document) else ""
+
+
 def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
     """The answer or finding of a turn as a chip."""
     if "verdict" in turn:
@@ -104,7 +122,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
             "nee",
-            "The evidence gives no answer",
+            "The evidence gives no answer" + nothing_found_words(document),
             backing(document, names),
             robustness_note(document) + calibration_in_words(document),
         )
@@ -127,7 +145,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         words = known.closed_book if not document["evidence"] else known.verdict if quoted else known.unquoted
     return Verdict(
         kind,
-        words,
+        words + nothing_found_words(document),
         backing(document, names),
         robustness_note(document) + confidence(document) + calibration_in_words(document),
     )

@@ -16,7 +16,7 @@ from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
-from moot.transcript.report.head import chip_of, dissent, verdict_of
+from moot.transcript.report.head import dissent, verdict_chip, verdict_of
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources
 from moot.web import debates
@@ -110,7 +110,7 @@ def _read_outcome(path: Path, changed: int) -> Outcome:
 def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
     names, sources, error = Names(document), Sources(document), document["error"] or {}
     calls = calls_with_reserved_tokens(document["calls"])
-    chip = chip_of(document, document["answer"])
+    chip = verdict_chip(document)
     return Outcome(
         status=document["status"],
         document=stem,

@@ -17,7 +17,7 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
-from moot.transcript.report.head import chip_of
+from moot.transcript.report.head import verdict_chip
 from moot.web import debates
 from moot.web.caller import current_user
 
@@ -166,7 +166,7 @@ def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, An
     entry = {
         "id": id,
         **{key: document[key] for key in debates.LIST_FIELDS},
-        "chip": asdict(chip_of(document, document["answer"])),
+        "chip": asdict(verdict_chip(document)),
     }
     return {
         "id": id,

@@ -1,0 +1,50 @@
+"""The batches and the rows of a queue, as its workers and commands see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Spent = tuple[float, float, float]
+"""Tokens, USD and calls."""
+
+
+@dataclass(frozen=True)
+class QueuedBatch:
+    """A batch in the queue.
+
+    Args:
+        id: 16 hexadecimal digits.
+        file: the name of its file of claims, or of the corpus that it indexes.
+        mode: how its debates use the ledger.
+        most: the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling.
+        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
+        stopped: the reason why no further row is started; empty if the batch is not stopped.
+    """
+
+    id: str
+    file: str
+    mode: str
+    most: Spent
+    until: float
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class AssignedRow:
+    """A row that was given to a worker. If ``alone`` is true, the worker must run no other row at the same time."""
+
+    key: str
+    job: dict[str, Any]
+    batch: QueuedBatch
+    alone: bool
+
+
+@dataclass(frozen=True)
+class EndedRow:
+    """A row that has ended, with its outcome and its result document (None if it has no document)."""
+
+    key: str
+    job: dict[str, Any]
+    outcome: dict[str, Any]
+    document: dict[str, Any] | None
