@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from moot.core.errors import BUDGET_EXHAUSTED, SOURCE_OUTAGE, BudgetExhausted, MootError, WorldError
+from moot.core.errors import SOURCE_OUTAGE, BudgetExhausted, MootError, UserError, WorldError
 from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
@@ -192,8 +192,10 @@ async def open_source(name: str, run: NodeContext) -> None:
     try:
         await run.retriever(name, recent=False)
     except WorldError as error:
-        detail = f"`{name}` could not be opened: {error.detail} Try again later, or name another source."
-        raise WorldError(detail, kind=SOURCE_OUTAGE, retryable=True) from error
+        remedy = "Run the debate again when it answers, or name another source."
+        raise WorldError(
+            f"`{name}` could not be opened: {error.detail} {remedy}", kind=SOURCE_OUTAGE, retryable=True
+        ) from error
 
 
 async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
@@ -211,13 +213,14 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
     try:
         await in_time((await run.retriever("web")).search(claim, 1), "search")
     except MootError as error:
+        is_outage = not isinstance(error, UserError | BudgetExhausted)
         raise WorldError(
             "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "
-            f"but Wikipedia could not be searched: {error.detail} Try again later, set one of the two keys, name your "
-            "own corpus (`--corpus NAME`), or name another source in place of `web`, e.g. "
-            f"{options_to_replace_web(settings)}.",
-            kind=BUDGET_EXHAUSTED if isinstance(error, BudgetExhausted) else SOURCE_OUTAGE,
-            retryable=not isinstance(error, BudgetExhausted),
+            f"but Wikipedia could not be searched: {error.detail} Run the debate again when it answers, set "
+            "one of the two keys, name your own corpus (`--corpus NAME`), or name another source in place of `web`, "
+            f"e.g. {options_to_replace_web(settings)}.",
+            kind=SOURCE_OUTAGE if is_outage else error.kind,
+            retryable=is_outage,
         ) from error
 
 

@@ -49,8 +49,8 @@ def outage_error(corpora: Iterable[Reading], warnings: Iterable[Warned], *, ceil
             said.setdefault(one["detail"].partition(": ")[0], one)
     words = " ".join(one["detail"] for one in said.values())
     error = WorldError(
-        f"No evidence: {' and '.join(names)} could not be searched. {words} Try again later, or name another source "
-        "(in `sources` or for each debater) or a replacement in `fallback`.",
+        f"No evidence: {' and '.join(names)} could not be searched. {words} Run the debate again when a source "
+        "answers, or name another source (in `sources` or for each debater) or a replacement in `fallback`.",
         kind=SOURCE_OUTAGE,
         retryable=True,
     )

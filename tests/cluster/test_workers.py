@@ -20,7 +20,7 @@ from moot.core.errors import WorldError
 from tests.cluster.experiment import QueueExperiment, new_experiment
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
-from tests.conftest import StartStub
+from tests.conftest import StartStub, free_port
 
 if TYPE_CHECKING:
     from moot.core.postgres.rows import QueuedRows
@@ -114,6 +114,23 @@ def test_a_batch_stops_if_its_only_worker_has_no_api_key(server: Server, start_s
         again = experiment.submit(30)
         experiment.wait(lambda: again.poll() is not None)
         assert {row["status"] for row in experiment.table()} == {"done"}
+
+
+def test_a_batch_stops_after_three_source_outages_in_succession(
+    server: Server, start_stub: StartStub, tmp_path: Path
+) -> None:
+    """The outages of all processes count together."""
+    with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
+        rag = ("--graph", "rag", "--set", 'sources=["wikipedia"]', "--set", "attempts=1")
+        with changed_environment(experiment, WIKIPEDIA_BASE_URL=f"http://127.0.0.1:{free_port()}"):
+            experiment.start_worker("--workers", 2, "--at-once", 1)
+        wait_for_workers(experiment, 1)
+        batch = experiment.submit(30, words=rag)
+        experiment.wait(lambda: batch.poll() is not None)
+        statuses = [row["status"] for row in experiment.table()]
+        assert (batch.returncode, {*statuses}) == (3, {"failed", "not begun"})
+        assert 3 <= statuses.count("failed") <= 6
+        assert "No further row was started: the sources of 3 rows in succession" in log_of(experiment)
 
 
 async def test_a_worker_waits_while_postgres_is_unreachable(

@@ -62,7 +62,7 @@ async def test_the_error_for_an_unreachable_wikipedia_names_options_that_work(st
     options = {}
     for name in ("gated", "tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")
-        assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
+        assert (document["status"], document["error"]["kind"]) == ("failed", "retrieval_failed")
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
         options[name] = shlex.split(document["error"]["detail"].split("`")[-2])[1::2]
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
@@ -85,7 +85,7 @@ async def test_a_debaters_fallback_does_not_serve_another_debater(
     monkeypatch.setenv("PUBMED_BASE_URL", f"http://127.0.0.1:{free_port()}")
     rag = {"name": "rag", "retriever": "bm25:demo-news", "fallback": ["pubmed"]}
     document = await debate(models=MODELS, debaters=[rag, {"name": "search", "retriever": "web"}])
-    assert (document["status"], document["error"]["kind"], stub.calls()) == ("failed", "unreachable", [])
+    assert (document["status"], document["error"]["kind"], stub.calls()) == ("failed", "retrieval_failed", [])
     search = {"name": "search", "retriever": ["bm25:demo-news", "web"], "fallback": ["pubmed"]}
     document = await debate(models=MODELS, retrieval="none", debaters=[rag, {"name": "search", "retriever": "web"}])
     assert document["status"] == "done"
@@ -113,7 +113,7 @@ async def test_no_demo_corpus_replaces_a_source_that_fails_during_a_debate(
         WIKIPEDIA, lambda n: web.Response(text=WIKIPEDIA.nothing) if n == 1 else web.Response(status=400)
     )
     document = await debate("madke", model="openai:stub")
-    assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("done", {"wikipedia"})
+    assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("failed", {"wikipedia"})
     failed = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "retrieval_failed"]
     assert "no demo corpus replaces a failed source" in failed[0]
 

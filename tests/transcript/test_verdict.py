@@ -138,8 +138,8 @@ async def test_a_verdict_has_a_caveat_if_the_search_found_no_evidence(start_stub
     check_caveats(
         document,
         printed,
-        "SUPPORTS (single_pass) - no evidence",
-        "The verdict is based on no evidence: none was found.",
+        "SUPPORTS (single_pass) - nothing found",
+        "The verdict is based on no evidence: the searches found nothing.",
     )
     assert [(w["kind"], w["where"]) for w in document["warnings"]][-1] == ("no_evidence", "verdict")
     for name, given in (("rag", {"sources": [f"{SHELF}:shelf"]}), ("chain_of_thought", {}), ("society_of_minds", {})):

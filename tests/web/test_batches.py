@@ -22,7 +22,7 @@ from moot.web.batches import storage
 from moot.web.batches.running import Batches, RunningBatch
 from moot.web.batches.view import COLUMNS, remaining_time
 
-from tests.conftest import StubEndpoint, running_stub, says
+from tests.conftest import StubEndpoint, free_port, running_stub, says
 from tests.serving import Server
 from tests.web.test_table import SETTINGS, second_folder, serving, wait_for_result
 
@@ -39,9 +39,11 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[Server]:
-    """One server for all tests that do not stop it."""
-    with serving(tmp_path_factory.mktemp("one"), stub) as server:
-        yield server
+    """One server for all tests that do not stop it. Its Wikipedia is a closed port."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
+        with serving(tmp_path_factory.mktemp("one"), stub) as server:
+            yield server
 
 
 def batches(server: Server) -> dict[str, dict[str, Any]]:
@@ -202,6 +204,22 @@ def test_an_error_that_affects_all_claims_stops_the_batch(shared_server: Server)
     assert "The provider 'nobody'" in found["rows"][0]["error"]
     shared_server.json(f"{ROUTE}/{id}/go-on", {"rows": [1]})
     wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"])
+
+
+def test_three_source_outages_in_succession_stop_the_batch(shared_server: Server) -> None:
+    claims: list[Any] = [f"Claim {number}." for number in range(6)]
+    context = {"model": "openai:stub", "sources": ["wikipedia"], "attempts": 1}
+    id = start_batch(shared_server, batch_of(claims, graph="rag", context=context, at_once=1))
+    found = wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"] and now)
+    assert found["stopped"].startswith("The sources of 3 claims in succession could not be searched: No evidence: ")
+    assert "Wikipedia could not be reached" in found["stopped"]
+    assert found["statuses"] == {"failed": 3, "none": 3}
+    assert [(row["chip"], bool(row["error"])) for row in found["rows"]] == [(None, True)] * 3 + [(None, False)] * 3
+    working = {"sources": ["bm25:demo-news"]}
+    rows = [{"claim": "Zwxq vrklth qqpf."}, {"claim": "The Moon.", "settings": working}]
+    id = start_batch(shared_server, batch_of(rows, graph="rag", context={**context, **working}))
+    words = [row["chip"][1] for row in wait_for_batch(shared_server, id)["rows"]]
+    assert [word.endswith("(nothing found)") for word in words] == [True, False]
 
 
 def test_a_batch_with_max_cost_stops_if_the_cost_of_a_debate_is_unknown(shared_server: Server) -> None:
