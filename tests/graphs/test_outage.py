@@ -118,7 +118,13 @@ async def test_an_outage_of_a_used_up_account_a_retriever_or_a_chroma_server_is_
 @pytest.mark.parametrize("graph", SEARCHING)
 async def test_if_some_searches_succeed_there_is_a_verdict_with_a_warning(graph: str) -> None:
     """An empty result is a success. So is a fallback's result."""
-    for sources, more in (((DOWN, SHELF), {}), ((DOWN, EMPTY), {}), ((DOWN,), {"fallback": [SHELF]})):
+    fallback: dict[str, Any] = {"fallback": [SHELF]}
+    cases: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        ((DOWN, SHELF), {}),
+        ((DOWN, EMPTY), {}),
+        ((DOWN,), fallback),
+    ]
+    for sources, more in cases:
         if more and graph in (*ROUNDS, "gated"):
             reader = {"name": "a", "retriever": DOWN, "fallback": [SHELF]}
             more = {"agents" if graph == "gated" else "debaters": [reader, {"name": "b"}]}
