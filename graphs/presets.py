@@ -26,7 +26,7 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
 
 
 NO_ORIGIN_LIMIT = {"max_origin_share": 1.0}
-"""No limit on the share of evidence from one origin, as in the papers: the best k results of each search are used."""
+"""No limit on near-duplicates, as in the papers: the best k results of each search are used."""
 MADKE = {
     "model": "openai:gpt-3.5-turbo",
     "temperature": 0.5,

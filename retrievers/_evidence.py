@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NotRequired, Protocol, get_args
+from collections.abc import Iterable, Sequence
+from typing import Literal, NotRequired, Protocol, get_args
 
 from typing_extensions import TypedDict
 
@@ -32,8 +32,7 @@ class Retrieval(TypedDict):
     (at most 1) or the reranker's rating; for web search, the vendor's score. ``rank`` counts from 1 in the source's
     order. ``retrieved`` is the time in ISO form. ``phase`` exists if the debate has several phases. In a trial,
     ``novelty`` is 1 minus the largest cosine with an earlier piece (0 to 2; 0 if the piece was excluded before), and
-    ``request_similarity`` is the cosine with the side's request. ``left_out`` is true if the result was not shown to
-    any agent, because its origin already had its share of the evidence.
+    ``request_similarity`` is the cosine with the side's request.
     """
 
     query: str
@@ -46,7 +45,6 @@ class Retrieval(TypedDict):
     phase: NotRequired[str]
     novelty: NotRequired[float]
     request_similarity: NotRequired[float]
-    left_out: NotRequired[bool]
 
 
 class Origin(TypedDict):
@@ -201,25 +199,8 @@ def make_evidence(
 
 
 def active_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that were neither struck by a person nor left out at every retrieval (`is_left_out`)."""
-    return [piece for piece in evidence if not piece.get("struck") and not is_left_out(piece)]
-
-
-def is_left_out(piece: Mapping[str, Any]) -> bool:
-    """Whether a piece was left out at every retrieval, because its origin already had its share of the evidence.
-
-    False for a piece without retrievals.
-    """
-    retrievals = piece["retrievals"]
-    for retrieval in retrievals:  # a loop, because `all` is slower, and each prompt calls this for all pieces
-        if not retrieval.get("left_out"):
-            return False
-    return bool(retrievals)
-
-
-def mark_left_out(piece: Evidence) -> Evidence:
-    """A copy of the piece that is marked as left out at every retrieval."""
-    return {**piece, "retrievals": [{**retrieval, "left_out": True} for retrieval in piece["retrievals"]]}
+    """The pieces that were not struck by a person."""
+    return [piece for piece in evidence if not piece.get("struck")]
 
 
 def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
@@ -271,7 +252,7 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
     return joined
 
 
-SET_LATER = ("novelty", "request_similarity", "left_out")
+SET_LATER = ("novelty", "request_similarity")
 """The fields of a retrieval that are set after it was recorded."""
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.core.lazy import imported
+from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_documents, unreadable
 from moot.retrievers._documents.fetch import fetch
 from moot.retrievers._documents.parse import (
@@ -133,7 +133,7 @@ def read_page(url: str) -> list[Passage]:
         UserError, WorldError: the page cannot be fetched or read.
     """
     fetched = fetch(url)
-    host = urlsplit(fetched.from_url).hostname or url
+    host = host_of(page_of(fetched.from_url)) or url
     return [
         passage.model_copy(
             update={

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain, zip_longest
-from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
 from moot.core.redaction import environment_keys, hide_environment_keys
+from moot.retrievers._archives import is_copy, page_of, website_of
 from moot.retrievers._evidence import Evidence, Origin
 from moot.retrievers._excerpts import beginning, is_short
 
@@ -184,13 +184,11 @@ def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def website(piece: Evidence) -> str:
-    """The host of a piece from a web search, without ``www.``; empty for other sources, or without a valid URL."""
-    if piece["retrievals"][0]["retriever"] not in WEB_SEARCHES:
+    """The website (`website_of`) of a piece from a web search; empty for other sources, or if it is unknown."""
+    page = page_of(piece.get("url", ""))
+    if piece["retrievals"][0]["retriever"] not in WEB_SEARCHES or is_copy(page):
         return ""
-    try:
-        return (urlsplit(piece.get("url", "")).hostname or "").removeprefix("www.")
-    except ValueError:  # an invalid address belongs to no website
-        return ""
+    return website_of(page)
 
 
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:

@@ -15,7 +15,7 @@ from moot.transcript.document import checked_parts
 from moot.transcript.report import head
 from moot.transcript.report.names import Names
 from moot.transcript.report.record import parts, timeline
-from moot.transcript.report.sources import Sources, host_of, plain, title_of, web_address
+from moot.transcript.report.sources import Sources, plain, title_of, web_address, website_in_words
 
 EMPTY: Mapping[str, Any] = {
     **dict.fromkeys(("answer", "raw_verdict", "confidence", "error", "stop_reason", "task")),
@@ -138,7 +138,7 @@ def _source_entry(sources: Sources, names: Names, id: str) -> dict[str, Any]:
     return {
         "number": sources.numbers[id],
         "title": title_of(piece),
-        "about": " · ".join(filter(None, [*about, host_of(piece.get("url"))])),
+        "about": " · ".join(filter(None, [*about, website_in_words(piece.get("url"))])),
         "address": web_address(piece.get("url")),
         "by": sorted(set(quotes.values())),
         "quotes": list(quotes)[:3],

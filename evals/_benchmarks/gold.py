@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from moot.evals._stats.metrics import fever_page
 from moot.nodes._texts.labels import fold_label
 from moot.retrievers import Evidence
+from moot.retrievers._archives import page_of
 
 
 def gold_and_found(
@@ -21,7 +22,8 @@ def gold_and_found(
 
     - ``pages`` match the title of a piece of evidence;
     - ``documents`` match a piece's title, or the last part of its address (a PubMed id);
-    - ``urls`` match a piece's address; only the host without "www." and the path are compared;
+    - ``urls`` match a piece's address; only the host without "www." and the path are compared.
+      For a copy, such as an archived page, the address of its page is compared;
     - ``texts`` match a piece if one text contains the other; case and the amount of white space are ignored.
 
     Args:
@@ -56,7 +58,7 @@ def _normal_title(title: str) -> str:
 
 def _normal_address(url: str) -> str:
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(page_of(url))
     except ValueError:  # the text is not an address, so it must match nothing
         return ""
     return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}"

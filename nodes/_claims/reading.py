@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.nodes._claims.state import ClaimsInput, Section
 from moot.nodes._texts.task import is_iso_date
+from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
 from moot.retrievers._documents.parse import ParsedDocument, UnreadableDocument, kind_of
@@ -32,7 +32,7 @@ def read_article(given: str) -> ClaimsInput:
     if not is_url(given):
         return read_article_file(Path(given), Path(given).name)
     found = fetch(given)
-    host = urlsplit(found.from_url).hostname or found.from_url
+    host = host_of(page_of(found.from_url)) or found.from_url
     return {**read_article_file(found.text, host), "url": found.from_url}
 
 

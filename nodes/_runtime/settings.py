@@ -295,9 +295,9 @@ class EvidenceSettings(Settings):
         default=0.5,
         gt=0,
         le=1,
-        description="Largest share of the evidence that may come from one origin (a website, or near-duplicates), in "
-        "each search and in all searches together; one piece is always allowed. If a search then has free places, "
-        "documents of a corpus fill them, even beyond this share. Given texts are never left out. 1: no bound.",
+        description="Largest share of the `k` documents of a search that may be near-duplicates of one another (two "
+        "are always allowed): other results take the places of the rest, if the search found any. Only documents with "
+        "a web address are compared. 1: no limit.",
     )
     datamarking: bool = Field(
         default=False,

@@ -143,11 +143,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         opponents = [t for t in last if t["agent"] != debater.name]
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
-        more = kept_evidence_input(state, own, settings) | {
-            "why": why,
-            "previous_query": query,
-            "found": state["evidence"],
-        }
+        more = kept_evidence_input(state, own, settings) | {"why": why, "previous_query": query}
         speaker = speaker_declaration(debater) | {"place": len(sends) + 1}
         sends.append(send_turn("debater", state, speaker, turn, opponents=opponents, own=own, **more))
     return sends

@@ -14,7 +14,6 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
-from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
@@ -87,8 +86,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
 
     The debate fails if the judge gives no usable answer. It also fails if no debater ever gave a usable answer and no
     ceiling prevented an answer. If no debater gave a usable answer, but a ceiling prevented an answer, the judge
-    answers from the claim and the evidence. Evidence beyond an origin's share (``max_origin_share``) is not shown to
-    the judge, with a warning.
+    answers from the claim and the evidence.
 
     Args:
         prompt: the prompt's name.
@@ -103,7 +101,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
                 common_outcome(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_remarks(state["turns"])})
-        evidence = await limit_to_share(active_evidence(state["evidence"]), run)
+        evidence = active_evidence(state["evidence"])
         reply = await judge(
             state["claim"],
             state["task"],

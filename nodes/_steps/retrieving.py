@@ -26,11 +26,11 @@ from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
-from moot.retrievers._evidence import active_evidence, clean, evidence_id, given_evidence, mark_left_out, merge_evidence
+from moot.retrievers._evidence import clean, evidence_id
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers._gather import ask_all, search_all
 from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
-from moot.retrievers._origins import origins, pool_results, within_share
+from moot.retrievers._origins import best_results, origins
 from moot.retrievers._search import SCHOLARLY, demo_corpus, resolve
 from moot.retrievers._summariser import open_summariser
 
@@ -113,17 +113,16 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds the evidence that the speaker's sources find for the turn's query; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns and, if present, found and evidence.
+    Reads: claim, task, debater, turns.
 
     All of the speaker's sources are searched in parallel. The next unused fallback replaces each failed source, with a
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
     (even if its fallback did not fail), else ``empty``.
 
-    An origin may have at most its share (``max_origin_share``) of all evidence; for exceptions see `within_share`. Here
-    "all evidence" means the pieces in the keys ``found`` and ``evidence``, together with the new pieces. New pieces
-    beyond an origin's share are marked as left out, with a warning. Of a text that is too long, only the beginning and
-    the sentences nearest to the query are shown, with a warning. If ``published_before`` is set, there is also a
-    warning about pieces without a date.
+    If more than a share (``max_origin_share``) of the results are near-duplicates of one another, the next results take
+    their places (`best_results`), with a warning. Other searches do not change what a search shows. Of a text that is
+    too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
+    ``published_before`` is set, there is also a warning about pieces without a date.
 
     A scholarly source is searched by keywords that the speaker's model writes. Without keywords, the query itself is
     searched, with a warning. The abstracts are summarised as the setting ``source_summaries`` says. A model reads the
@@ -142,11 +141,10 @@ def retrieve_node(*, required: bool = False) -> Node:
         results, readings = await ask_with_fallbacks(state, query, run)
         lists = [result for result in results if not isinstance(result, MootError)]
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
-        pool = active_evidence(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
-        pool_lists = partial(pool_results, lists, rules, retrieved, run.settings.max_origin_share, pool)
-        pieces, excess = pool_lists() if size <= MOST_MERGED_WITHOUT_THREAD else await asyncio.to_thread(pool_lists)
-        if excess:
-            run.ledger.warn("origin_share", share_warning(excess, pool, run.settings))
+        merge = partial(best_results, lists, rules, retrieved, run.settings.max_origin_share)
+        pieces, displaced = merge() if size <= MOST_MERGED_WITHOUT_THREAD else await asyncio.to_thread(merge)
+        if displaced:
+            run.ledger.warn("origin_share", share_warning(displaced, run.settings.max_origin_share))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and every_search_failed(readings, pool):
             ceiling_reached = any(isinstance(result, BudgetExhausted) for result in results)
@@ -167,29 +165,21 @@ def retrieve_node(*, required: bool = False) -> Node:
             run.ledger.warn("undated_evidence", f"The date of publication is unknown: {', '.join(undated)}.")
         return {
             "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
-            "evidence": mark_search(
-                [*found, *map(mark_left_out, excess)], debater["name"], turn["round"], turn["phase"]
-            ),
+            "evidence": mark_search(found, debater["name"], turn["round"], turn["phase"]),
             "corpora": readings,
         }
 
     return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
 
 
-def share_warning(excess: Sequence[Evidence], others: Sequence[Evidence], settings: EvidenceSettings) -> str:
-    """The warning about pieces that `max_origin_share` left out.
-
-    Args:
-        excess: the pieces left out.
-        others: the other pieces of the pool.
-        settings: the debate's settings.
-    """
-    names = origins([*others, *excess], in_parts=True)
-    count = Counter(names[piece["id"]] for piece in excess)
+def share_warning(displaced: Sequence[Evidence], share: float) -> str:
+    """The warning about near-duplicates whose places other results took (`best_results`)."""
+    names = origins(displaced)
+    count = Counter(names[piece["id"]] for piece in displaced)
     each = ", ".join(f"{number} from {name}" for name, number in count.items())
     return (
-        f"Pieces left out: {each}. One origin may have at most a share of {settings.max_origin_share:g} of the "
-        "evidence (max_origin_share)."
+        f"Other results took the places of near-duplicates: {each}. At most a share of {share:g} of a search's "
+        "results, but always two, may be near-duplicates of one another (max_origin_share)."
     )
 
 
@@ -212,30 +202,6 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
         run.ledger.warn("evidence_not_compared", detail)
         return piece
     return {**piece, "shown": parts}
-
-
-async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
-    """Leaves out pieces so that no origin has more than its share of a pool (`within_share`), with a warning.
-
-    Texts given with the claim always stay. This function is necessary after parallel searches, because each of them
-    limited only its own pieces.
-
-    Args:
-        pieces: the candidates, in order.
-        run: the node's context.
-        pool: the pieces that are in the pool already.
-    """
-    share = getattr(run.settings, "max_origin_share", 1.0)
-    if share >= 1 or len(pieces) + len(pool) < 2:
-        return list(pieces)
-    given = given_evidence(pieces)
-    ids = {piece["id"] for piece in given}
-    others, staying = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
-    kept = await asyncio.to_thread(within_share, others, share, staying)
-    ids |= {piece["id"] for piece in kept}
-    if excess := [piece for piece in pieces if piece["id"] not in ids]:
-        run.ledger.warn("origin_share", share_warning(excess, [*staying, *kept], run.settings))
-    return [piece for piece in pieces if piece["id"] in ids]
 
 
 def _shortened_warning(piece: Evidence, most: int) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
+from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
 from moot.retrievers._documents.parse import UnreadableDocument, kind_of, texts_of
@@ -33,7 +33,7 @@ def read_given(given: str | Path) -> list[Any]:
     if not is_url(str(given)):
         return read_given_file(Path(given), Path(given).name)
     found = fetch(str(given))
-    host = urlsplit(found.from_url).hostname or found.from_url
+    host = host_of(page_of(found.from_url)) or found.from_url
     known = {"source": host, "url": found.from_url, "fetched": found.retrieved, "sha256": found.sha256}
     return [{**text, **known} for text in read_given_file(found.text, host)]
 

@@ -18,7 +18,6 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._steps.score import average, mean_cosine
 from moot.nodes._texts.replies import QueryReply
 from moot.nodes._trial.admissibility import is_above
@@ -55,7 +54,6 @@ from moot.nodes._trial.step import Step, with_parameters
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._encoders import Encoder, vectors_of
-from moot.retrievers._evidence import merge_evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -196,10 +194,9 @@ def admit_node() -> Node:
 
     The plaintiff's results are compared with the record first, then the defense's. Evidence that was known before
     the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds for evidence that
-    was discarded after an earlier search, if it does not fit the request of this search. Evidence that would exceed
-    `max_origin_share` does not join either. If a side's search ends with this round, the reason is written into the
-    side's turn. If the comparison with the record takes longer than `max_seconds` allows, nothing joins, and there
-    is a warning.
+    was discarded after an earlier search, if it does not fit the request of this search. If a side's search ends with
+    this round, the reason is written into the side's turn. If the comparison with the record takes longer than
+    `max_seconds` allows, nothing joins, and there is a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -228,9 +225,6 @@ def admit_node() -> Node:
         excluded = ruled_out | off_request
         found_novelties = novelties(vectors[: len(found)], vectors[len(found) :], least_new, ruled_out, off_request)
         joins = [is_new(value, least_new) and place not in excluded for place, value in enumerate(found_novelties)]
-        joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
-        within_share = {piece["id"] for piece in await limit_to_share(joining, run, on_record(state["evidence"]))}
-        joins = [joins_in and piece["id"] in within_share for piece, joins_in in zip(found, joins, strict=True)]
         candidates = [*zip(found, found_novelties, similarities, joins, strict=True)]
         written: list[Turn] = []
         evidence: list[Evidence] = []

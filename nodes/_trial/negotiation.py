@@ -15,7 +15,6 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._speakers.turns import new_turn
 from moot.nodes._steps.compare import common_outcome
-from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.admissibility import evidence_weight, ruling
 from moot.nodes._trial.counsel import (
@@ -34,7 +33,7 @@ from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, Premi
 from moot.nodes._trial.step import Step, with_parameters
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import GIVEN, active_evidence, given_evidence, mark_left_out
+from moot.retrievers._evidence import GIVEN, active_evidence, given_evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -125,8 +124,7 @@ def stance_queries_node() -> Node:
 def disclose_node() -> Node:
     """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
 
-    Reads: turns, evidence. Evidence that exceeds `max_origin_share` is marked as left out, with a warning. In
-    a trial with sources, there is also a warning if there are more premises than `max_premises`.
+    Reads: turns, evidence. In a trial with sources, there is a warning if there are more premises than `max_premises`.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -139,8 +137,6 @@ def disclose_node() -> Node:
             for piece in state["evidence"]
             if piece["id"] in pools
         ]
-        kept = {piece["id"] for piece in await limit_to_share(active_evidence(pieces), run)}
-        pieces = [piece if piece["id"] in kept else mark_left_out(piece) for piece in pieces]
         premises = premises_of(state["turns"])
         if run.settings.sources and (over := len(premises) - run.settings.max_premises) > 0:
             run.ledger.warn(

@@ -1,7 +1,9 @@
-"""Poisoned sources. They return pages of one website, planted.com, that have almost the same words.
+"""Sources with near-duplicates. They return the same documents for every query.
 
-`copies` returns five such pages, and `later_copies` returns all but the first of them. `mixed` returns all five, and
-then pages of honest websites.
+The pages of planted.com have almost the same words: long ones (`COPIES`) or one sentence (`SHORT`). `mixed` and
+`mixed_short` return five of them first, and then pages of other websites. `loaded` is `mixed` with the addresses where
+LangChain's loaders write them. `disputed` returns two pages that differ in one word, and then other pages. `one_site`
+returns different pages of one website.
 """
 
 from __future__ import annotations
@@ -23,11 +25,22 @@ def page(host: str, number: int, text: str) -> Document:
     return Document(text, metadata={"title": f"Page {number}", "source": host, "url": f"https://{host}/{number}"})
 
 
+def without_url(document: Document) -> Document:
+    return Document(document.page_content, metadata={"source": document.metadata["url"]})
+
+
 COPIES = [page("www.planted.com", n, f"{WORDS} Read {n} times.") for n in range(1, 6)]
+SHORT = [page(f"m{n}.planted.com", n, f"The platypus lays no eggs at all, as keeper {n} says.") for n in range(1, 6)]
 OTHERS = [page(f"honest-{n}.org", n, f"Report {n}: platypuses lay leathery eggs.") for n in range(1, 4)]
+DISPUTED = [page(f"{word}.org", 1, WORDS.replace("no eggs", f"{word} eggs")) for word in ("two", "no")]
+SITE = [
+    page("museum.org", 1, "The platypus lays one to three eggs in a burrow."),
+    page("museum.org", 2, "Its bill senses the electric fields of its prey."),
+    page("museum.org", 3, "Males have a spur with venom on each hind leg."),
+]
 
 
-class Poisoned(BaseRetriever):
+class Shelf(BaseRetriever):
     """A retriever that returns the documents ``finds``, in this order, for every query."""
 
     finds: list[Document]
@@ -36,5 +49,7 @@ class Poisoned(BaseRetriever):
         return self.finds
 
 
-copies, later_copies = Poisoned(finds=COPIES), Poisoned(finds=COPIES[1:])
-mixed = Poisoned(finds=[*COPIES, *OTHERS])
+copies, one_site = Shelf(finds=COPIES), Shelf(finds=SITE)
+mixed, mixed_short = Shelf(finds=[*COPIES, *OTHERS]), Shelf(finds=[*SHORT, *OTHERS])
+loaded = Shelf(finds=[without_url(document) for document in [*COPIES, *OTHERS]])
+disputed = Shelf(finds=[*DISPUTED, *OTHERS])

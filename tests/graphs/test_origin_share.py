@@ -1,18 +1,20 @@
-"""The setting `max_origin_share` limits the share of one website in the evidence found in a debate."""
+"""The setting `max_origin_share`: near-duplicates leave places to other results, and nothing else is lost."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from typing import Any
 
 import pytest
-from moot.graphs import load_graph
-from moot.retrievers._evidence import active_evidence
-from moot.retrievers._origins import origins
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes._runtime.settings import EvidenceSettings
 
-from tests.conftest import CLAIM, StartStub
+from tests.conftest import CLAIM, StartStub, reading_demo
+from tests.graphs.origin_shelf import COPIES, DISPUTED, SHORT, SITE
+from tests.graphs.test_react import search_call, tool_calls
 
 SHELF = "langchain:tests.graphs.origin_shelf"
+SEARCHING = [name for name in DESCRIPTIONS if issubclass(load_graph(name).settings, EvidenceSettings)]
 FIELDS: dict[str, Any] = {
     "fields": {"answer": "REFUTES", "rationale": "So it says.", "query": "eggs", "citations": [], "selected": [1, 2, 3]}
     | {"premises": ["It lays eggs."], "relevance": 1, "credibility": 1, "gap": "Its young.", "needed": False}
@@ -21,74 +23,91 @@ FIELDS: dict[str, Any] = {
 }
 
 
+def rules(source: str) -> list[dict[str, Any]]:
+    """Rules for all systems; the model of `react` searches the source once."""
+    call = search_call("eggs", f"search_langchain_tests_graphs_origin_shelf_{source}")
+    return [tool_calls(call, times=1), FIELDS]
+
+
+def reading(name: str, source: str) -> dict[str, Any]:
+    """The settings with which every agent of a system reads this source. Each agent has its own model."""
+    first, second, *readers = (
+        {"name": who, "retriever": source, "model": f"openai:stub-{who}"} for who in ("one", "two", "r1", "r2", "r3")
+    )
+    found = reading_demo(load_graph(name).settings)
+    if "agents" in found:
+        return {"agents": readers, "debate_settings": {"debaters": [first, second]}}
+    if "debaters" in found:
+        return {"debaters": [first, second], "max_rounds": 2}
+    return {"sources": [source]} | ({"switched_rounds": 1, "max_rounds": 1} if name == "proclaim" else {})
+
+
 async def run_debate(name: str, source: str, given: list[dict[str, str]] | None = None, **more: Any) -> dict[str, Any]:
     """Run a debate that searches this source, and check that the debate is done."""
     system = load_graph(name)
-    sources: dict[str, Any] = {"sources": [source]}
-    if name.startswith("tool_mad"):
-        sources = {"debaters": [{"name": name, "retriever": source} for name in ("rag", "search")], "max_rounds": 2}
-        sources |= {"scoring": "all_rounds"} if name == "tool_mad" else {}
-    settings = system.settings.model_validate({"model": "openai:stub", "k": 5, **sources, **more})
+    chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", **reading(name, f"{SHELF}:{source}")}
+    settings = system.settings.model_validate(chosen | more)
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": given}, context=settings)
     assert document["status"] == "done", document["error"]
     return document
 
 
-def count_active_pieces(document: dict[str, Any]) -> tuple[int, int]:
-    """The number of active pieces from the most frequent origin, and the number of all active pieces."""
-    active = active_evidence(document["evidence"])
-    return max(Counter(origins(active).values()).values()), len(active)
+def texts(document: dict[str, Any]) -> set[str]:
+    return {piece["text"] for piece in document["evidence"]}
 
 
-@pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
-async def test_only_one_of_five_copies_from_a_website_is_shown(start_stub: StartStub, name: str) -> None:
-    """Without the limit (`max_origin_share=1`), all five are active."""
-    stub = start_stub([FIELDS])
-    document = await run_debate(name, f"{SHELF}:copies", max_origin_share=1)
-    assert count_active_pieces(document) == (5, 5)
-    before = len(stub.prompts())
-    document = await run_debate(name, f"{SHELF}:copies")
-    assert count_active_pieces(document) == (1, 1)
-    first, *others = document["evidence"]
-    assert [all(r["left_out"] for r in piece["retrievals"]) for piece in others] == [True] * 4
-    assert not any("left_out" in r for r in first["retrievals"])
-    assert any(first["text"] in prompt for prompt in stub.prompts()[before:])
-    assert not any(piece["text"] in prompt for prompt in stub.prompts()[before:] for piece in others)
-    assert all(turn["evidence_ids"] in ([], [first["id"]]) for turn in document["turns"])
+@pytest.mark.parametrize(
+    ("name", "source"), [*((name, "mixed") for name in SEARCHING), ("rag", "mixed_short"), ("rag", "loaded")]
+)
+async def test_five_near_duplicates_leave_a_place_to_another_website(
+    start_stub: StartStub, name: str, source: str
+) -> None:
+    """Of three or five places, two go to the near-duplicates, and the debate warns. Without a limit, all do."""
+    stub = start_stub(rules(source))
+    document = await run_debate(name, source)
+    planted = {page.page_content for page in (SHORT if source == "mixed_short" else COPIES)}
+    assert len(texts(document) & planted) == 2 < len(texts(document))
+    assert not any(text in prompt for prompt in stub.prompts() for text in planted - texts(document))
     details = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
-    message = "One origin may have at most a share of 0.5 of the evidence (max_origin_share)."
-    assert details == {f"Pieces left out: 4 from planted.com. {message}"}
+    start = re.compile(r"Other results took the places of near-duplicates: [13] from planted\.com\.")
+    assert details
+    assert all(map(start.match, details))
+    start_stub(rules(source))
+    assert texts(await run_debate(name, source, max_origin_share=1)) <= planted
 
 
-@pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
-async def test_pieces_of_other_origins_replace_pieces_beyond_the_limit(start_stub: StartStub, name: str) -> None:
+@pytest.mark.parametrize(("k", "most"), [(1, 1), (2, 2), (3, 2), (5, 2), (6, 3), (8, 5)])
+async def test_near_duplicates_get_half_of_the_places_but_always_two(start_stub: StartStub, k: int, most: int) -> None:
+    """With eight places, nothing else is found, so all five near-duplicates are shown."""
     start_stub([FIELDS])
-    more: dict[str, Any] = (
-        {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
-    )
-    document = await run_debate(name, f"{SHELF}:mixed", **more)
-    most, size = count_active_pieces(document)
-    assert size >= 4
-    assert most <= size / 2
+    document = await run_debate("rag", "mixed", k=k)
+    planted = {page.page_content for page in COPIES}
+    assert (len(texts(document) & planted), len(texts(document))) == (most, min(k, most + 3))
 
 
-async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(start_stub: StartStub) -> None:
-    """Each debater finds one piece. The judge is shown only one of the two."""
+@pytest.mark.parametrize(("name", "source"), [*((name, "one_site") for name in SEARCHING), ("rag", "copies")])
+async def test_a_source_with_one_website_gives_all_its_places_to_it(
+    start_stub: StartStub, name: str, source: str
+) -> None:
+    start_stub(rules(source))
+    document = await run_debate(name, source)
+    expected = [page.page_content for page in (SITE if source == "one_site" else COPIES)]
+    assert texts(document) in (set(expected), set(expected[:3]))
+    assert "origin_share" not in {warning["kind"] for warning in document["warnings"]}
+
+
+async def test_a_copy_with_one_changed_word_does_not_hide_the_original(start_stub: StartStub) -> None:
     start_stub([FIELDS])
-    debaters = [{"name": "one", "retriever": f"{SHELF}:copies"}, {"name": "two", "retriever": f"{SHELF}:later_copies"}]
-    document = await run_debate("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
-    assert count_active_pieces(document) == (2, 2)
-    [judged] = [turn for turn in document["turns"] if turn["step"] == "judge"]
-    assert len(judged["evidence_ids"]) == 1
+    assert {page.page_content for page in DISPUTED} < texts(await run_debate("rag", "disputed"))
 
 
-async def test_given_texts_use_up_the_share_of_their_origin(start_stub: StartStub) -> None:
-    """All given texts are shown, but no piece that a search finds at their origin."""
-    stub = start_stub([FIELDS])
-    given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
-    document = await run_debate("tool_mad", f"{SHELF}:mixed", given, k=3, max_rounds=1)
-    assert [piece["url"] for piece in active_evidence(document["evidence"])].count("https://honest-1.org/1") == 1
-    assert not [
-        p for p in active_evidence(document["evidence"]) if p.get("url", "").startswith("https://www.planted.com")
-    ]
-    assert all(text["text"] in stub.prompts()[-1] for text in given)
+@pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "gated"])
+async def test_agents_who_search_alike_see_the_same_passages(start_stub: StartStub, name: str) -> None:
+    """Neither another agent's search, an earlier round nor a given text takes a passage away; the judge sees all."""
+    start_stub([{"model": "stub-(one|r1)", "fields": FIELDS["fields"] | {"answer": "SUPPORTS"}}, FIELDS])
+    given = [{"text": "The museum has a platypus.", "url": SITE[0].metadata["url"]}]
+    document = await run_debate(name, "one_site", given)
+    found = {piece["id"]: piece["text"] for piece in document["evidence"]}
+    seen = [{found[id] for id in turn["evidence_ids"]} for turn in document["turns"] if turn["step"] != "query"]
+    assert len(seen) > 3
+    assert all({page.page_content for page in SITE} <= each for each in seen)

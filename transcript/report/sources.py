@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote as encoded
-from urllib.parse import urlsplit
 
 from moot.nodes._records.entries import PERSON
 from moot.nodes._texts.verdict import verdict_citations
-from moot.retrievers._evidence import GIVEN, UNTITLED, clean, is_left_out
+from moot.retrievers._archives import host_of, website_of
+from moot.retrievers._evidence import GIVEN, UNTITLED, clean
 from moot.retrievers._excerpts import GAP
 
 WEB = re.compile(r"https?://\S", re.IGNORECASE)
@@ -180,13 +180,12 @@ def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
-    """Notes on a piece that was given, added, struck, left out, shortened or summarised; empty for other pieces."""
+    """Notes on a piece that was given, added, struck, shortened or summarised; empty for other pieces."""
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
-        "left out, because its origin already had the largest allowed share of the evidence": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,
@@ -199,13 +198,14 @@ def web_address(url: str | None) -> str:
     return encoded(str(url), safe="/:?#[]@!$&'*+,;=%~-._") if WEB.match(url or "") else ""
 
 
-def host_of(url: str | None) -> str:
-    """The host of a web address, without ``www.``; empty for an invalid address or None."""
-    try:
-        host = urlsplit(web_address(url)).hostname or ""
-    except ValueError:
-        return ""
-    return host.removeprefix("www.")
+def website_in_words(url: str | None) -> str:
+    """The website of a web address, without ``www.``; empty for an invalid address or None.
+
+    For a copy of a page, such as an archived one, it is the page's website, and then the website of the copy.
+    """
+    address = web_address(url)
+    website, own = website_of(address), host_of(address).removeprefix("www.")
+    return website if website == own else f"{website}, copy at {own}"
 
 
 def title_of(piece: Mapping[str, Any]) -> str:
