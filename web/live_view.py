@@ -11,11 +11,12 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
+from moot.retrievers._archives import website_of
 from moot.transcript.document import checked_parts
 from moot.transcript.report import head
 from moot.transcript.report.names import Names
 from moot.transcript.report.record import parts, timeline
-from moot.transcript.report.sources import Sources, plain, title_of, web_address, website_in_words
+from moot.transcript.report.sources import Sources, plain, title_of, web_address
 
 EMPTY: Mapping[str, Any] = {
     **dict.fromkeys(("answer", "raw_verdict", "confidence", "error", "stop_reason", "task")),
@@ -138,7 +139,7 @@ def _source_entry(sources: Sources, names: Names, id: str) -> dict[str, Any]:
     return {
         "number": sources.numbers[id],
         "title": title_of(piece),
-        "about": " · ".join(filter(None, [*about, website_in_words(piece.get("url"))])),
+        "about": " · ".join(filter(None, [*about, website_of(web_address(piece.get("url")))])),
         "address": web_address(piece.get("url")),
         "by": sorted(set(quotes.values())),
         "quotes": list(quotes)[:3],

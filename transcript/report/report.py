@@ -28,13 +28,13 @@ from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.record import parts, timeline
 from moot.transcript.report.sources import (
     Sources,
+    link_host,
     marks_of,
     plain,
     quoted_parts,
     shown_parts,
     title_of,
     web_address,
-    website_in_words,
 )
 
 __all__ = ["escaped", "icons", "report", "styles"]
@@ -220,7 +220,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
         "title": title_of(piece),
         "meta": [one for one in meta if one],
         "address": address,
-        "host": website_in_words(piece.get("url")) if address else "",
+        "host": link_host(piece.get("url")) if address else "",
         "no_link": plain(piece["url"])[:200] if piece.get("url") and not address else "",
         "parts": [(clean_part(text), quoted) for text, quoted in shown_parts(piece, whole)],
         "whole": [(clean_part(text), quoted) for text, quoted in whole] if piece.get("shown") else [],

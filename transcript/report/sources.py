@@ -180,7 +180,8 @@ def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
-    """Notes on a piece that was given, added, struck, shortened or summarised; empty for other pieces."""
+    """Notes on a piece that was given, added, struck, shortened, summarised or archived; empty for other pieces."""
+    host, website = link_host(piece.get("url")), website_of(web_address(piece.get("url")))
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
         "given with the claim": GIVEN in agents,
@@ -189,6 +190,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,
+        f"a copy of a page of {website}": website != host,
     }
     return [mark for mark, holds in found.items() if holds]
 
@@ -198,14 +200,9 @@ def web_address(url: str | None) -> str:
     return encoded(str(url), safe="/:?#[]@!$&'*+,;=%~-._") if WEB.match(url or "") else ""
 
 
-def website_in_words(url: str | None) -> str:
-    """The website of a web address, without ``www.``; empty for an invalid address or None.
-
-    For a copy of a page, such as an archived one, it is the page's website, and then the website of the copy.
-    """
-    address = web_address(url)
-    website, own = website_of(address), host_of(address).removeprefix("www.")
-    return website if website == own else f"{website}, copy at {own}"
+def link_host(url: str | None) -> str:
+    """The host of a web address, without ``www.``; empty for an invalid address or None."""
+    return host_of(web_address(url)).removeprefix("www.")
 
 
 def title_of(piece: Mapping[str, Any]) -> str:
