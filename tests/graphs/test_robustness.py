@@ -16,14 +16,14 @@ from moot.transcript import ending
 from moot.transcript.report.report import report
 
 from tests.conftest import CLAIM, StartStub
-from tests.graphs.origin_shelf import Poisoned, page
+from tests.graphs.origin_shelf import Shelf, page
 
 KEY, SAME, OTHER = (
     "In 2019 keepers in Sydney found three leathery eggs of a platypus in its burrow.",
     "Three leathery eggs of a platypus were found by keepers in Sydney in 2019, says a magazine.",
     "The platypus has a bill, webbed feet, and a tail like that of a beaver.",
 )
-shelf = Poisoned(finds=[page("key.org", 1, KEY), page("www.same.org", 2, SAME), page("other.org", 3, OTHER)])
+shelf = Shelf(finds=[page("key.org", 1, KEY), page("www.same.org", 2, SAME), page("other.org", 3, OTHER)])
 SOURCE = "langchain:tests.graphs.test_robustness:shelf"
 IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.same.org", SAME), ("other.org", OTHER))}
 

@@ -16,7 +16,7 @@ const NAMES = {
   ask_person: "Ask me about",
   k: "Passages for each search",
   max_per_host: "Most passages from one website",
-  max_origin_share: "Largest share of evidence from one origin (0 to 1)",
+  max_origin_share: "Largest share of near-duplicates in a search (0 to 1)",
   calibration: "Calibration file (a path on the server)",
   datamarking: "Mark the words of evidence",
   robustness: "Test what the verdict depends on",
