@@ -38,9 +38,8 @@ async def gold_shares(claims: dict[str, set[str]], **settings: Any) -> list[floa
 @pytest.mark.parametrize("name", ["averitec", "fever_symmetric"])
 def test_the_limit_on_near_duplicates_costs_no_gold_passages(name: str) -> None:
     texts = {passage["id"]: passage["text"].strip() for passage in read_lines(f"corpus/{name}.jsonl")}
-    claims = {
-        one["query"]: {texts[gold["id"]] for gold in one["gold"]} for one in read_lines(f"qrels/visible/{name}.jsonl")[:100]
-    }
+    judged = read_lines(f"qrels/visible/{name}.jsonl")[:100]
+    claims = {one["query"]: {texts[gold["id"]] for gold in one["gold"]} for one in judged}
     ended = moot("index", DATA / "corpus" / f"{name}.jsonl", "--corpus", name, "--embedder", "none")
     assert ended.returncode == 0, ended.stderr
     limited, unlimited = (
