@@ -1,4 +1,4 @@
-"""Writes files atomically, locks folders, and checks that files and moot's home folder can be written."""
+"""Reads files with a limit, writes files atomically, locks folders, and checks if files and folders can be written."""
 
 from __future__ import annotations
 
@@ -31,6 +31,26 @@ def escape_formula(text: str) -> str:
 def without_escape(text: str) -> str:
     """The text of a spreadsheet's cell without the apostrophe of `escape_formula`."""
     return text[1:] if text.startswith("'") and escape_formula(text[1:]) == text else text
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """Reads a regular file. Other kinds of files are refused without waiting: a pipe, a device or a folder. Blocking.
+
+    Args:
+        path: the file.
+        most: the maximum size, in bytes.
+
+    Raises:
+        OSError: the file cannot be read, is not a regular file, or is larger.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
+    return content
 
 
 def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:

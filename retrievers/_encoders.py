@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from moot.core.callers import check_embedder
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
@@ -31,7 +32,6 @@ from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import unreadable
 from moot.core.transport import Connection, open_connection
 from moot.retrievers._evidence import Evidence, encoded_text
-from moot.retrievers._listed import check_model
 from moot.retrievers._local_models import OR_ENDPOINT, check_hub, default_encoder_folder, load_one_at_a_time
 
 logger = logging.getLogger(__name__)
@@ -111,12 +111,12 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
     Raises:
         UserError: the encoder is unknown, its package or key is missing, or its endpoint's address or key is invalid.
-            Or this process is a LangGraph server, and its ``MOOT_EMBEDDERS`` does not allow the model.
+            Or this process is a server, and it does not list the model (`check_embedder`).
     """
+    check_embedder(name)
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
         return await _open_endpoint_encoder(provider, model, limits)
-    check_model(name, "embedder")
     return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 

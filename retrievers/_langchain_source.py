@@ -16,12 +16,12 @@ from datetime import date
 from operator import attrgetter
 from typing import Any
 
+from moot.core.callers import check_source
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
 from moot.retrievers._evidence import Evidence, clean, make_evidence, merge_evidence
-from moot.retrievers._listed import check_source
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
 """Search methods of a vector store, in order of preference; many stores do not implement the first."""

@@ -15,10 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from moot.core.callers import check_model
 from moot.core.errors import UserError, WorldError
 from moot.core.files import check_digest
 from moot.core.lazy import import_extra, imported
-from moot.retrievers._listed import check_model
 
 A = TypeVar("A")
 T = TypeVar("T")

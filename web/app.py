@@ -13,19 +13,21 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
+from moot.core.callers import serving_callers
+from moot.core.config import usual_settings
 from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
 from moot.graphs._registry import installed_systems
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import current_recorder, report_to
 from moot.web.batches.running import BATCHES
-from moot.web.caller import DATABASE, check_auth
+from moot.web.caller import DATABASE, check_auth, has_users
 from moot.web.cancelling import patch_cancellation
 from moot.web.checks import Checks
 from moot.web.docs import Docs
 from moot.web.guard import Guard
 from moot.web.idempotency import IdempotencyKeys
-from moot.web.login import Login
+from moot.web.login import Login, read_token
 from moot.web.mcp import Tools
 from moot.web.metrics import Metrics, begin_server_telemetry
 from moot.web.pages import ROUTES
@@ -40,7 +42,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 async def record_debates() -> AsyncIterator[None]:
     """Context manager: inside it, `TABLE` records the row and the document of every debate of this process.
 
-    Before recording starts, it checks the environment, starts the requested telemetry and imports the debate systems.
+    Inside it, the process is a server, whose callers may name only what its operator lists (`serving_callers`). Before
+    recording starts, it checks the environment, starts the requested telemetry and imports the debate systems.
 
     Raises:
         UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
@@ -51,7 +54,9 @@ async def record_debates() -> AsyncIterator[None]:
     current_use()  # raises an error if MOOT_LEDGER is not valid
     await asyncio.to_thread(begin_server_telemetry)
     await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits for it
+    usual = await asyncio.to_thread(usual_settings)
     async with AsyncExitStack() as stack:
+        stack.enter_context(serving_callers(usual, any_model=not (read_token() or has_users())))
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
         with report_to(TABLE):

@@ -12,11 +12,12 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
+from moot.core.callers import check_calibration, check_embedder, check_model, check_source
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._runtime.settings import checked_settings
-from moot.retrievers._listed import ENDPOINTS, check_model, check_source
+from moot.nodes._vendors.catalogue import check_callers_model
 from moot.web.caller import caller_client
 from moot.web.guard import is_own
 from starlette.requests import Request
@@ -35,6 +36,10 @@ RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|comm
 """Routes that run graphs, or that create or change assistants. The pattern also matches some routes that only read."""
 MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
+NO_MODEL = (("source_summaries", "model"), ("source_summaries", "none"))
+"""Values of `MODEL_SETTINGS` that name no model of this machine."""
+CHAT_SETTINGS = ("model", "models", "agents", "debaters", "judges")
+"""Settings that may name chat models: one, a list, or one for each role."""
 SOURCE_SETTINGS = ("sources", "fallback", "retriever")
 """Settings that may name a Python object, as ``langchain:MODULE:ATTRIBUTE``."""
 
@@ -50,7 +55,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
         client: sends requests as the caller.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, a local model or module that the administrator did not
+        UserError: an unknown setting, a value out of its range, a model, module or path that the administrator did not
             list, a missing input, an input that is not an object, a thread with nothing to continue, a reply for which
             no interrupt waits, or a reply that names none of several interrupts.
     """
@@ -144,31 +149,36 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
 
 
 def check_loading(values: Any) -> None:
-    """Refuses settings that would load a local model or module that the administrator did not list.
+    """Refuses settings, also nested ones, that name a model, a module or a file that the administrator did not list.
 
-    This also checks nested settings. Nothing is refused outside LangGraph's server.
+    The debate checks them again where it uses them. This check refuses a request before it creates anything.
 
     Raises:
-        UserError: the settings would load a model or module that is not listed.
+        UserError: the settings name a model or module that is not listed, or the path of a calibration.
     """
     if isinstance(values, list):
         for value in values:
             check_loading(value)
     elif isinstance(values, Mapping):
         for key, value in values.items():
-            if key in MODEL_SETTINGS and isinstance(value, str) and names_local_model(key, value):
+            if key == "embedder" and isinstance(value, str):
+                check_embedder(value)
+            elif key in MODEL_SETTINGS and isinstance(value, str) and (key, value) not in NO_MODEL:
                 check_model(value, key)
+            elif key == "calibration" and isinstance(value, str):
+                check_calibration(value)
+            for name in strings_in(value) if key in CHAT_SETTINGS else ():
+                check_callers_model(name)
             for name in (value if isinstance(value, list) else [value]) if key in SOURCE_SETTINGS else ():
                 if isinstance(name, str) and name.startswith("langchain:"):
                     check_source(name.removeprefix("langchain:"))
             check_loading(value)
 
 
-def names_local_model(setting: str, value: str) -> bool:
-    """Whether the value of a setting in `MODEL_SETTINGS` names a local model."""
-    if setting == "embedder":
-        return not value.startswith(ENDPOINTS)
-    return setting != "source_summaries" or value not in ("model", "none")
+def strings_in(value: Any) -> list[str]:
+    """The texts that are a value, or are in a list or are values of a mapping."""
+    found = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+    return [one for one in found if isinstance(one, str)]
 
 
 def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
+from moot.core.callers import CALLED_MODELS, names_in_variable
 from moot.core.config import value_of
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
@@ -233,11 +234,14 @@ def _offered_model() -> tuple[str, str]:
     The model is the first of these that exists:
 
     - The model of `moot config` or ``MOOT_MODEL``, unless it is the built-in one.
+    - The first model in ``MOOT_MODELS``.
     - The example of the first provider that can be used and whose example has a price.
     - `EXAMPLE_MODEL`.
     """
+    listed = [name for name in names_in_variable(CALLED_MODELS) if not name.endswith(":*")]
     named = value_of("model")
-    if named and named.partition(":")[0] != "embedded":
+    named = next(iter(listed), None) if not named or named.partition(":")[0] == "embedded" else named
+    if named:
         return named, unavailable_reason(named.partition(":")[0])
     priced = [one for one in providers_here() if one["example"] in read_prices()]
     ready = next((one["example"] for one in priced if not one["why_not"]), None)

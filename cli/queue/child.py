@@ -20,6 +20,8 @@ from moot.cli.batch.runner import batch_stop_reason, outage_in_words
 from moot.cli.batch.work import RowProcessor
 from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
+from moot.core.callers import serving_callers
+from moot.core.config import usual_settings
 from moot.core.errors import MOST_OUTAGES, SOURCE_OUTAGE, MootError, WorldError
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
@@ -183,7 +185,7 @@ def main() -> None:
     begin_telemetry(port=False)
     url = first["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
-    with collected_seldom():
+    with collected_seldom(), serving_callers(usual_settings()):
         asyncio.run(_work(url, out))
 
 

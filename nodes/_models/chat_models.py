@@ -23,7 +23,7 @@ from moot.core.endpoint import (
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.transport import Connection, open_connection
-from moot.nodes._vendors.catalogue import VENDORS, Structure, check_provider, vendor_endpoint
+from moot.nodes._vendors.catalogue import VENDORS, Structure, check_callers_model, check_provider, vendor_endpoint
 from moot.nodes._vendors.clients import vendor_chat
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -96,7 +96,8 @@ async def open_chat_model(
         seed: the sampling seed of all calls; None leaves it to the endpoint. Debates give each call a seed of its own.
 
     Raises:
-        UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created.
+        UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created; or
+            this process is a server that does not list the model (`check_called_model`).
     """
     provider, _, model = name.partition(":")
     if not model:
@@ -106,6 +107,7 @@ async def open_chat_model(
 
         return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
     check_provider(name)
+    check_callers_model(name)
     if provider in VENDORS:
         options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await _vendor_model(name, timeout, options)

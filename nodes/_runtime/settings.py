@@ -179,7 +179,8 @@ class Settings(BaseModel):
         min_length=1,
         max_length=1000,
         description="A file of `moot calibrate`, fitted on labelled debates with the same settings; a file for other "
-        "settings is refused. The document then has a prediction set, and says whether to act on the verdict or to "
+        "settings is refused. A server reads only files of its folder calibrations (in MOOT_HOME): name the file "
+        "without a path. The document then has a prediction set, and says whether to act on the verdict or to "
         "escalate it.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")

@@ -16,13 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from moot.core.callers import check_calibration, serves_callers
 from moot.core.errors import UserError
+from moot.core.files import read_bounded
+from moot.core.home import moot_home
 from moot.core.ledger.records import moot_version
 from moot.nodes._records.entries import RoundRecord, Task
 from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import shipped
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+LARGEST = 16 * 2**20
+"""Maximum size of a calibration's file, in bytes."""
 FEW_CASES = 200
 """Below this number of labelled debates, documents state the limits of the guarantee."""
 WITHOUT_EFFECT = {
@@ -157,20 +162,40 @@ def read_calibration(path: str) -> Calibration:
     """Reads a calibration from its file. Blocking.
 
     Args:
-        path: the path of the file.
+        path: the path of the file; on a server, the id of a calibration (`check_calibration`).
 
     Raises:
-        UserError: the file cannot be read or is not a calibration, or its ``bound`` does not fit its ``hash``.
+        UserError: the file cannot be read, is too large or is not a calibration, or its ``bound`` does not fit its
+            ``hash``; or this is a server, and there is no calibration with this id.
     """
     try:
-        found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        content = read_bounded(_file_of_id(path) if serves_callers() else Path(path), LARGEST)
+        found = Calibration.model_validate_json(content)
     except OSError as error:
         raise UserError(f"calibration: {path} cannot be read: {error.strerror}.", kind="missing_file") from error
-    except (ValidationError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UserError(f"calibration: {path} is not a file of `moot calibrate`.", kind="invalid_file") from error
     if found.hash != found.bound.digest():
         raise UserError(f"calibration: {path} was changed after it was written.", kind="invalid_file")
     return found
+
+
+def _file_of_id(id: str) -> Path:
+    """The file of a calibration in the operator's folder ``calibrations``. Blocking.
+
+    Raises:
+        UserError: ``id`` is no id, or the folder has no such file; files outside the folder count as missing.
+    """
+    check_calibration(id)
+    folder = (moot_home() / "calibrations").resolve()
+    file = (folder / f"{id.removesuffix('.json')}.json").resolve()
+    if not (file.is_file() and file.is_relative_to(folder)):
+        raise UserError(
+            f"calibration: this server has no calibration {id!r}. Its operator can put its file "
+            "into the folder calibrations of MOOT_HOME.",
+            kind="missing_file",
+        )
+    return file
 
 
 def check_bound(calibration: Calibration, here: Bound) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, TypedDict
 
+from moot.core.callers import check_called_model
 from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
 from moot.core.errors import UserError, did_you_mean
 
@@ -200,6 +201,22 @@ def check_provider(name: str) -> None:
         "works as openai:NAME with OPENAI_BASE_URL set.",
         kind="unknown_provider",
     )
+
+
+def check_callers_model(name: str) -> None:
+    """Refuses a chat model that this process, if it is a server, does not list; ``embedded`` and ``fake`` always pass.
+
+    Args:
+        name: the model, as provider:name; `check_provider` has accepted it.
+
+    Raises:
+        UserError: as `check_called_model`.
+    """
+    provider = name.partition(":")[0]
+    if provider in PROVIDERS:
+        check_called_model(name, (PROVIDERS[provider].base_url_variable, PROVIDERS[provider].key_variable))
+    elif provider in VENDORS:
+        check_called_model(name, (*VENDORS[provider].keys, *VENDORS[provider].addresses))
 
 
 def vendor_endpoint(provider: str) -> Endpoint:

@@ -1,7 +1,7 @@
 """Fetches pages and files from addresses that users give, without access to private networks.
 
-All IP addresses of a host are checked, also after each redirect. The connection uses one of the checked addresses, so
-the host's name is not looked up a second time.
+The IP address of each connection is checked before the connection is made, also after each redirect. So neither the
+spelling of an address nor a host name that is looked up again can lead into a private network.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -44,6 +44,8 @@ TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 """Suffixes of text files. `in_utf8` may convert their texts."""
 NAT64 = IPv6Network("64:ff9b::/96")
 """IPv6 addresses of NAT64. Their last four bytes are an IPv4 address, which may be private."""
+UNICAST = IPv6Network("2000::/3")
+"""All public IPv6 addresses, apart from those that contain an IPv4 address (RFC 4291)."""
 SUFFIXES = {
     "application/pdf": ".pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
@@ -87,15 +89,18 @@ def is_url(text: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public. If an IPv6 address contains an IPv4 address, the IPv4 address decides."""
+    """Whether an IP address is public: not of a private, local, reserved or multicast network.
+
+    If an IPv6 address contains an IPv4 address (mapped, 6to4, NAT64), the IPv4 address decides. Teredo is not public.
+    """
     known = ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
-        inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
-        if known in NAT64:
-            inner = ip_address(known.packed[-4:])  # type: ignore[assignment]
+        inner = IPv4Address(known.packed[-4:]) if known in NAT64 else known.ipv4_mapped or known.sixtofour
         if inner is not None:
             return is_public(str(inner))
-    return known.is_global and not known.is_multicast
+        if known not in UNICAST or known.teredo is not None:
+            return False
+    return known.is_global and not known.is_multicast and not known.is_reserved
 
 
 def fetch(url: str) -> FetchedDocument:
@@ -115,11 +120,14 @@ def fetch(url: str) -> FetchedDocument:
 async def fetch_page(url: str) -> FetchedDocument:
     """Does the same as `fetch`, within a running event loop."""
     try:
-        async with asyncio.timeout(SECONDS), _session() as session:
+        async with asyncio.timeout(SECONDS):
             current = url
             for _ in range(REDIRECTS + 1):
-                check_address(current)
-                async with session.get(current, allow_redirects=False) as answer:
+                address = check_address(current)
+                async with (
+                    _session(address.raw_host) as session,
+                    session.get(address, allow_redirects=False) as answer,
+                ):
                     if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
                         return await asyncio.to_thread(_store_answer, url, current, answer, await _content(url, answer))
                     current = urljoin(current, answer.headers["location"])
@@ -133,27 +141,26 @@ async def fetch_page(url: str) -> FetchedDocument:
     raise WorldError(f"{url} redirects more than {REDIRECTS} times.", kind="bad_response")
 
 
-def check_address(url: str) -> None:
-    """Checks a web address before its host is looked up. For a host name, the IP addresses are checked later.
+def check_address(url: str) -> Any:
+    """Parses a web address as the HTTP client does, and checks it. IP addresses are checked when it connects.
+
+    Returns:
+        The address as the client's class ``yarl.URL``; its host is normalised.
 
     Raises:
-        UserError: the address is not a valid HTTP address, has a user name or password, or contains an IP address that
-            `check_public` refuses.
+        UserError: the address is not a valid HTTP address, or has a user name or password.
     """
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
+        parsed = imported("yarl").URL(url)
     except ValueError as error:
         raise UserError(f"{url} is not a valid address ({error}).", kind="invalid_file") from error
-    if parts.scheme not in ("http", "https") or not host:
+    if parsed.scheme not in ("http", "https") or not parsed.raw_host:
         raise UserError(f"{url} is not a web address: it must begin with http:// or https://.", kind="invalid_file")
-    if parts.username or parts.password:
-        raise UserError(f"The address of {host} contains a user name or a password. Leave it out.", kind="invalid_file")
-    try:
-        literal = str(ip_address(host.partition("%")[0]))
-    except ValueError:
-        return
-    check_public(host, literal)
+    if parsed.raw_user or parsed.raw_password:
+        raise UserError(
+            f"The address of {parsed.raw_host} contains a user name or a password. Leave it out.", kind="invalid_file"
+        )
+    return parsed
 
 
 def check_public(host: str, address: str) -> None:
@@ -170,22 +177,37 @@ def check_public(host: str, address: str) -> None:
         )
 
 
+def check_public_url(url: str) -> None:
+    """Checks an address that another client will call: all IP addresses of its host must be public. Blocking.
+
+    A host that cannot be looked up passes, because it cannot be called either.
+
+    Raises:
+        UserError: as `check_address` and `check_public`.
+    """
+    host = check_address(url).raw_host
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return
+    for address in found:
+        check_public(host, str(address[4][0]))
+
+
 @asynccontextmanager
-async def _session() -> AsyncIterator[Any]:
-    """Context manager with an HTTP session that connects only to checked addresses."""
+async def _session(host: str) -> AsyncIterator[Any]:
+    """Context manager with an HTTP session for a host. It connects only to addresses that `check_public` accepts."""
     aiohttp = imported("aiohttp")
 
-    class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
-        """A resolver that raises an error if `check_public` refuses one of the host's addresses."""
-
-        async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
-            addresses = await super().resolve(host, port, family)
-            for address in addresses:
-                check_public(host, address["host"])
-            return addresses
+    def checked_socket(found: Any) -> socket.socket:
+        family, kind, protocol, _, address = found
+        check_public(host, address[0])
+        return socket.socket(family, kind, protocol)
 
     try:
-        connector = aiohttp.TCPConnector(resolver=Checked(), ssl=await asyncio.to_thread(tls), use_dns_cache=False)
+        connector = aiohttp.TCPConnector(
+            resolver=aiohttp.ThreadedResolver(), socket_factory=checked_socket, ssl=await asyncio.to_thread(tls)
+        )
     except (ValueError, OSError) as error:
         raise client_error(error) from error
     headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}

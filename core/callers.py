@@ -1,0 +1,161 @@
+"""What the callers of a server may name. They are not its operator, so the operator lists what they may name.
+
+Without the lists, a name that a caller chooses could make the server import code, read a file, download a model, call
+an address inside the network, or spend at a provider. A process says with `serving_callers` that it is a server. In all
+other processes, on the command line and in Python, the user is the operator and may name anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from moot.core.endpoint import PROVIDERS
+from moot.core.errors import UserError
+
+CALLED_MODELS = "MOOT_MODELS"
+"""The environment variable with the list of models behind endpoints: provider:name, or provider:* for all."""
+MODELS = "MOOT_EMBEDDERS"
+"""The environment variable with the list of models of this machine."""
+SOURCES = "MOOT_LANGCHAIN_SOURCES"
+"""The environment variable with the list of LangChain sources."""
+SHIPPED = ("all-MiniLM-L6-v2", "cross-encoder/stsb-roberta-base")
+"""Models of this machine that settings name by default; every server opens them."""
+SERVERS = {"langgraph_api", "aegra_api"}
+"""Packages of servers. A process that has imported one of them is a server, even if it does not run moot's app."""
+CALIBRATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\.json)?")
+"""The id of a calibration: the name of its file, with or without ``.json``."""
+
+
+@dataclass(frozen=True)
+class _Serving:
+    """What callers may name besides the lists: names in the operator's default settings, perhaps all models."""
+
+    usual: frozenset[str] = frozenset()
+    any_model: bool = False
+
+
+_serving: _Serving | None = None
+
+
+@contextmanager
+def serving_callers(usual: Mapping[str, Any], *, any_model: bool = False) -> Iterator[None]:
+    """Context manager: inside it, this process is a server, whose callers may name only what the operator lists.
+
+    Args:
+        usual: the operator's default settings (`moot.core.config.usual_settings`); callers may name their models, too.
+        any_model: whether callers may name every model behind an endpoint if ``MOOT_MODELS`` is not set. They may if
+            the server has neither a token nor users, because then only its operator reaches it.
+    """
+    global _serving
+    before, _serving = (
+        _serving,
+        _Serving(frozenset(str(usual[name]) for name in ("model", "embedder") if name in usual), any_model),
+    )
+    try:
+        yield
+    finally:
+        _serving = before
+
+
+def serves_callers() -> bool:
+    """Whether this process is a server, whose callers are not its operator."""
+    return _serving is not None or not SERVERS.isdisjoint(sys.modules)
+
+
+def names_in_variable(variable: str) -> Collection[str]:
+    """The names in an environment variable with a comma-separated list. Blank names are left out."""
+    return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
+
+
+def check_model(name: str, setting: str) -> None:
+    """Refuses a model of this machine that the server does not list.
+
+    Args:
+        name: the model, or its folder.
+        setting: the setting that names the model, for the error.
+
+    Raises:
+        UserError: this process is a server, and the model is neither in `SHIPPED` nor in ``MOOT_EMBEDDERS``.
+    """
+    allowed = (*SHIPPED, *names_in_variable(MODELS))
+    if not serves_callers() or name in allowed or (_serving and name in _serving.usual):
+        return
+    raise UserError(
+        f"{setting}: this server does not load {name!r} for its callers. It loads {', '.join(allowed)}, and uses its "
+        f"own endpoints (openai:NAME, ollama:NAME, vllm:NAME) for embeddings. Its operator can list other "
+        f"models in {MODELS}.",
+        kind="invalid_setting",
+    )
+
+
+def check_called_model(name: str, variables: Iterable[str], setting: str = "model") -> None:
+    """Refuses a model behind an endpoint that the server does not list.
+
+    If ``MOOT_MODELS`` is not set, callers may name the models of every provider whose key or address is set.
+
+    Args:
+        name: the model, as provider:name.
+        variables: the environment variables of the provider's keys and addresses.
+        setting: the setting that names the model, for the error.
+
+    Raises:
+        UserError: this process is a server, and the model is not listed.
+    """
+    provider, listed = name.partition(":")[0], names_in_variable(CALLED_MODELS)
+    own = _serving or _Serving()
+    if not serves_callers() or name in own.usual or {name, f"{provider}:*"} & {*listed}:
+        return
+    if not listed and (own.any_model or any(os.environ.get(one, "").strip() for one in variables)):
+        return
+    why = f"It calls only {', '.join(listed)}" if listed else f"It has neither a key nor an address of {provider}"
+    raise UserError(
+        f"{setting}: this server does not call {name!r} for its callers. {why}. Its operator can list models in "
+        f"{CALLED_MODELS}.",
+        kind="invalid_setting",
+    )
+
+
+def check_embedder(name: str) -> None:
+    """Refuses a text encoder that the server does not list.
+
+    Raises:
+        UserError: as `check_called_model` for an encoder behind an endpoint, otherwise as `check_model`.
+    """
+    provider = PROVIDERS.get(name.partition(":")[0])
+    if provider and ":" in name:
+        check_called_model(name, (provider.base_url_variable, provider.key_variable), "embedder")
+    else:
+        check_model(name, "embedder")
+
+
+def check_source(given: str) -> None:
+    """Refuses the ``MODULE:ATTRIBUTE`` of a LangChain retriever that the server does not list.
+
+    Raises:
+        UserError: this process is a server, and ``MOOT_LANGCHAIN_SOURCES`` does not list the object.
+    """
+    if serves_callers() and given not in names_in_variable(SOURCES):
+        raise UserError(
+            f"The retriever {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {SOURCES}.",
+            kind="unknown_retriever",
+        )
+
+
+def check_calibration(name: str) -> None:
+    """Refuses a path of a calibration's file on a server, where callers name a calibration by its id.
+
+    Raises:
+        UserError: this process is a server, and ``name`` is no id.
+    """
+    if serves_callers() and not CALIBRATION.fullmatch(name):
+        raise UserError(
+            "calibration: this server reads no path. Name the id of a calibration: the name of a file that its "
+            "operator has put into the folder calibrations of MOOT_HOME.",
+            kind="invalid_setting",
+        )
