@@ -54,6 +54,13 @@ def _config() -> Any:
     return sys.modules.get("langgraph_api.config")
 
 
+def webhook_policy() -> bool:
+    """Whether the operator has set which private or local hosts, or which domains, webhooks of callers may name."""
+    policy = (getattr(_config(), "WEBHOOKS_CONFIG", None) or {}).get("url") or {}
+    own = (policy.get("disable_private_ips"), policy.get("disable_loopback"))
+    return bool(policy.get("allowed_domains")) or False in own
+
+
 def check_auth() -> None:
     """Checks that users cannot see each other's debates on the page.
 

@@ -5,6 +5,7 @@ Without these checks, the server drops unknown settings, and answers 200 if a va
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,8 @@ from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._vendors.catalogue import check_callers_model
-from moot.web.caller import caller_client
+from moot.retrievers._documents.fetch import private_address_of
+from moot.web.caller import caller_client, webhook_policy
 from moot.web.guard import is_own
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -57,7 +59,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
     Raises:
         UserError: an unknown setting, a value out of its range, a model, module or path that the administrator did not
             list, a missing input, an input that is not an object, a thread with nothing to continue, a reply for which
-            no interrupt waits, or a reply that names none of several interrupts.
+            no interrupt waits, or a reply that names none of several interrupts. Or the webhook is in a private network.
     """
     for one in body if isinstance(body, list) else [body]:
         params = one.get("params", one) if isinstance(one, dict) else None
@@ -65,6 +67,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
             check_input(params, path)
             for values, _ in settings_in(params):
                 check_loading(values)
+            await check_webhook(params)
             await check_settings(params, path, client)
             await check_thread(params, path, client)
 
@@ -81,6 +84,26 @@ def check_input(params: Mapping[str, Any], path: str) -> None:
     starts = path in WITHOUT_THREAD and not params.get("command")
     if "assistant_id" in params and not isinstance(given, dict) and (starts or given is not None):
         raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
+
+
+async def check_webhook(params: Mapping[str, Any]) -> None:
+    """Refuses a webhook whose host has an address that is not public, unless the operator's own policy applies.
+
+    LangGraph's server checks webhooks as well, also when it calls them, but with a shorter list of networks. A path on
+    this server is left to it.
+
+    Raises:
+        UserError: the webhook is not a web address, or its host is in a private network.
+    """
+    webhook = params.get("webhook")
+    if not isinstance(webhook, str) or webhook.startswith("/") or webhook_policy():
+        return
+    if private := await asyncio.to_thread(private_address_of, webhook):
+        raise UserError(
+            f"Webhook host blocked: its address {private} is in a private network. LANGGRAPH_WEBHOOKS sets the hosts "
+            "that this server may call.",
+            kind="invalid_setting",
+        )
 
 
 async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:

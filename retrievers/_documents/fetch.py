@@ -177,21 +177,20 @@ def check_public(host: str, address: str) -> None:
         )
 
 
-def check_public_url(url: str) -> None:
-    """Checks an address that another client will call: all IP addresses of its host must be public. Blocking.
+def private_address_of(url: str) -> str:
+    """The first IP address of a URL's host that is not public; empty if there is none. Blocking.
 
-    A host that cannot be looked up passes, because it cannot be called either.
+    It is also empty for a host that cannot be looked up, because no client can connect to it.
 
     Raises:
-        UserError: as `check_address` and `check_public`.
+        UserError: as `check_address`.
     """
-    host = check_address(url).raw_host
+    host = check_address(url).raw_host.partition("%")[0].rstrip(".")
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return
-    for address in found:
-        check_public(host, str(address[4][0]))
+    except (OSError, ValueError):
+        return ""
+    return next((str(one[4][0]) for one in found if not is_public(str(one[4][0]))), "")
 
 
 @asynccontextmanager
