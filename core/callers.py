@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -94,14 +94,15 @@ def check_model(name: str, setting: str) -> None:
     )
 
 
-def check_called_model(name: str, variables: Iterable[str], setting: str = "model") -> None:
+def check_called_model(name: str, variables: Collection[str], setting: str = "model") -> None:
     """Refuses a model behind an endpoint that the server does not list.
 
-    If ``MOOT_MODELS`` is not set, callers may name the models of every provider whose key or address is set.
+    If ``MOOT_MODELS`` is not set, callers may name the models of every provider that the operator has set up.
 
     Args:
         name: the model, as provider:name.
-        variables: the environment variables of the provider's keys and addresses.
+        variables: environment variables, one of which is set if the operator has set up the provider. They matter for
+            providers that can be called without a key. The others need a key, so their list is empty.
         setting: the setting that names the model, for the error.
 
     Raises:
@@ -111,9 +112,10 @@ def check_called_model(name: str, variables: Iterable[str], setting: str = "mode
     own = _serving or _Serving()
     if not serves_callers() or name in own.usual or {name, f"{provider}:*"} & {*listed}:
         return
-    if not listed and (own.any_model or any(os.environ.get(one, "").strip() for one in variables)):
+    is_set_up = not variables or any(os.environ.get(one, "").strip() for one in variables)
+    if not listed and (own.any_model or is_set_up):
         return
-    why = f"It calls only {', '.join(listed)}" if listed else f"It has neither a key nor an address of {provider}"
+    why = f"It calls only {', '.join(listed)}" if listed else f"{provider} is not set up"
     raise UserError(
         f"{setting}: this server does not call {name!r} for its callers. {why}. Its operator can list models in "
         f"{CALLED_MODELS}.",
@@ -127,11 +129,17 @@ def check_embedder(name: str) -> None:
     Raises:
         UserError: as `check_called_model` for an encoder behind an endpoint, otherwise as `check_model`.
     """
-    provider = PROVIDERS.get(name.partition(":")[0])
-    if provider and ":" in name:
-        check_called_model(name, (provider.base_url_variable, provider.key_variable), "embedder")
+    provider, colon, _ = name.partition(":")
+    if colon and provider in PROVIDERS:
+        check_called_model(name, variables_of(provider), "embedder")
     else:
         check_model(name, "embedder")
+
+
+def variables_of(provider: str) -> tuple[str, ...]:
+    """For `check_called_model`: the variables of a provider in `PROVIDERS`; none for ``openai``, which needs a key."""
+    found = PROVIDERS[provider]
+    return () if provider == "openai" else (found.base_url_variable, found.key_variable)
 
 
 def check_source(given: str) -> None:

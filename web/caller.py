@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from contextvars import ContextVar
+from pathlib import PurePath
 from typing import Any
 
 import httpx
@@ -92,6 +93,18 @@ def public_text(error: MootError) -> str:
         return error.detail
     log.error("%s", error.detail)
     return "The server's database cannot be reached. Try again in a minute."
+
+
+def file_name(request: Request) -> str:
+    """The ``name`` of an uploaded file in a request's query, without folders.
+
+    Raises:
+        UserError: the name contains a zero character, which no file's name may contain.
+    """
+    name = PurePath(request.query_params.get("name", "").strip()).name
+    if "\0" in name:
+        raise UserError("The name of a file cannot contain a zero character.", kind="bad_request")
+    return name
 
 
 def parse_json(content: bytes) -> Any:

@@ -59,7 +59,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
     Raises:
         UserError: an unknown setting, a value out of its range, a model, module or path that the administrator did not
             list, a missing input, an input that is not an object, a thread with nothing to continue, a reply for which
-            no interrupt waits, or a reply that names none of several interrupts. Or the webhook is in a private network.
+            no interrupt waits, a reply that names none of several interrupts, or a webhook in a private network.
     """
     for one in body if isinstance(body, list) else [body]:
         params = one.get("params", one) if isinstance(one, dict) else None

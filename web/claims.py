@@ -19,7 +19,7 @@ from moot.nodes._claims.state import ClaimsInput
 from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
-from moot.web.caller import body_of, parse_json
+from moot.web.caller import body_of, file_name, parse_json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,7 +39,7 @@ async def read_text(request: Request) -> Any:
 
     The query has the page's ``url`` or the file's ``name``. With a ``name``, the body is the file.
     """
-    url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
+    url = request.query_params.get("url", "").strip()
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
     content = b"" if url else await body_of(request, LARGEST_FILE)
@@ -47,7 +47,7 @@ async def read_text(request: Request) -> Any:
         return (
             await run_in_threadpool(read_article, url)
             if url
-            else await run_in_threadpool(_read_uploaded_article, name, content)
+            else await run_in_threadpool(_read_uploaded_article, file_name(request), content)
         )
 
 
@@ -67,7 +67,6 @@ async def list_sentences(request: Request) -> Any:
 
 
 def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
-    name = PurePath(name).name
     with own_folder("moot-file-") as folder:
         file = folder / f"file{PurePath(name).suffix}"
         file.write_bytes(content)
@@ -104,7 +103,7 @@ async def read_rows(request: Request) -> Any:
     The body is the file. The query has the file's ``name``.
     """
     content = await body_of(request, LARGEST_TABLE)
-    return await run_in_threadpool(_read_rows, PurePath(request.query_params.get("name", "")).name, content)
+    return await run_in_threadpool(_read_rows, file_name(request), content)
 
 
 def _read_rows(name: str, content: bytes) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, parse_json, public_text
+from moot.web.caller import USERS, body_of, caller_client, file_name, parse_json, public_text
 from moot.web.docs import PLACE, docs_page
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
@@ -231,12 +231,9 @@ EXAMPLE_MODEL = "openai:gpt-4o-mini"
 def _offered_model() -> tuple[str, str]:
     """The model offered in addition to the built-in one, and the reason why it cannot be used, or an empty text.
 
-    The model is the first of these that exists:
-
-    - The model of `moot config` or ``MOOT_MODEL``, unless it is the built-in one.
-    - The first model in ``MOOT_MODELS``.
-    - The example of the first provider that can be used and whose example has a price.
-    - `EXAMPLE_MODEL`.
+    The model is the first of these that exists: the model of `moot config` or ``MOOT_MODEL``, unless it is the built-in
+    one; the first model in ``MOOT_MODELS``; the example of the first provider that can be used and whose example has a
+    price; `EXAMPLE_MODEL`.
     """
     listed = [name for name in names_in_variable(CALLED_MODELS) if not name.endswith(":*")]
     named = value_of("model")
@@ -300,7 +297,7 @@ def _import_document(content: bytes) -> str:
 
 async def texts_in_file(request: Request) -> Any:
     """A file's texts in the form of the input ``given``. The body is the file; ``name`` in the query is its name."""
-    name = PurePath(request.query_params.get("name", "")).name
+    name = file_name(request)
     content = await body_of(request, LARGEST_FILE)
     async with _reading:
         return await run_in_threadpool(_texts_in_file, name, content)

@@ -185,7 +185,7 @@ def main() -> None:
     begin_telemetry(port=False)
     url = first["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
-    with collected_seldom(), serving_callers(usual_settings()):
+    with collected_seldom(), serving_callers(usual_settings(), any_model=True):
         asyncio.run(_work(url, out))
 
 

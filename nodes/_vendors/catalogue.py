@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, TypedDict
 
-from moot.core.callers import check_called_model
+from moot.core.callers import CALLED_MODELS, check_called_model, variables_of
 from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
 from moot.core.errors import UserError, did_you_mean
 
@@ -214,9 +214,9 @@ def check_callers_model(name: str) -> None:
     """
     provider = name.partition(":")[0]
     if provider in PROVIDERS:
-        check_called_model(name, (PROVIDERS[provider].base_url_variable, PROVIDERS[provider].key_variable))
-    elif provider in VENDORS:
-        check_called_model(name, (*VENDORS[provider].keys, *VENDORS[provider].addresses))
+        check_called_model(name, variables_of(provider))
+    elif provider in VENDORS:  # without keys, a vendor's client finds credentials itself, such as those of the machine
+        check_called_model(name, () if VENDORS[provider].keys else (CALLED_MODELS,))
 
 
 def vendor_endpoint(provider: str) -> Endpoint:

@@ -67,6 +67,7 @@ class QueueExperiment:
         self.ask("DELETE FROM moot.workers")  # workers that an earlier experiment killed
         self._stack = ExitStack()
         self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
+        self.env["MOOT_LANGCHAIN_SOURCES"] = "tests.cli.deadly:shelf"
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
 
     def ask(self, query: str, *values: Any) -> list[Any]:

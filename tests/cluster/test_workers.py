@@ -17,7 +17,7 @@ from moot.cli.queue import worker
 from moot.cli.queue.runner import WorkerWatch
 from moot.core.errors import WorldError
 
-from tests.cluster.experiment import QueueExperiment, new_experiment
+from tests.cluster.experiment import DEADLY, QueueExperiment, new_experiment
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
 from tests.conftest import StartStub, free_port
@@ -131,6 +131,18 @@ def test_a_batch_stops_after_three_source_outages_in_succession(
         assert (batch.returncode, {*statuses}) == (3, {"failed", "not begun"})
         assert 3 <= statuses.count("failed") <= 6
         assert "No further row was started: the sources of 3 rows in succession" in log_of(experiment)
+
+
+def test_a_worker_imports_only_modules_that_its_environment_lists(
+    server: Server, start_stub: StartStub, tmp_path: Path
+) -> None:
+    with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
+        with changed_environment(experiment, MOOT_LANGCHAIN_SOURCES=""):
+            experiment.start_worker()
+        batch = experiment.submit(3, poison=DEADLY)
+        experiment.wait(lambda: batch.poll() is not None)
+        [failed] = [row for row in experiment.table() if row["status"] != "done"]
+        assert "'langchain:tests.cli.deadly:shelf' is not listed by this server" in failed["error"]
 
 
 async def test_a_worker_waits_while_postgres_is_unreachable(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from moot.cli.main import app
+from moot.core.callers import serving_callers
 from moot.core.errors import UserError
 from moot.evals._analyses.calibrating import fit_logs
 from moot.evals._identity.parts import version_of
@@ -251,6 +253,30 @@ def test_fitting_on_a_sample_that_is_not_in_moots_format_is_refused(tmp_path: Pa
         fit_logs([log], 0.1)
 
 
+def check_calibration_of_a_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a server reads ``calibration.json`` by its id, only from the operator's folder."""
+    monkeypatch.setenv("MOOT_HOME", str(folder))
+    with serving_callers({}):
+        for path in ("calibration.json", "calibration"):
+            with pytest.raises(UserError, match="this server has no calibration"):
+                read_calibration(path)
+        (folder / "calibrations").mkdir()
+        (folder / "calibrations" / "mine.json").write_bytes((folder / "calibration.json").read_bytes())
+        assert read_calibration("mine") == read_calibration("mine.json")
+        with pytest.raises(UserError, match="reads no path"):
+            read_calibration(str(folder / "calibration.json"))
+
+
+def test_a_calibration_is_a_regular_file_of_bounded_size(tmp_path: Path) -> None:
+    """A pipe is refused without a wait for a writer, and a device without reading it to its end."""
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(2**34)
+    for path in ("/dev/zero", tmp_path / "pipe", tmp_path, tmp_path / "missing", tmp_path / "large", "a\0b"):
+        with pytest.raises(UserError, match="calibration: .*(cannot be read|is not a file of)"):
+            read_calibration(str(path))
+
+
 def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +324,7 @@ def test_a_fitted_calibration_is_valid_only_with_the_same_settings(
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
     # The order of logs that were written in the same second is not fixed.
     assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Give only logs", str(mixed.exception))
+    check_calibration_of_a_server(tmp_path, monkeypatch)
     Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
     with pytest.raises(UserError, match="was changed after it was written"):
         read_calibration("calibration.json")

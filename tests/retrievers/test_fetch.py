@@ -11,16 +11,19 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from moot.core.errors import MootError, UserError
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.given_files import read_given
 from moot.retrievers._corpus import corpus_state, digest_of, index_passages
 from moot.retrievers._documents import fetch as fetching
-from moot.retrievers._documents.fetch import fetch, is_public
+from moot.retrievers._documents.fetch import fetch, is_public, private_address_of
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._evidence import Retriever
 from moot.retrievers._files import read_page
@@ -191,7 +194,33 @@ def test_private_addresses_passwords_and_ftp_are_refused(url: str, monkeypatch: 
 
 
 def test_only_public_addresses_pass_the_check() -> None:
-    assert all(map(is_public, ("1.1.1.1", "2606:4700::1111", "64:ff9b::101:101")))
+    assert all(map(is_public, ("1.1.1.1", "2606:4700::1111", "64:ff9b::101:101", "2002:101:101::1", "::ffff:1.1.1.1")))
     not_public = ("10.1.2.3", "100.64.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0")
-    wrapped = ("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fc00::1", "::")
-    assert not any(map(is_public, not_public + wrapped))
+    more = ("255.255.255.255", "240.0.0.1", "198.18.0.1", "192.0.2.1", "ff02::1", "2001:db8::1", "100::1", "::1", "::")
+    wrapped = ("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fc00::1")
+    # Ranges that are not public whatever IPv4 address they contain: compatible, translated, site-local, local NAT64.
+    ranges = ("::101:101", "::ffff:0:101:101", "fec0::1", "64:ff9b:1::101:101", "2001:0:101:101::fefe:fefe", "4000::1")
+    assert [address for address in (*not_public, *more, *wrapped, *ranges) if is_public(address)] == []
+
+
+@given(st.ip_addresses(v=4))
+def test_an_ipv6_address_is_as_public_as_the_ipv4_address_in_it(inner: IPv4Address) -> None:
+    number = int(inner)
+    for outer in (0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80):
+        assert is_public(str(IPv6Address(outer))) == is_public(str(inner))
+
+
+def test_a_host_that_changes_its_address_after_a_look_up_is_not_called(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check applies to the address of the connection, not to an earlier look-up of the name."""
+    monkeypatch.delenv("MOOT_FETCH_HOSTS")
+    real_look_up, answers = socket.getaddrinfo, iter(("1.1.1.1",))
+
+    def look_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        return real_look_up(next(answers, "127.0.0.1") if host == "rebinding.test" else host, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert private_address_of(f"http://rebinding.test:{site.rpartition(':')[2]}/page") == ""
+    with pytest.raises(UserError, match=r"rebinding.test is in a private network \(127.0.0.1\)"):
+        fetch(f"http://rebinding.test:{site.rpartition(':')[2]}/page")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-CLAIM = {"claim": "The Suez Canal has locks."}
+SHORT = "The Suez Canal has locks."
+CLAIM = {"claim": SHORT}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ UNLISTED = {
         {"debate_settings": {"embedder": "/etc"}},
     ],
     "MOOT_MODELS": [
-        *({"model": name} for name in ("vllm:x", "ollama:x", "bedrock_converse:x", "google_vertexai:x", "xai:x")),
+        *({"model": name} for name in ("vllm:x", "ollama:x", "bedrock_converse:x", "google_vertexai:x")),
         {"models": {"judge": "vllm:x"}},
         {"models": {"judge": {"model": "vllm:x"}}},
         *({name: ["vllm:x", "vllm:y", "vllm:z"]} for name in ("agents", "debaters", "judges")),
@@ -146,6 +147,18 @@ FILES = [
 ]
 """Calibrations of the operator's folder that are missing, or that lead out of it."""
 
+UPLOADS = [
+    Row(f"a file named {name}", f"/moot/api/{route}?name={quote(name)}", {"claim": SHORT}, answers, statuses)
+    for name, answers, statuses in (
+        ("a.\0", "zero character", (422,)),
+        ("a\0.csv", "zero character", (422,)),
+        ("/etc/passwd", SHORT + "|not supported|no column", (200, 422)),
+        ("../../secret.json", SHORT + "|not supported|no column", (200, 422)),
+    )
+    for route in ("claims/text", "claims/rows", "texts")
+]
+"""Names of uploaded files that look like paths of the server. Only what was uploaded is read."""
+
 PRIVATE = (
     *("127。0。0。1", "①②⑦.⓪.⓪.①", "１２７．０．０．１", "127｡0｡0｡1", "127.0.0。1"),
     *("2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "127.1", "127.0.0.1.", "localhost.", "LOCALHOST."),
@@ -183,4 +196,4 @@ ADDRESSES = [
     ),
 ]
 
-ROWS = [*NAMES, *ROUTES, *FILES, *ADDRESSES]
+ROWS = [*NAMES, *ROUTES, *FILES, *UPLOADS, *ADDRESSES]
