@@ -148,12 +148,12 @@ FILES = [
 """Calibrations of the operator's folder that are missing, or that lead out of it."""
 
 UPLOADS = [
-    Row(f"a file named {name}", f"/moot/api/{route}?name={quote(name)}", {"claim": SHORT}, answers, statuses)
+    Row(f"a file named {name} to {route}", f"/moot/api/{route}?name={quote(name)}", {"claim": SHORT}, answers, statuses)
     for name, answers, statuses in (
         ("a.\0", "zero character", (422,)),
         ("a\0.csv", "zero character", (422,)),
-        ("/etc/passwd", SHORT + "|not supported|no column", (200, 422)),
-        ("../../secret.json", SHORT + "|not supported|no column", (200, 422)),
+        ("/etc/passwd", SHORT + "|not supported|no column|read from files", (200, 422)),
+        ("../../secret.json", SHORT + "|not supported|no column|read from files", (200, 422)),
     )
     for route in ("claims/text", "claims/rows", "texts")
 ]
