@@ -5,7 +5,8 @@ To add an attack, add a `Row` to a list, or a list to `ROWS`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -21,11 +22,12 @@ class Row:
         id: what the caller attempts.
         path: the path with the query. ``{thread}``, ``{assistant}`` and ``{inner}`` (the port of a website in the
             private network) are replaced, also in the body.
-        body: the body, as JSON; None for no body.
+        body: the body, as JSON; bytes are sent unchanged; None for no body.
         answers: a pattern that the text of the answer contains.
         statuses: the expected statuses.
         method: the method.
         missing: servers that lack the route. They may answer with any error.
+        headers: headers that are added, or that replace those of a usual request with a valid token.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Row:
     statuses: tuple[int, ...] = (422,)
     method: str = "POST"
     missing: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_with(context: Any, graph: str = "tool_mad") -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,15 +76,20 @@ class Target:
     inner: Inner
     ids: dict[str, str] = field(default_factory=dict)
 
-    def send(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
-        """Send a request with the user's token; return the status and the text of the response."""
-        text = json.dumps(body, ensure_ascii=False)
+    def send(
+        self, method: str, path: str, body: Any = None, more_headers: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Send a request with the user's token; return the status and the text of the response.
+
+        The body is sent as JSON; bytes are sent unchanged.
+        """
+        text = "" if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False)
         for name, value in self.ids.items():
             text, path = text.replace(f"{{{name}}}", value), path.replace(f"{{{name}}}", value)
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         headers["Accept"] = "application/json, text/event-stream"
-        data = None if body is None else text.encode()
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        data = body if body is None or isinstance(body, bytes) else text.encode()
+        request = urllib.request.Request(self.url + path, data, {**headers, **(more_headers or {})}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=120) as response:
                 return response.status, response.read().decode()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.id.replace("::", ":_:") for row in ROWS])
 def test_a_caller_is_refused(target: Target, row: Row) -> None:
-    status, answer = target.send(row.method, row.path, row.body)
+    status, answer = target.send(row.method, row.path, row.body, row.headers)
     if target.name in row.missing:
         assert status >= 400
     else:
