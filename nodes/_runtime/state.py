@@ -389,9 +389,9 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
     ``own`` is the speaker's last answer. ``opponents`` are the other answers that the speaker sees. ``cited`` is the
     evidence that ``own`` and ``opponents`` cite, without the pieces in ``evidence``; it is not shown and serves only to
     check quotes. ``pool`` is the shared evidence from which the speaker may select. ``retrieval`` is the outcome of the
-    search for the pool or, if debaters search only once, of the speaker's search. ``heard`` are turns with other
-    texts, such as summaries and reviews. ``groups`` has, for each agent, the number of its group of equal answers.
-    ``why`` is the reason for another round.
+    search for the pool or, if debaters search only once, of the speaker's search. ``found`` is the debate's evidence
+    before the speaker's search. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` has,
+    for each agent, the number of its group of equal answers. ``why`` is the reason for another round.
     """
 
     debater: dict[str, Any]
@@ -399,6 +399,7 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
     own: NotRequired[Turn | None]
     cited: NotRequired[list[Evidence]]
     pool: NotRequired[list[Evidence]]
+    found: NotRequired[list[Evidence]]
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None

@@ -113,7 +113,7 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds the evidence that the speaker's sources find for the turn's query; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns.
+    Reads: claim, task, debater, turns and, if present, found.
 
     All of the speaker's sources are searched in parallel. The next unused fallback replaces each failed source, with a
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
@@ -146,7 +146,7 @@ def retrieve_node(*, required: bool = False) -> Node:
         if displaced:
             run.ledger.warn("origin_share", share_warning(displaced, run.settings.max_origin_share))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
-        if required and every_search_failed(readings, pool):
+        if required and every_search_failed(readings, state.get("found") or ()):
             ceiling_reached = any(isinstance(result, BudgetExhausted) for result in results)
             fault = outage_error(readings, run.ledger.warnings, ceiling_reached=ceiling_reached)
             failed = {**turn, "query": query, "evidence_ids": [], "retrieval": outcome}
