@@ -78,9 +78,14 @@ class Session:
     _started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        self.id = self.id or self.before.get("id") or ""
-        if budget := self.before.get("budget"):
-            self.ceilings.resume(budget, self.before.get("calls") or [])
+        self.continue_from(self.before)
+
+    def continue_from(self, before: Mapping[str, Any]) -> None:
+        """Takes the id, the bounds and the spending from the state of the debate after an earlier run."""
+        self.before = before
+        self.id = self.id or before.get("id") or ""
+        if budget := before.get("budget"):
+            self.ceilings.resume(budget, before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
         """Records that a debate starts, before its first call; returns the debate's id.
@@ -284,19 +289,13 @@ def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
     return found if isinstance(found, Ceilings) else session.ceilings if session else None
 
 
-def nested_config(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
-    """The config of a debate within a debate, with the ceilings of the inner debate."""
-    config = config or {}
-    return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}
-
-
 def session_in(config: RunnableConfig | None) -> Session | None:
     """The session in a config; None without a session, or if a server's client has put another value under the key."""
     found = ((config or {}).get("configurable") or {}).get(SESSION)
     return found if isinstance(found, Session) else None
 
 
-def with_session(config: RunnableConfig | None, session: Session) -> RunnableConfig:
-    """A copy of the config, with a session."""
-    config = config or {}
-    return {**config, "configurable": {**(config.get("configurable") or {}), SESSION: session}}
+def with_session(config: RunnableConfig | None, session: Session, ceilings: Ceilings | None = None) -> RunnableConfig:
+    """A copy of the config, with a session and, for a debate within a debate, with the inner debate's ceilings."""
+    config, inner = config or {}, {CEILINGS: ceilings} if ceilings else {}
+    return {**config, "configurable": {**(config.get("configurable") or {}), SESSION: session, **inner}}

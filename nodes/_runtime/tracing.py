@@ -15,15 +15,17 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 import langsmith
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
@@ -33,8 +35,9 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
-from moot.nodes._models.session import Session, ceilings_in, current_recorder, nested_config, session_in, with_session
+from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
 from moot.nodes._runtime.document import document_of
+from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.trace import add_metadata, graph_run
 from moot.nodes._telemetry.start import watch
 
@@ -116,8 +119,6 @@ def guard_traces() -> None:
         langsmith.configure(client=Client())
 
 
-TASK_KEY = "__pregel_task_id"
-"""A key in LangGraph's ``configurable`` that marks the run of a graph as a node of another graph."""
 RESUMING_KEY = "__pregel_resuming"
 """If this key in ``configurable`` is false, a graph with an input starts from its first node. Otherwise LangGraph
 resumes the graph if the thread's state is from the same run.
@@ -141,22 +142,29 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         A debate inside another debate has its own ceilings, within the ceilings of the outer debate.
         """
         guard_traces()
-        if TASK_KEY in ((config or {}).get("configurable") or {}):
+        if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
             # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
             options.setdefault("output_keys", self.output_channels)
-        parent = var_child_runnable_config.get()
-        if not (session_in(config) or session_in(parent)):
-            return self._in_session(input, config, options)
-        if getattr(self.builder, "opened", ""):
-            debate_config = (
-                config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
-            )
-            return self._in_outer_session(input, debate_config, options)
-        return super().astream(input, config, **options)
+        outer = var_child_runnable_config.get()
+        if session := session_in(config) or session_in(outer):
+            if getattr(self.builder, "opened", ""):
+                ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(outer))
+                return self._in_outer_session(input, with_session(config, session, ceilings), ceilings, options)
+            return super().astream(input, config, **options)
+        if parent := parent_config(config):
+            return self._in_node(input, config, parent, options)
+        return self._in_session(input, config, options)
 
-    async def _in_outer_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
-        ceilings = Ceilings(parent=ceilings_in(config))
-        run: Any = super().astream(input, nested_config(config, ceilings), **options)
+    async def _in_outer_session(
+        self, input: Any, config: RunnableConfig, ceilings: Ceilings, options: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        async def resume(found: StateSnapshot) -> None:
+            if budget := found.values.get("budget"):
+                ceilings.resume(budget, found.values.get("calls") or ())
+
+        if parent := parent_config(config):
+            config = ResumeListener(self, parent, resume).added_to(config)
+        run: Any = super().astream(input, config, **options)
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:
@@ -164,14 +172,27 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         finally:
             ceilings.end()
 
+    def _in_node(
+        self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """Runs the graph in a node of a graph that is not a debate. LangGraph decides whether to resume the graph."""
+        session = new_session(parent)
+
+        async def resume(found: StateSnapshot) -> None:
+            session.continue_from(found.values)
+            if found.next:
+                await session.resume(replied=bool(found.interrupts))
+            else:
+                session.skip(document_of(found.values), is_recorded=True)
+
+        return self._recorded(input, ResumeListener(self, parent, resume).added_to(config), session, options)
+
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
         found = await self.aget_state(config) if is_resumed else None
         before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
-        recorder = current_recorder()
-        use = recorder.use(run_config) if recorder else current_use()
-        session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
+        session = new_session(run_config, before)
         if is_resumed:
             await session.resume(replied=input is not None and not is_restart)
             current = await self.aget_state(config)
@@ -179,25 +200,42 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 input = None
             if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
                 session.skip(document_of(current.values), is_recorded=not is_restart)
-        elif TASK_KEY not in (place := run_config.get("configurable") or {}):
-            run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
-        added = add_values_mode(options) if recorder else False
+        else:
+            run_config = {**run_config, "configurable": {**(run_config.get("configurable") or {}), RESUMING_KEY: False}}
+        async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _recorded(
+        self, input: Any, config: RunnableConfig, session: Session, options: dict[str, Any]
+    ) -> AsyncGenerator[Any]:
+        """Calls LangGraph's method in a session, and ends the session."""
+        added = add_values_mode(options) if session.recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
-        run: Any = super().astream(input, with_session(run_config, session), **options)
+        run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:
-                    if recorder and (values := values_in(chunk)) is not None:
+                    if session.recorder and (values := values_in(chunk)) is not None:
                         session.state = values
                         if added:
                             continue
                     yield chunk
+        except GraphInterrupt:  # a debate in a node waits for a person
+            raise
         except BaseException as error:
             ended = error
             raise
         finally:
             await session.end(ended)
+
+
+def new_session(run: RunnableConfig, before: Mapping[str, Any] = MappingProxyType({})) -> Session:
+    """The session of a run with this config, whose debate continues from the state ``before``."""
+    recorder = current_recorder()
+    use = recorder.use(run) if recorder else current_use()
+    return Session(before, use=use, recorder=recorder, run=run, state=before)
 
 
 def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:
