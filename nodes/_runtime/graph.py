@@ -337,16 +337,34 @@ def graph_node(graph: Any) -> Node:
     """A graph of moot, such as a whole debate, as one node of your graph. The node writes the output of moot's graph.
 
     The node takes the settings of moot's graph: ``graph_node(graph).with_settings(ToolMadSettings(...))``. If a debate
-    fails, the node raises the debate's error; in a `DebateGraph` the error becomes the state's ``error``. Reads: the
-    input keys of moot's graph. For a debate these are claim or messages and, if present, task, labels, options, given,
-    claim_date, speaker.
+    fails, the node raises the debate's error; in a `DebateGraph` the error becomes the state's ``error``. If your graph
+    has a checkpointer, a debate that waited or was interrupted continues when your graph is resumed; a debate that
+    failed starts again. Reads: the input keys of moot's graph. For a debate these are claim or messages and, if
+    present, task, labels, options, given, claim_date, speaker.
 
     Args:
         graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
     """
 
     async def step(state: Mapping[str, Any], run: NodeContext) -> dict[str, Any]:
-        document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
-        return document
+        while True:
+            document, is_new = await _run(graph, dict(state), run.settings)
+            if is_new or not document.get("error"):
+                return document
+            # A debate of an earlier run failed. LangGraph stores the next one elsewhere, so that it starts from the
+            # beginning or, if it was started before, continues.
 
     return Node(step)
+
+
+async def _run(graph: Any, given: Any, settings: Any) -> tuple[dict[str, Any], bool]:
+    """The output of a graph, and whether a node ran. None ran if a checkpoint in the parent's thread has the output."""
+    output: dict[str, Any] = {}
+    is_new = False
+    modes, keys = ["updates", "values"], graph.output_channels
+    async for mode, chunk in graph.astream(given, context=settings, stream_mode=modes, output_keys=keys):
+        if mode == "values":
+            output = chunk
+        else:
+            is_new = True
+    return output, is_new

@@ -145,22 +145,27 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
             # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
             options.setdefault("output_keys", self.output_channels)
-        outer = var_child_runnable_config.get()
-        if session := session_in(config) or session_in(outer):
+        if session := session_in(config) or session_in(var_child_runnable_config.get()):
             if getattr(self.builder, "opened", ""):
-                ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(outer))
-                return self._in_outer_session(input, with_session(config, session, ceilings), ceilings, options)
+                return self._in_outer_session(input, config, session, options)
             return super().astream(input, config, **options)
         if parent := parent_config(config):
             return self._in_node(input, config, parent, options)
         return self._in_session(input, config, options)
 
     async def _in_outer_session(
-        self, input: Any, config: RunnableConfig, ceilings: Ceilings, options: dict[str, Any]
+        self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
+        ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
+        config = with_session(config, session, ceilings)
+
         async def resume(found: StateSnapshot) -> None:
             if budget := found.values.get("budget"):
                 ceilings.resume(budget, found.values.get("calls") or ())
+                level = ceilings
+                while level is not session.ceilings and level.parent:  # the outer debate's state lacks these calls
+                    level = level.parent
+                    level.spent = level.spent.plus(ceilings.spent)
 
         if parent := parent_config(config):
             config = ResumeListener(self, parent, resume).added_to(config)
@@ -179,11 +184,11 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         session = new_session(parent)
 
         async def resume(found: StateSnapshot) -> None:
-            session.continue_from(found.values)
-            if found.next:
-                await session.resume(replied=bool(found.interrupts))
-            else:
+            if not found.next and found.values.get("status") in ("done", "failed"):
                 session.skip(document_of(found.values), is_recorded=True)
+            else:
+                session.continue_from(found.values)
+                await session.resume(replied=bool(found.interrupts))
 
         return self._recorded(input, ResumeListener(self, parent, resume).added_to(config), session, options)
 
@@ -210,14 +215,15 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: RunnableConfig, session: Session, options: dict[str, Any]
     ) -> AsyncGenerator[Any]:
         """Calls LangGraph's method in a session, and ends the session."""
-        added = add_values_mode(options) if session.recorder else False
+        recorder = session.recorder
+        added = add_values_mode(options) if recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:
-                    if session.recorder and (values := values_in(chunk)) is not None:
+                    if recorder and (values := values_in(chunk)) is not None:
                         session.state = values
                         if added:
                             continue

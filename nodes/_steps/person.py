@@ -41,7 +41,7 @@ def check_resumable(settings: Any) -> None:
     raise UserError(
         "`ask_person` needs a checkpointer, which stores the debate while it waits: compile the graph with one "
         "(`graph.builder.compile(checkpointer=InMemorySaver())`) and name a thread, or use `moot verify --ask`, or a "
-        "thread of the server.",
+        "thread of the server. If the debate runs in a node or a tool of another graph, compile that graph with one.",
         kind="no_checkpointer",
     )
 
