@@ -318,6 +318,8 @@ async def run_until(node: str, graph: Any, first_calls: int, stub: StubEndpoint)
                 raise CrashError
 
 
+# Not SQLite: if a run ends during a write, aiosqlite may keep the file locked until the process ends.
+@pytest.mark.parametrize("saver", [pytest.param("memory"), pytest.param("postgres", marks=NO_POSTGRES)], indirect=True)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_after_a_crash_only_the_missing_nodes_run(way: Way, saver: Saver, stub: StubEndpoint) -> None:
     calls = 8 if way is second_in_node else 5
@@ -403,15 +405,16 @@ async def test_the_calls_before_a_question_count_against_the_ceilings(
     assert len(stub.prompts()) == len(document["calls"]) == allowed
 
 
-async def test_the_ledger_knows_that_a_debate_in_a_node_waits(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_debate_in_a_node_goes_on_in_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:
     saver: Saver = partial(nullcontext, InMemorySaver())
     given: Any = {"claim": CLAIM}
-    seen: list[Any] = []
+    seen = []
     with ledger_use(LedgerUse("record")):
         while given:
             waits = (await run_parent(called, saver, given)).get("__interrupt__", [])
-            ((id, status, _),) = await ledger.outline()
-            seen.append((status, len(ledger.stored_entries(id)) - len(stub.prompts())))
+            (row,) = await ledger.debates()
+            seen.append((row.status, row.entries, len(stub.prompts())))
             given = Command(resume={wait.id: reply_to(wait) for wait in waits}) if waits else None
-    assert [status for status, _ in seen] == ["waiting", "waiting", "waiting", "done"]
-    assert len({more for _, more in seen}) == 1, seen  # each call is in the ledger
+    assert [status for status, _, _ in seen] == ["waiting", "waiting", "waiting", "done"]
+    assert seen[-1][2] == 5
+    assert len({entries - calls for _, entries, calls in seen}) == 1  # all calls are in the ledger, each once
