@@ -261,8 +261,9 @@ async def test_each_reply_reaches_its_debate_if_several_debates_wait(
     claims = [f"{animal} lay eggs." for animal in ("Platypuses", "Echidnas", "Whales")]
     builder.add_conditional_edges(START, lambda state: [Send("debate", {"claim": one}) for one in claims], ["debate"])
     builder.add_edge("debate", END)
-    given, ids = {"claim": ""}, []
-    while given:
+    given: Any = {"claim": ""}
+    ids: list[str] = []
+    while given and len(ids) < 12:
         async with saver() as opened:
             state = await builder.compile(checkpointer=opened).ainvoke(given, THREAD)
         waits = state.get("__interrupt__", [])
@@ -410,7 +411,7 @@ async def test_a_debate_in_a_node_goes_on_in_the_ledger(stub: StubEndpoint, ledg
     given: Any = {"claim": CLAIM}
     seen = []
     with ledger_use(LedgerUse("record")):
-        while given:
+        while given and len(seen) < 5:
             waits = (await run_parent(called, saver, given)).get("__interrupt__", [])
             (row,) = await ledger.debates()
             seen.append((row.status, row.entries, len(stub.prompts())))
