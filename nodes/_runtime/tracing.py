@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -36,6 +37,7 @@ from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
+from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.trace import add_metadata, graph_run
@@ -148,6 +150,8 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         if session := session_in(config) or session_in(var_child_runnable_config.get()):
             if getattr(self.builder, "opened", ""):
                 return self._in_outer_session(input, config, session, options)
+            if session.before and (parent := parent_config(config)):
+                config = ResumeListener(self, parent, partial(count_earlier_calls, session, parent)).added_to(config)
             return super().astream(input, config, **options)
         if parent := parent_config(config):
             return self._in_node(input, config, parent, options)
@@ -161,11 +165,8 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         async def resume(found: StateSnapshot) -> None:
             if budget := found.values.get("budget"):
-                ceilings.resume(budget, found.values.get("calls") or ())
-                level = ceilings
-                while level is not session.ceilings and level.parent:  # the outer debate's state lacks these calls
-                    level = level.parent
-                    level.spent = level.spent.plus(ceilings.spent)
+                ceilings.resume(budget)
+                await count_earlier_calls(session, config, found)
 
         if parent := parent_config(config):
             config = ResumeListener(self, parent, resume).added_to(config)
@@ -235,6 +236,20 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             raise
         finally:
             await session.end(ended)
+
+
+async def count_earlier_calls(session: Session, config: RunnableConfig, found: StateSnapshot) -> None:
+    """Counts the calls of an inner graph before it was resumed as spent, because the outer debate's state lacks them.
+
+    Args:
+        session: the debate's session.
+        config: the inner graph's config.
+        found: the inner graph's saved state.
+    """
+    level, calls = ceilings_in(config), found.values.get("calls") or ()
+    while level:
+        level.spent = level.spent.plus(spent_by(calls, level.prices))
+        level = None if level is session.ceilings else level.parent
 
 
 def new_session(run: RunnableConfig, before: Mapping[str, Any] = MappingProxyType({})) -> Session:

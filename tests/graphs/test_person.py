@@ -121,6 +121,16 @@ async def test_a_person_who_accepts_everything_does_not_change_the_result(start_
     assert passed["turns"] == plain["turns"]
 
 
+@pytest.mark.parametrize("name", ["tool_mad", "madke", "gated"])
+async def test_the_calls_before_a_question_count_against_the_ceiling(start_stub: StartStub, name: str) -> None:
+    stub = start_stub(RULES)
+    await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=settings_of(name))
+    needed = len(stub.prompts())
+    document, asked = await debate(name, ask_person=MOMENTS[name], max_calls=needed - 1)
+    assert asked
+    assert len(document["calls"]) == len(stub.prompts()) - needed == needed - 1
+
+
 @pytest.mark.parametrize("name", [name for name, kinds in MOMENTS.items() if "remark" in kinds])
 async def test_debaters_in_the_last_round_are_shown_the_persons_remark(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
