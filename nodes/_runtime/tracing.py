@@ -161,16 +161,17 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
         ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
-        config = with_session(config, session, ceilings)
+        inner = with_session(config, session, ceilings)
 
         async def resume(found: StateSnapshot) -> None:
             if budget := found.values.get("budget"):
                 ceilings.resume(budget)
-                await count_earlier_calls(session, config, found)
+                await count_earlier_calls(session, inner, found)
 
-        if parent := parent_config(config):
-            config = ResumeListener(self, parent, resume).added_to(config)
-        run: Any = super().astream(input, config, **options)
+        if parent := parent_config(inner):
+            run: Any = super().astream(input, ResumeListener(self, parent, resume).added_to(inner), **options)
+        else:
+            run = super().astream(input, inner, **options)
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:

@@ -141,9 +141,9 @@ Way = Callable[..., None]
 def parent(way: Way, saver: Any, settings: Any = SETTINGS, graph: Any = standard_mad.graph, **options: Any) -> Any:
     """A graph that runs a debate in this way."""
     if way is within_a_debate:
-        builder = Debate("outer", Settings)
-        way(builder, graph, settings)
-        return builder.compile(name="Outer", checkpointer=saver)
+        outer = Debate("outer", Settings)
+        way(outer, graph, settings)
+        return outer.compile(name="Outer", checkpointer=saver)
     builder: Any = StateGraph(Parent, context_schema=type(settings))
     way(builder, graph, settings, **options)
     if way is not in_tool:
@@ -162,6 +162,14 @@ def postgres() -> Iterator[Server]:
 
 
 Saver = Callable[[], AbstractAsyncContextManager[BaseCheckpointSaver[Any]]]
+
+
+def in_memory() -> Saver:
+    """A function that returns one saver in memory."""
+    kept: BaseCheckpointSaver[Any] = InMemorySaver()
+    return lambda: nullcontext(kept)
+
+
 NO_POSTGRES = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
 
@@ -169,12 +177,11 @@ NO_POSTGRES = pytest.mark.skipif(binaries() is None, reason="no Postgres is inst
 async def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Saver:
     """A function that opens the same checkpoints again, as a new process would."""
     if request.param == "memory":
-        return partial(nullcontext, InMemorySaver())
+        return in_memory()
     if request.param == "sqlite":
         return partial(AsyncSqliteSaver.from_conn_string, str(tmp_path / "checkpoints.sqlite"))
-    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-
-    open_saver = partial(AsyncPostgresSaver.from_conn_string, request.getfixturevalue("postgres").url)
+    postgres = pytest.importorskip("langgraph.checkpoint.postgres.aio", reason="no langgraph-checkpoint-postgres")
+    open_saver = partial(postgres.AsyncPostgresSaver.from_conn_string, request.getfixturevalue("postgres").url)
     async with open_saver() as opened:
         await opened.setup()
         await opened.adelete_thread(THREAD["configurable"]["thread_id"])
@@ -398,7 +405,7 @@ async def test_graph_node_starts_a_failed_debate_again_when_its_parent_is_resume
 async def test_the_calls_before_a_question_count_against_the_ceilings(
     way: Way, inner: int | None, outer: int | None, stub: StubEndpoint
 ) -> None:
-    saver: Saver = partial(nullcontext, InMemorySaver())
+    saver = in_memory()
     settings = SETTINGS.model_copy(update={"max_calls": inner})
     document, asked = await accept_all(way, saver, {"claim": CLAIM}, settings=settings, max_calls=outer)
     allowed = outer or (8 if way is within_a_debate else 4)
@@ -407,9 +414,9 @@ async def test_the_calls_before_a_question_count_against_the_ceilings(
 
 
 async def test_a_debate_in_a_node_goes_on_in_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:
-    saver: Saver = partial(nullcontext, InMemorySaver())
+    saver = in_memory()
     given: Any = {"claim": CLAIM}
-    seen = []
+    seen: list[tuple[str, int, int]] = []
     with ledger_use(LedgerUse("record")):
         while given and len(seen) < 5:
             waits = (await run_parent(called, saver, given)).get("__interrupt__", [])
