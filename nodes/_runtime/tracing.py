@@ -151,7 +151,8 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             if getattr(self.builder, "opened", ""):
                 return self._in_outer_session(input, config, session, options)
             if session.before and (parent := parent_config(config)):
-                config = ResumeListener(self, parent, partial(count_earlier_calls, session, parent)).added_to(config)
+                count = partial(count_earlier_calls, session, ceilings_in(parent))
+                config = ResumeListener(self, parent, count).added_to(config)
             return super().astream(input, config, **options)
         if parent := parent_config(config):
             return self._in_node(input, config, parent, options)
@@ -165,8 +166,8 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         async def resume(found: StateSnapshot) -> None:
             if budget := found.values.get("budget"):
-                ceilings.resume(budget)
-                await count_earlier_calls(session, inner, found)
+                ceilings.resume(budget, found.values.get("calls") or ())
+                await count_earlier_calls(session, ceilings.parent, found)
 
         if parent := parent_config(inner):
             run: Any = super().astream(input, ResumeListener(self, parent, resume).added_to(inner), **options)
@@ -239,18 +240,18 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await session.end(ended)
 
 
-async def count_earlier_calls(session: Session, config: RunnableConfig, found: StateSnapshot) -> None:
+async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found: StateSnapshot) -> None:
     """Counts the calls of an inner graph before it was resumed as spent, because the outer debate's state lacks them.
 
     Args:
         session: the debate's session.
-        config: the inner graph's config.
+        ceilings: the ceilings of the debate in which the graph runs; the ceilings of outer debates count the calls too.
         found: the inner graph's saved state.
     """
-    level, calls = ceilings_in(config), found.values.get("calls") or ()
-    while level:
-        level.spent = level.spent.plus(spent_by(calls, level.prices))
-        level = None if level is session.ceilings else level.parent
+    calls = found.values.get("calls") or ()
+    while ceilings:
+        ceilings.spent = ceilings.spent.plus(spent_by(calls, ceilings.prices))
+        ceilings = None if ceilings is session.ceilings else ceilings.parent
 
 
 def new_session(run: RunnableConfig, before: Mapping[str, Any] = MappingProxyType({})) -> Session:
