@@ -54,6 +54,12 @@ def parse_control(name: str | None, equal: str | None, settings: Settings) -> Co
             break
     else:
         raise UserError(f"--equal takes {', '.join(BUDGET_NAMES)}, not {equal!r}.", kind="invalid_setting")
+    if settings.model is None:
+        raise UserError(
+            "The control uses only the model of the setting `model`, and not the models of single roles: name it with "
+            "--model.",
+            kind="missing_model",
+        )
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
             f"The control uses only the model of the setting `model`, which is {settings.model}, and not the models of "

@@ -18,6 +18,7 @@ from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import hide_secrets
 from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
+from moot.nodes._models.chat_models import missing_model_error
 from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._vendors.catalogue import check_provider
@@ -87,7 +88,8 @@ def debate_setup(
     settings = parse_settings(
         system.settings, chosen.pairs, {**chosen.defaults, **chosen.preset, **chosen.named}, system.name
     )
-    check_models(settings)
+    if not resume:
+        check_models(settings)
     if fresh or mode != "record":
         return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
     candidates = asyncio.run(unfinished_debates(system.name, given))
@@ -98,6 +100,7 @@ def debate_setup(
             raise nothing_to_resume_error(f" of {system.name}")
         earlier = candidates[0]
         settings = resumed_settings(system, chosen, settings, earlier)
+        check_models(settings)
         return DebateSetup(settings, resumed_use(earlier), earlier)
     recorded = hide_secrets(settings.recorded())
     found = next((debate for debate in candidates if can_continue(debate, recorded)), None)
@@ -105,17 +108,15 @@ def debate_setup(
 
 
 def check_models(settings: Settings) -> None:
-    """Checks the providers of all models, so that a misspelt provider is refused before anything runs.
+    """Checks that a model is named, and the providers of all models, before anything runs.
 
     Raises:
-        UserError: a model's provider does not exist.
+        UserError: no model is named, or a model's provider does not exist.
     """
-    speakers = (
-        getattr(one, "model", None) for field in vars(settings).values() if isinstance(field, tuple) for one in field
-    )
-    for choice in (settings.model, *settings.models.values(), *speakers):
-        if choice:
-            check_provider(choice if isinstance(choice, str) else choice.model)
+    if not (named := settings.models_named()):
+        raise missing_model_error()
+    for name in named:
+        check_provider(name)
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:

@@ -177,6 +177,11 @@ def value_of(name: str) -> Any:
     return dict(values())[name].value
 
 
+def operators_model() -> str | None:
+    """The model of the environment variable MOOT_MODEL; None if it is not set. It is the default of every debate."""
+    return os.environ.get(KEYS["model"].variable, "").strip() or None
+
+
 def usual_settings() -> dict[str, Any]:
     """The debate settings that are set in the file or in the environment. Blocking.
 

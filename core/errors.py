@@ -40,6 +40,7 @@ USER_KINDS = frozenset(
         "invalid_task",
         "missing_file",
         "missing_key",
+        "missing_model",
         "missing_package",
         "missing_settings",
         "missing_state",
@@ -64,6 +65,7 @@ USER_KINDS = frozenset(
 
 STOPS_BATCH = {
     "missing_key": "all rows would fail like this one",
+    "missing_model": "all rows would fail like this one",
     "authentication": "all rows would fail like this one",
     "missing_package": "all rows would fail like this one",
     "invalid_environment": "all rows would fail like this one",

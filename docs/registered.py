@@ -58,7 +58,7 @@ def graphs_reference() -> str:
 
 def own_settings(name: str) -> str:
     """The name of the class of settings that a graph's module defines; empty if another module defines it."""
-    kind = type(import_module(f"moot.graphs.{name}").graph.builder._defaults)
+    kind = import_module(f"moot.graphs.{name}").graph.builder._kind
     return kind.__name__ if kind.__module__.startswith(f"moot.graphs.{name}") else ""
 
 

@@ -53,7 +53,7 @@ PRESETS = {
     ),
     "offline": Preset(
         "Nothing leaves this machine: the embedded model, and the demo corpora instead of the web.",
-        settings={"model": EMBEDDED, "debaters": _debaters(rag="chroma", search="bm25")},
+        settings={"model": EMBEDDED, "debaters": _debaters(rag="chroma:demo-encyclopaedia", search="bm25:demo-news")},
     ),
     "medqa": Preset(
         "MedQA as in the paper: one debater reads a corpus of PubMed abstracts, the other searches the web. Index "

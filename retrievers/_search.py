@@ -5,8 +5,8 @@
     hybrid:CORPUS   dense and lexical search, fused
     tavily          web search (TAVILY_API_KEY)
     serper          Google's results (SERPER_API_KEY)
-    web             tavily if its key is set, else serper if its key is set, else bm25; wikipedia replaces bm25 in a
-                    debate that has the user's own model and no corpus
+    web             tavily if its key is set, else serper if its key is set, else bm25 of the debate's corpus, else
+                    wikipedia
     wikipedia       the first sections of Wikipedia's articles
     openalex        abstracts of scholarly works
     pubmed          abstracts of biomedical papers
@@ -16,8 +16,7 @@
     NAME            a source of an installed package, which an entry point of the group ``moot.sources`` declares: an
                     object with ``async def search(query, k)``
 
-Without ``:CORPUS``, the debate's corpus is searched. If the debate has no corpus, a demo corpus is searched: the
-encyclopaedia for ``chroma`` and ``hybrid``, news and notices for ``bm25``.
+Without ``:CORPUS``, the debate's corpus is searched. If the debate has no corpus, wikipedia is searched instead.
 """
 
 from __future__ import annotations
@@ -69,8 +68,10 @@ ONLINE = tuple(WEB)
 """The names of the sources on the web."""
 INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
 """Sources of installed packages. A server's callers may name them, because the server's operator has installed them."""
-DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
-"""The demo corpus for each kind of source that searches corpora. It is searched if no corpus is named or set."""
+CORPUS_SOURCES = ("chroma", "bm25", "hybrid")
+"""The kinds of sources that search corpora."""
+STAND_IN = "wikipedia"
+"""The source that is searched instead of a source that lacks a corpus or a key. It needs neither."""
 SCHOLARLY = ("openalex",)
 """Sources for which a model turns the query into keywords, and whose abstracts can be summarised."""
 
@@ -83,22 +84,19 @@ async def open_retriever(
     limits: Limits = DEFAULT_LIMITS,
     published_before: str | None = None,
     reranker: str | None = None,
-    keyless_web: str = "bm25",
     recent: bool = False,
 ) -> Retriever:
     """The source with this name. A corpus is opened once per event loop, and reopened if it has changed.
 
     Args:
         name: a name as in this module's docstring.
-        corpus: the corpus for names without ``:CORPUS``; None or empty for the demo corpus.
+        corpus: the corpus for names without ``:CORPUS``; None or empty for no corpus.
         encoder: the name of the encoder for dense search.
         limits: limits of web sources, and of encoders behind an endpoint. For LangChain objects and sources of
             packages, only ``timeout`` is used.
         published_before: a day in ISO form; web sources that can filter by date leave out pieces published on this day
             or later.
         reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for no reranking.
-        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
-            ``wikipedia``.
         recent: whether a cached state of the corpus, at most one second old, may be used. Set ``recent`` only if the
             corpus has been opened before.
 
@@ -107,8 +105,7 @@ async def open_retriever(
             encoder, reranker, package or key is missing or cannot be used.
         WorldError: the Chroma server or the encoder's endpoint failed.
     """
-    kind, given = resolve(name, keyless_web)
-    corpus = given or corpus or demo_corpus(kind)
+    kind, given = resolve(name, corpus)
     if kind in WEB:
         return WEB[kind](limits, published_before)
     if kind == "langchain":
@@ -116,24 +113,23 @@ async def open_retriever(
     if kind in INSTALLED.names():
         return InstalledSource(kind, await asyncio.to_thread(installed_source, kind), limits)
     if kind == "chroma":
-        return await open_chroma(corpus, encoder, limits, recent=recent)
+        return await open_chroma(given, encoder, limits, recent=recent)
     if kind == "hybrid":
-        return await open_hybrid(corpus, encoder, limits, reranker, recent=recent)
-    return await open_bm25(corpus, recent=recent)
+        return await open_hybrid(given, encoder, limits, reranker, recent=recent)
+    return await open_bm25(given, recent=recent)
 
 
-def about_source(name: str, keyless_web: str = "bm25") -> str:
+def about_source(name: str, corpus: str | None = None) -> str:
     """The description of a source for a debater; for a package's source, the first line of its docstring. Blocking.
 
     Args:
         name: a name as in this module's docstring.
-        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
-            ``wikipedia``.
+        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
 
     Raises:
         UserError: as `resolve` and `installed_source`.
     """
-    kind, _ = resolve(name, keyless_web)
+    kind, _ = resolve(name, corpus)
     if kind in ABOUT:
         return ABOUT[kind]
     return (getdoc(installed_source(kind)) or "a collection of documents").partition("\n")[0].rstrip(".")
@@ -153,19 +149,12 @@ def installed_source(name: str) -> Any:
     return found
 
 
-def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus that a source searches; empty if ``corpus`` is not empty, or if ``name`` is no key of `DEMO`."""
-    return "" if corpus else DEMO.get(name, "")
-
-
-def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tuple[dict[str, str], dict[str, str]]:
+def contents(names: Iterable[str], corpus: str | None) -> tuple[dict[str, str], dict[str, str]]:
     """Identifies the contents of sources. Blocking.
 
     Args:
         names: names as in this module's docstring.
-        corpus: the corpus for names without ``:CORPUS``; None for the demo corpora.
-        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
-            ``wikipedia``.
+        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
 
     Returns:
         Two dicts. The first maps the name of each corpus to the digest of its passages. The second maps the
@@ -175,22 +164,21 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
         UserError: as `resolve`, or a corpus is missing, unfinished or damaged.
         WorldError: the Chroma server failed.
     """
-    kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
-    corpora = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
+    kinds = {name: resolve(name, corpus) for name in sorted(set(names))}
+    corpora = {given for kind, given in kinds.values() if kind in CORPUS_SOURCES}
     digests = {name: corpus_digest(name) for name in sorted(corpora)}
     return digests, {name: kind for name, (kind, _) in kinds.items() if kind != name.partition(":")[0]}
 
 
-def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
-    """Splits a source's name into its kind (a key of `ABOUT`, or the name of a package's source) and the rest.
+def resolve(name: str, corpus: str | None = None) -> tuple[str, str]:
+    """The kind of a source (a key of `ABOUT`, or the name of a package's source), and what it searches.
 
-    The rest names a corpus, or a module and its attribute; or it is empty. For ``web``, the kind is the source that
-    ``web`` stands for.
+    The second value is a corpus, or a module and its attribute; or it is empty. For ``web``, the kind is the source
+    that ``web`` stands for. For a source of `CORPUS_SOURCES` without a corpus, it is `STAND_IN`.
 
     Args:
         name: a name as in this module's docstring.
-        keyless_web: the kind of source that ``web`` stands for if no key for web search is set: ``bm25`` or
-            ``wikipedia``.
+        corpus: the corpus for names without ``:CORPUS``; None or empty for no corpus.
 
     Raises:
         UserError: the source is unknown, or the name that a package declares cannot be used (see `Plugins.check`). Or
@@ -199,9 +187,9 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     kind, colon, given = name.partition(":")
     INSTALLED.check(kind)
     if kind == "web" and not colon:
-        kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), keyless_web)
+        kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), "bm25")
     known = [*ABOUT, *INSTALLED.names()]
-    is_invalid = kind not in DEMO or not given
+    is_invalid = kind not in CORPUS_SOURCES or not given
     if kind == "langchain":
         colon, is_invalid = ":", not all(given.partition(":"))
     if kind not in known or (colon and is_invalid):
@@ -211,4 +199,6 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
             f"{', '.join([*ONLINE, 'web', *INSTALLED.names()])}, langchain:MODULE:ATTRIBUTE.",
             kind="unknown_retriever",
         )
+    if kind in CORPUS_SOURCES and not (given := given or corpus or ""):
+        return STAND_IN, ""
     return kind, given

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
 """The machine's API keys and base URLs, removed from the environment. Only tests marked live use them."""
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
+# A debate without a corpus reads Wikipedia. In a process without pytest-socket, too, it must not be reached.
+os.environ["WIKIPEDIA_BASE_URL"] = "http://127.0.0.1:9"
 # The test workers share the cores: encoders with several threads would spin while they wait for a core.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Tests that a shell script starts in the background ignore SIGINT, and so do their processes. Undo this.

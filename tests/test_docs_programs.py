@@ -70,7 +70,7 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
     (shown,) = (command for _, command in COMMANDS if "langchain:" in command)
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", *shlex.split(shown, comments=True)[1:]]
     command += ["--model", "fake:1", "--json", "--set", "query_formulation=false", "--set", "k=1"]
-    command += ["--set", "max_rounds=1", "--set", "scoring=consensus_only"]
+    command += ["--set", "max_rounds=1", "--set", "scoring=consensus_only", "--corpus", "demo-news"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found = [e for e in json.loads(done.stdout)["evidence"] if e["source"] == "shop"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moot.graphs import load_graph
@@ -60,6 +61,22 @@ def test_the_server_describes_draws_and_runs_tool_mad(server: Server) -> None:
     refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")
     assert "BlockingError" not in server.log()
+
+
+@pytest.mark.parametrize("name", ["standard_prompting", "tool_mad"])
+def test_only_a_named_model_answers_on_the_server(server: Server, name: str) -> None:
+    """Without a model, the debate ends with an error that lists the ways to name one."""
+    run = {"assistant_id": name, "input": {"claim": CLAIM}}
+    for given in ({}, {"context": {"temperature": 0.5}}, {"config": {"configurable": {"user": "u"}}}):
+        document = server.json("/runs/wait", run | given)
+        assert (document["status"], document["error"]["kind"]) == ("failed", "missing_model"), document["error"]
+        assert all(way in document["error"]["detail"] for way in ("MOOT_MODEL", "context", "--model", "Studio"))
+    debaters = {"debaters": [{"name": "a"}, {"name": "b"}], "max_rounds": 1} if name == "tool_mad" else {}
+    named: dict[str, Any] = {"model": "openai:stub-named", "embedder": "openai:stub-embedding", **debaters}
+    for place in ({"context": named}, {"config": {"configurable": named}}):
+        document = server.json("/runs/wait", run | place)
+        assert (document["error"], document["settings"]["model"]) == (None, "openai:stub-named")
+        assert {call["model"] for call in document["calls"]} == {"openai:stub-named"}
 
 
 def edited_prompts(kind: type[Settings]) -> dict[str, str]:

@@ -49,7 +49,7 @@ def test_a_run_waits_for_a_person_and_continues_with_the_replies(server: Server)
 
 def test_a_branch_from_a_past_checkpoint_uses_the_changed_evidence(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
-    context = {**CONTEXT, "sources": ["bm25"]}
+    context = {**CONTEXT, "sources": ["bm25:demo-news"]}
     run = {"assistant_id": "standard_mad", "input": {"claim": CLAIM}, "context": context}
     first = server.json(f"/threads/{thread}/runs/wait", run)
     history = server.json(f"/threads/{thread}/history", {"limit": 100})

@@ -140,6 +140,9 @@ class Words:
         yield own_line(f"Graph {update['graph']}; answers: {answers}", "aside")
         if given:
             yield own_line(f"Given with it: {count_with_noun(len(given), 'text')}", "aside")
+        for warned in update.get("warnings") or []:
+            if warned["kind"] == "same_source":
+                yield own_line(warned["detail"], "warning")
 
     def heading(self, turn: Turn) -> str | None:
         """The heading of a turn; None if the turn stays under the previous heading, or if there are no rounds."""

@@ -378,7 +378,10 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     context = defaults | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
     if graph in OTHER_GRAPHS and assistant == graph and not {"model", "models"} & context.keys():
-        raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")
+        raise UserError(
+            "No model is named to find the claims: name a `model`, or set MOOT_MODEL on the server.",
+            kind="missing_model",
+        )
     try:
         document: Any = await client.runs.wait(None, assistant, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:

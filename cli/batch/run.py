@@ -192,7 +192,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counts_spending else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
-    if not all(batch.options.settings(system, {}).own_model for system in batch.options.systems):
+    chosen = [batch.options.settings(system, {}) for system in batch.options.systems]
+    if any(settings.models_named() and not settings.own_model for settings in chosen):
         console.print(NO_OWN_MODEL, markup=False, soft_wrap=True)
     if batch.done:
         done = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, cast
 
-from moot.cli.options import parse_pairs, parse_settings
+from moot.cli.options import parse_settings
 from moot.cli.resuming import check_models, parse_mode
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
@@ -24,7 +24,6 @@ from moot.nodes._claims.places import LEAST_SENTENCE_WORDS, sentences_in
 from moot.nodes._claims.reading import read_article
 from moot.nodes._claims.state import ClaimSettings
 from moot.nodes._claims.steps import check_text
-from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
@@ -40,8 +39,8 @@ LONGEST = 160
 STEPS = 3
 """Number of the graph's steps for each part of the text."""
 NO_MODEL = (
-    "The built-in model is too weak to find claims. Name another one with --model provider:name (or as default: moot "
-    "config set model NAME). Or list the sentences of the text, which needs no model: --sentences"
+    "No model is named to find the claims. Name one with --model provider:name (or as default: moot config set model "
+    "NAME, or the variable MOOT_MODEL). Or list the sentences of the text, which needs no model: --sentences"
 )
 RELATIVE = re.compile(
     r"\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b", re.IGNORECASE
@@ -96,9 +95,9 @@ def find_claims(
     """
     defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
     settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
+    if settings.model is None and not settings.models:
+        raise UserError(NO_MODEL, kind="missing_model")
     check_models(settings)
-    if settings.model == EMBEDDED and not {"model", *settings.models} & {*defaults, *named, *parse_pairs(pairs)}:
-        raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
     article = read_input(given, title, date)
     use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)

@@ -23,6 +23,7 @@ from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_d
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._runtime.node import choose_model
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.replies import Reply, Text
 from moot.prompts import as_data
@@ -109,7 +110,8 @@ def attacked(
         else:
             if attack == "adaptive":
                 aim = f"{label} ({meaning})" if meaning else label
-                texts = await adaptive_texts(original, aim, pieces, attacker or chosen.model)
+                writer = attacker or choose_model(chosen, "attacker").model
+                texts = await adaptive_texts(original, aim, pieces, writer)
             else:
                 stated = meaning or label  # in a passage, the meaning reads better than the label
                 texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)

@@ -52,7 +52,7 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen, graph)
     needs: Needs = system.graph.builder.needs(settings)
-    corpora, sources = contents(needs.sources, settings.corpus, settings.keyless_web)
+    corpora, sources = contents(needs.sources, settings.corpus)
     return {
         "behaviour": version_of(graph, settings),
         "corpora": corpora,

@@ -46,6 +46,7 @@ FIGURES = ("calls", "depth", "rounds", "seconds")
 
 LESS_EVIDENCE = (
     "retrieval_failed",
+    "same_source",
     "stand_in",
     "empty_retrieval",
     "no_evidence",

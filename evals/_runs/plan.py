@@ -325,7 +325,8 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
         **named,
         **system.settings,
     }
-    checked_settings(settings_type, settings, system.graph)
+    if (model := checked_settings(settings_type, settings, system.graph).model) is not None:
+        settings["model"] = model  # so that the logs have the model of MOOT_MODEL
     task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
     label = system.label.strip() or system.graph
     return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents import create_agent
@@ -44,7 +45,7 @@ from moot.nodes._react.tool_calls import (
 )
 from moot.nodes._records.entries import StopReason, Task, Turn
 from moot.nodes._runtime.budget import is_spent
-from moot.nodes._runtime.node import Node, NodeContext
+from moot.nodes._runtime.node import Node, NodeContext, settings_from
 from moot.nodes._runtime.settings import SourcesSettings
 from moot.nodes._runtime.state import DebateState, StepUpdate
 from moot.nodes._speakers.single import AGENT
@@ -91,7 +92,7 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
     """
     return create_agent(
         FakeChatModel(),  # required, but never called, because the middleware calls the role's model
-        middleware=[ToolAgentMiddleware(settings(), prompt)],
+        middleware=[ToolAgentMiddleware(settings, prompt)],
         state_schema=ToolAgentState,
         context_schema=settings,
         name="agent",
@@ -141,15 +142,15 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     """Calls the model of the role `agent-1`, runs the searches that the model requests, and records all calls.
 
     Args:
-        defaults: the settings to use if the graph's context is not an instance of moot's settings.
+        settings: the class of the graph's settings.
         prompt: the prompt's name.
     """
 
     state_schema = ToolAgentState  # with LangChain's schema, the agent's messages would enter the debate's state
 
-    def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
+    def __init__(self, settings: type[SourcesSettings], prompt: str) -> None:
         super().__init__()
-        self.defaults = defaults
+        self.reads_context = partial(settings_from, kind=settings, checked=settings)
         self.prompt = prompt
 
     async def awrap_model_call(
@@ -169,7 +170,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
             if is_spent(state):
                 return {"stop_reason": "budget_exhausted"}
             speaker = await run.speaker(AGENT)
-            described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
+            described = [as_tool(*named, run.settings.corpus) for named in tools.items()]
             prompt = speaker.filled(self.prompt, _placeholder_values(state, max_calls))
             filled = _model_request(request, prompt, described, max_calls)
             sent = [cast(BaseMessage, filled.system_message), *filled.messages]
@@ -191,7 +192,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {}
             return {"turns": [_last_turn(message, state, speaker, run)]}
 
-        node = Node(step, "model", self.defaults, keeps_errors=True)
+        node = Node(step, "model", keeps_errors=True, reads_context=self.reads_context)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
         messages = update.pop("messages", None) or [AIMessage("")]  # a message without a tool call ends the loop
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
@@ -210,7 +211,8 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
             return await retrieve_node().step({**reader, "debater": debater}, run)
 
         runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
-        update = await Node(step, "tools", self.defaults, keeps_errors=True)({**state, "turns": [turn]}, runtime)
+        node = Node(step, "tools", keeps_errors=True, reads_context=self.reads_context)
+        update = await node({**state, "turns": [turn]}, runtime)
         update.setdefault("turns", [{**turn, "retrieval": "failed"}])
         result = ToolMessage(_result_text(update), name=call["name"], tool_call_id=call["id"])
         return Command(update={**update, "messages": [result]})

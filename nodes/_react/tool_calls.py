@@ -41,7 +41,7 @@ def safe_name(name: str | None) -> str:
     return UNSAFE.sub("_", name or "")[:LONGEST_NAME] or "unknown"
 
 
-def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]:
+def as_tool(name: str, source: str, corpus: str | None = None) -> dict[str, Any]:
     """A source as a tool in OpenAI's format: a function with the parameter ``query``."""
     query = {"type": "string", "description": "What to search for, in a few words."}
     parameters = {
@@ -50,7 +50,7 @@ def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]
         "required": ["query"],
         "additionalProperties": False,
     }
-    about = f"Looks for evidence with {about_source(source, keyless_web)}."
+    about = f"Looks for evidence with {about_source(source, corpus)}."
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
 
 

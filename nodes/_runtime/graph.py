@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from moot.nodes._runtime.node import Node, NodeContext, resume_settings, settings_of
+from moot.nodes._runtime.node import Node, NodeContext, resume_settings, settings_from
 from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState
@@ -174,16 +175,16 @@ class Successor(NamedTuple):
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
-    If the compiled graph is called without a context, the nodes get the default settings. The settings of the compiled
-    graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an error, or if the run
-    must end for another reason (`must_end`), a conditional edge that may lead to the end leads there, and its router is
-    not called. Nodes that would do nothing (`Node.idle`) are drawn, but edges lead past them if their successor is
-    known.
+    If the compiled graph is called without a context, the nodes get the default settings; see also `settings_from`. The
+    settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an
+    error, or if the run must end for another reason (`must_end`), a conditional edge that may lead to the end leads
+    there, and its router is not called. Nodes that would do nothing (`Node.idle`) are drawn, but edges lead past them
+    if their successor is known.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
         super().__init__(state, context_schema=settings, **schemas)
-        self._defaults = settings()
+        self._kind = settings
         self._prompts: dict[str, list[str]] = {}
         self._moments: set[str] = set()
         self.opened = ""
@@ -211,7 +212,9 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             self.opened = self.opened or action.opens
             if action.idle:
                 self._idle[name] = action.idle
-            action = action.with_settings(self._defaults, name, keeps_errors=True)
+            own = action.defaults
+            reads = self.settings_from if own is None else lambda context: own
+            action = replace(action, name=name, keeps_errors=True, reads_context=reads)
         super().add_node(name, action, **options)
         return self
 
@@ -264,8 +267,16 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """Whether the run must end although the state has no error."""
         return False
 
+    def settings_from(self, context: Any) -> Settings:
+        """The settings that a context of this graph gives.
+
+        Raises:
+            UserError: the context cannot be used as settings; the message says what can.
+        """
+        return settings_from(context, self._kind, self.context_schema or self._kind)
+
     def _settings(self, state: Any) -> Any:
-        return resume_settings(settings_of(_runtime(), type(self._defaults)), state)
+        return resume_settings(self.settings_from(_runtime().context), state)
 
     def _past_idle_nodes(self, source: str, to: Any, state: Any, settings: Any) -> Any:
         past, seen = self._past.get(source, {}), set()
@@ -325,7 +336,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """
         if not self._past:
             self._reroute_past_idle_nodes()
-        self.context_schema = with_prompts(type(self._defaults), self._prompts)
+        self.context_schema = with_prompts(self._kind, self._prompts)
         graph = super().compile(*arguments, **options)
         for node in graph.nodes.values():
             if len(getattr(node.node, "steps", ())) > 1:

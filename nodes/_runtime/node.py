@@ -7,17 +7,18 @@ import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
+from moot.core.config import operators_model
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
 from moot.nodes._models.ceilings import Ceilings
-from moot.nodes._models.chat_models import ModelChoice, open_chat_model
+from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.seeds import derived_seed
@@ -32,7 +33,8 @@ from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
-from moot.retrievers._search import DEMO, resolve
+from moot.retrievers._search import CORPUS_SOURCES, resolve
+from pydantic import BaseModel
 
 
 @dataclass
@@ -107,12 +109,11 @@ class NodeContext:
             **options,
             limits=limits_of(settings),
             published_before=before,
-            keyless_web=settings.keyless_web,
             recent=recent,
         )
         if (debate_ledger := self.session.debate_ledger) is None:
             return await open_source()
-        if resolve(name, settings.keyless_web)[0] not in DEMO:
+        if resolve(name, settings.corpus)[0] not in CORPUS_SOURCES:
             return LedgerSource(await open_source(), debate_ledger, {"published_before": before})
         return await open_ledger_corpus(open_source, debate_ledger, {"source": name, **options})
 
@@ -125,20 +126,59 @@ class NodeContext:
 S = TypeVar("S", bound=Settings)
 
 
-def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
-    """The settings of a run; the defaults of a class if the run has no settings of this class.
+def settings_from(context: Any, kind: type[S], checked: type[S]) -> S:
+    """The settings that a graph's context gives.
+
+    Settings of the class ``kind`` are returned unchanged. The fields of another context are checked as settings: those
+    of a mapping, a dataclass or a Pydantic object, or the fields that were set in settings of a base class of ``kind``.
 
     Args:
-        runtime: LangGraph's runtime.
-        kind: the class of settings.
+        context: the context of the graph, or of the graph around it; None for the default settings.
+        kind: the class of the graph's settings.
+        checked: this class with the graph's prompts as fields (`with_prompts`).
+
+    Raises:
+        UserError: the context cannot be used as settings; the message says what can.
     """
-    return runtime.context if isinstance(runtime.context, kind) else kind()
+    if isinstance(context, kind):
+        return context
+    if context is None:
+        return checked_settings(kind, {})
+    try:
+        return checked_settings(checked, _fields_of(context, kind))
+    except UserError as error:
+        raise UserError(
+            f"The context ({type(context).__name__}) cannot be used as settings of this debate, which takes "
+            f"{kind.__name__}(...), or an object or a dict with only fields of it. {error.detail} If the context "
+            "belongs to a graph of your own, add the debate with its own settings: "
+            f"graph_node(graph).with_settings({kind.__name__}(...)).",
+            kind="invalid_setting",
+        ) from error
+
+
+def _fields_of(context: Any, kind: type[Settings]) -> dict[str, Any]:
+    if isinstance(context, Settings):
+        given = type(context)
+        if not issubclass(kind, (given.__base__ or given) if given.prompts else given):
+            raise UserError("They are the settings of another system.", kind="invalid_setting")
+        return {name: getattr(context, name) for name in context.model_fields_set}
+    if isinstance(context, Mapping):
+        return dict(context)
+    if is_dataclass(context) and not isinstance(context, type):
+        return {one.name: getattr(context, one.name) for one in fields(context)}
+    if isinstance(context, BaseModel):
+        return dict(context)
+    raise UserError("It has no fields.", kind="invalid_setting")
 
 
 @lru_cache(maxsize=100)
-def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
-    """The default settings of a class, and these settings as a result document records them."""
-    return kind(), kind().recorded()
+def _default_settings(kind: type[Settings], model: str | None) -> tuple[Settings, dict[str, Any]]:
+    """The default settings of a class, and these settings as a result document records them.
+
+    They depend on ``model``, the model of MOOT_MODEL.
+    """
+    default = kind()
+    return default, default.recorded()
 
 
 def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
@@ -159,7 +199,7 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
         return settings
-    default, recorded = default_settings(type(settings))
+    default, recorded = _default_settings(type(settings), operators_model())
     if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
@@ -199,8 +239,14 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
-    """The model of a role: from the setting ``models``, else ``own`` (a debater's model), else ``model``."""
+    """The model of a role: from the setting ``models``, else ``own`` (a debater's model), else ``model``.
+
+    Raises:
+        UserError: none of them names a model.
+    """
     choice = settings.models.get(role, own) or settings.model
+    if choice is None:
+        raise missing_model_error(role)
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
     return _model_choice(choice) if isinstance(choice, str) else choice
@@ -236,6 +282,7 @@ class Node:
             then lead past the node. By default, the step always runs.
         decides: takes the settings; returns the smallest call of each role that decides in this node, by role. A node
             in which agents answer has their smallest call under the key None.
+        reads_context: takes the graph's context and returns the settings. A `DebateGraph` sets it.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
@@ -250,6 +297,7 @@ class Node:
     moment: str = ""
     idle: Callable[[Any, Any], bool] | None = None
     decides: Callable[[Any], Mapping[str | None, Decision]] | None = None
+    reads_context: Callable[[Any], Settings] | None = None
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Runs the step.
@@ -297,6 +345,8 @@ class Node:
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
+        if self.reads_context:
+            return self.reads_context(runtime.context)
         settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
         if self.defaults is not None and not isinstance(settings, type(self.defaults)):
             raise UserError(

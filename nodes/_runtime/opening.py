@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from moot.core.errors import SOURCE_OUTAGE, BudgetExhausted, MootError, UserError, WorldError
+from moot.core.errors import SOURCE_OUTAGE, MootError, WorldError
 from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
@@ -17,7 +17,7 @@ from moot.nodes._models.speaker import own_response_format
 from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import Decision, in_time, open_budget, refused_calls_warning
+from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
@@ -25,6 +25,7 @@ from moot.nodes._runtime.state import ClaimInput, DebateState
 from moot.nodes._runtime.tracing import add_debate_metadata, add_outcome
 from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.person import check_resumable
+from moot.nodes._steps.stand_ins import check_stand_in, same_source_warnings
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
 from moot.nodes._texts.chat import as_plain_values, claim_of, conversation_update, read_messages
 from moot.nodes._texts.given import check_given, inherited_evidence
@@ -34,7 +35,7 @@ from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes._texts.verdict import outcome_in_words
 from moot.prompts import fill, load
 from moot.prompts._files import placeholders
-from moot.retrievers._search import contents, resolve
+from moot.retrievers._search import contents
 from moot.retrievers._summariser import open_summariser
 
 
@@ -52,8 +53,6 @@ APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora"
 """Keys that grow during a debate. A new debate on the same thread overwrites them, so that no old values are left."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
-OTHER_SOURCE = "bm25:demo-news"
-"""A source that needs neither a key nor the network."""
 READ_ONCE = ("labels", "options", "given", "claim_date", "speaker")
 """Input that is read only when a debate is opened; the next debate on the thread must not inherit it."""
 
@@ -104,6 +103,8 @@ def open_node(
             check(run.settings, task)
             needed = needs(run.settings)
             document["calibration"] = await open_calibration(graph, task, needed, run)
+            for warning in same_source_warnings(run.settings):
+                run.ledger.warn("same_source", warning, "sources")
             document["warnings"] = overwrite(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             lost = run.session.cost_of_lost_calls(run.ceilings)
@@ -111,7 +112,7 @@ def open_node(
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # only now, so that the time to open the resources does not count
-            await check_web(needed, claim, run)
+            await check_stand_in(needed.sources, claim, run)
             await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
@@ -132,7 +133,7 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
     if settings.calibration is None:
         return None
     found = await asyncio.to_thread(read_calibration, settings.calibration)
-    corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus, settings.keyless_web)
+    corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus)
     check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings), sources))
     for change in changes_since(found, corpora):
         run.ledger.warn("calibration_aged", change)
@@ -196,67 +197,6 @@ async def open_source(name: str, run: NodeContext) -> None:
         raise WorldError(
             f"`{name}` could not be opened: {error.detail} {remedy}", kind=SOURCE_OUTAGE, retryable=True
         ) from error
-
-
-async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
-    """Refuses a debate if Wikipedia must replace the source `web`, but cannot be searched.
-
-    The debate is not refused if each reader of `web` has a fallback that may be used.
-
-    Raises:
-        WorldError: Wikipedia cannot be searched, or not within `max_seconds`.
-    """
-    settings: Settings = run.settings
-    is_replaced = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
-    if not is_replaced or all(settings.usable_fallbacks(fallback) for fallback in fallbacks_for_web(settings)):
-        return
-    try:
-        await in_time((await run.retriever("web")).search(claim, 1), "search")
-    except MootError as error:
-        is_outage = not isinstance(error, UserError | BudgetExhausted)
-        raise WorldError(
-            "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "
-            f"but Wikipedia could not be searched: {error.detail} Run the debate again when it answers, set "
-            "one of the two keys, name your own corpus (`--corpus NAME`), or name another source in place of `web`, "
-            f"e.g. {options_to_replace_web(settings)}.",
-            kind=SOURCE_OUTAGE if is_outage else error.kind,
-            retryable=is_outage,
-        ) from error
-
-
-def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
-    """The fallbacks of each speaker that reads `web`, and of the shared sources if they contain `web`."""
-    own = [(speaker.retriever, speaker.fallback) for speaker in _own_readers(settings).values()]
-    shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
-    return [
-        fallback
-        for sources, fallback in (*own, shared)
-        if "web" in ((sources,) if isinstance(sources, str) else sources or ())
-    ]
-
-
-def _own_readers(settings: Settings) -> dict[str, Any]:
-    """The speakers with sources of their own, by their places in the settings, such as ``debaters.0``."""
-    speakers = {name: getattr(settings, name, ()) for name in ("debaters", "agents")}
-    return {
-        f"{name}.{number}": speaker
-        for name, declared in speakers.items()
-        for number, speaker in enumerate(declared if isinstance(declared, tuple | list) else ())
-        if hasattr(speaker, "retriever") and hasattr(speaker, "fallback")
-    }
-
-
-def options_to_replace_web(settings: Settings) -> str:
-    """Command-line options that replace `web` with `OTHER_SOURCE`. If no setting names `web`: `OTHER_SOURCE` alone."""
-    named = {f"{place}.retriever": speaker.retriever for place, speaker in _own_readers(settings).items()}
-    options = []
-    for place, names in (named | {"sources": getattr(settings, "sources", None)}).items():
-        if names == "web":
-            options.append(f"--set {place}={OTHER_SOURCE}")
-        elif isinstance(names, tuple) and "web" in names:
-            others = dict.fromkeys(OTHER_SOURCE if name == "web" else name for name in names)
-            options.append(f"--set '{place}={json.dumps([*others])}'")
-    return f"`{' '.join(options)}`" if options else OTHER_SOURCE
 
 
 def close_node() -> Node:

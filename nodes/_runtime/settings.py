@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
+from moot.core.config import operators_model
 from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.prompts._files import shipped
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._normalise import MOST_TOKENS
-from moot.retrievers._search import demo_corpus
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -23,12 +24,12 @@ from pydantic import (
     model_validator,
 )
 
+MODELS = ["openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", EMBEDDED, "fake:1"]
+"""Examples of names of models."""
 ModelName = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z_]+:.+$", max_length=200),
-    Field(
-        examples=[EMBEDDED, "openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", "fake:1"]
-    ),
+    Field(examples=MODELS),
 ]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 Source = Annotated[
@@ -39,9 +40,9 @@ Source = Annotated[
     ),
 ]
 SOURCES = (
-    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper if its key is set; without a key "
-    "Wikipedia, or bm25 if a corpus is set or all models are embedded or fake), tavily, serper, wikipedia, openalex, "
-    "pubmed, arxiv, langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
+    "chroma, bm25 or hybrid (each also with :CORPUS; without a corpus Wikipedia), web (Tavily or Serper if its key is "
+    "set; without a key bm25 if a corpus is set, else Wikipedia), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
+    "langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
 )
 """The names of sources, for the descriptions of settings."""
 
@@ -70,6 +71,10 @@ def waits_for_person(settings: Any, moment: Moment) -> bool:
     return moment in getattr(settings, "ask_person", ())
 
 
+def _named_or_usual(model: Any) -> Any:
+    return operators_model() if model is None else model
+
+
 class Settings(BaseModel):
     """Settings of every debate."""
 
@@ -81,10 +86,13 @@ class Settings(BaseModel):
     why_without: ClassVar[str] = ""
     """The reason why the graph does not use the fields in ``without``; error messages begin with it."""
 
-    model: ModelName = Field(
-        default=EMBEDDED,
-        description="Model of all roles that have none of their own, as provider:name (embedded, openai, ollama, vllm, "
-        "fake, anthropic, google_genai ...).",
+    model: Annotated[ModelName | None, BeforeValidator(_named_or_usual)] = Field(
+        default=None,
+        validate_default=True,
+        examples=MODELS,
+        description="Model of all roles that have none of their own, as provider:name (openai, ollama, vllm, "
+        "anthropic, google_genai, embedded, fake ...). Null: the model of the environment variable MOOT_MODEL; without "
+        "it, each role needs a model of its own.",
     )
     models: dict[str, ModelName | ModelChoice] = Field(
         default={},
@@ -134,9 +142,8 @@ class Settings(BaseModel):
         default=None,
         min_length=1,
         max_length=63,
-        description="Corpus of the sources whose names contain none. Null: the demo corpora (news for bm25, else "
-        "encyclopaedia). With your own model, a demo corpus never replaces the web; it replaces a failed source "
-        "only if `fallback` names it.",
+        description="Corpus of the sources whose names contain none. Null: these sources read Wikipedia instead, with "
+        "a warning. The demo corpora are only for trying moot out.",
         examples=["demo-encyclopaedia", "demo-news"],
     )
     budget: int | None = Field(
@@ -219,30 +226,13 @@ class Settings(BaseModel):
     @property
     def own_model(self) -> bool:
         """Whether any role has a model of the user: one that is neither the embedded model nor a fake model."""
+        return any(name.partition(":")[0] not in DEMONSTRATION for name in self.models_named())
+
+    def models_named(self) -> set[str]:
+        """The names of all models: that of all roles, and those of single roles and speakers."""
         speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
         chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
-        names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)
-        return any(name and name.partition(":")[0] not in DEMONSTRATION for name in names)
-
-    @property
-    def keyless_web(self) -> str:
-        """The source that replaces `web` if no key is set.
-
-        It is ``bm25`` if a corpus is set or all models are embedded or fake, else ``wikipedia``.
-        """
-        return "wikipedia" if self.own_model and self.corpus is None else "bm25"
-
-    def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:
-        """The fallbacks that may be used.
-
-        If a role has a model of the user (`own_model`), sources that would search a demo corpus by default are
-        left out, such as ``bm25`` if no corpus is set. But a demo corpus that the fallback names may be used
-        (``bm25:demo-news``).
-
-        Args:
-            fallback: names of sources.
-        """
-        return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
+        return {one.model if isinstance(one, ModelChoice) else one for one in chosen if one}
 
     def inner_settings(self) -> Settings | None:
         """The settings of the inner debate; None if a debate with these settings runs no inner debate."""
@@ -356,8 +346,8 @@ class SourcesSettings(EvidenceSettings):
     )
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources, and the fallbacks that `usable_fallbacks` returns."""
-        return (*self.sources, *self.usable_fallbacks(self.fallback))
+        """The sources and their fallbacks."""
+        return (*self.sources, *self.fallback)
 
 
 class PoolSettings(SourcesSettings):
@@ -375,7 +365,7 @@ class PoolSettings(SourcesSettings):
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources, and the fallbacks that `usable_fallbacks` returns; empty if ``retrieval`` is ``none``."""
+        """The sources and their fallbacks; empty if ``retrieval`` is ``none``."""
         return super().sources_to_open() if self.retrieval == "once" else ()
 
 

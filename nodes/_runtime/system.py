@@ -205,11 +205,11 @@ class Debate(DebateGraph):
             ValueError: the setting ``ask_person`` allows a moment for which the graph has no node; or see
                 `DebateGraph.compile`.
         """
-        field = type(self._defaults).model_fields.get("ask_person")
+        field = self._kind.model_fields.get("ask_person")
         moments = get_args(get_args(field.annotation)[0]) if field else ()
         if silent := [moment for moment in moments if moment not in self._moments]:
             raise ValueError(
-                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node waits for a person at these "
+                f"{self._kind.__name__} offers ask_person={silent}, but no node waits for a person at these "
                 "moments: add rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a "
                 "human_review_node for others, or declare ask_person without them."
             )

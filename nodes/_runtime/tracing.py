@@ -28,6 +28,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
@@ -144,6 +145,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         A debate inside another debate has its own ceilings, within the ceilings of the outer debate.
         """
         guard_traces()
+        options["context"] = self._settings_in(config, options.get("context"))
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
             # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
             options.setdefault("output_keys", self.output_channels)
@@ -157,6 +159,21 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         if parent := parent_config(config):
             return self._in_node(input, config, parent, options)
         return self._in_session(input, config, options)
+
+    def _settings_in(self, config: Any, context: Any) -> Any:
+        """The settings of a run as its context; None for the defaults.
+
+        They come from the run's own context, else from that of the graph around it, else from the settings in
+        ``configurable``, where LangGraph formerly expected them. Other keys of ``configurable`` do not count.
+        """
+        builder: Any = self.builder
+        parent = var_child_runnable_config.get()
+        around = get_runtime() if (parent or {}).get("configurable") else None
+        context = context or (around and around.context)
+        if not context:
+            own = (config or {}).get("configurable") or (parent or {}).get("configurable") or {}
+            context = {key: value for key, value in own.items() if key in builder.context_schema.model_fields}
+        return builder.settings_from(context) if context else None
 
     async def _in_outer_session(
         self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]

@@ -106,7 +106,7 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
         encoder: whether a text encoder is needed.
     """
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
-    sources += settings.usable_fallbacks(name for d in settings.debaters for name in d.fallback)
+    sources += [name for d in settings.debaters for name in d.fallback]
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 

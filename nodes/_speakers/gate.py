@@ -133,7 +133,7 @@ def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
         debate: the debate's resources.
     """
     found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]
-    found += settings.usable_fallbacks(name for agent in settings.agents for name in agent.fallback)
+    found += [name for agent in settings.agents for name in agent.fallback]
     own = {agent.name: agent.model for agent in settings.agents}
     gate = needs_for(settings, own, found if settings.retrieval == "once" else [])
     if settings.when == "never":

@@ -81,7 +81,7 @@ def query_node(prompt: str = PROMPT) -> Node:
         speaker = await run.speaker_of(debater)
 
         def description(source: str) -> str:
-            return about_source(source, run.settings.keyless_web)
+            return about_source(source, run.settings.corpus)
 
         try:
             query = await formulate_query(

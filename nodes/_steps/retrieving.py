@@ -17,9 +17,10 @@ from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Reading, Task
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
-from moot.nodes._runtime.settings import EvidenceSettings, Settings
+from moot.nodes._runtime.settings import EvidenceSettings
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.trace import traced_retriever
+from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.outage import every_search_failed, outage_error
 from moot.nodes._texts.replies import KeywordsReply, SummaryReply
 from moot.nodes._texts.show import show_claim, show_evidence
@@ -29,9 +30,9 @@ from moot.retrievers import Evidence, Retriever
 from moot.retrievers._evidence import clean, evidence_id
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers._gather import ask_all, search_all
-from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
+from moot.retrievers._normalise import Rules, last_day
 from moot.retrievers._origins import best_results, origins
-from moot.retrievers._search import SCHOLARLY, demo_corpus, resolve
+from moot.retrievers._search import SCHOLARLY, resolve
 from moot.retrievers._summariser import open_summariser
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
@@ -213,10 +214,6 @@ def _shortened_warning(piece: Evidence, most: int) -> str:
 
 SourceResult = list[Evidence] | MootError
 """The pieces that a source found, or its error."""
-NO_DEMO = (
-    " With your own model, no demo corpus replaces a failed source unless `fallback` names one, e.g. bm25:demo-news."
-)
-"""The end of the warning about a failed source, if the debater has fallbacks, but none may be used."""
 
 
 async def ask_with_fallbacks(
@@ -231,8 +228,9 @@ async def ask_with_fallbacks(
     """
     debater, query_forms = state["debater"], QueryForms(state, query, run)
     rules = rules_of(run.settings, debater)
-    names, fallback = sources_of(debater), debater.get("fallback", ())
-    asked, spare = list(names), list(run.settings.usable_fallbacks(fallback))
+    names, corpus = sources_of(debater), run.settings.corpus
+    asked, searched = list(names), {resolve(name, corpus) for name in names}
+    spare = [name for name in debater.get("fallback", ()) if resolve(name, corpus) not in searched]
     results: list[SourceResult] = []
     readings: list[Reading] = []
     places = list(range(len(names)))
@@ -245,8 +243,7 @@ async def ask_with_fallbacks(
             results[place] = result = by_source[source.name]
             reading = reading_of(debater["name"], name, source)
             if isinstance(result, MootError):
-                note = NO_DEMO if fallback and not spare and asked[place] == name else ""
-                run.ledger.warn("retrieval_failed", f"{source.name}: {result.detail}{note}")
+                run.ledger.warn("retrieval_failed", f"{source.name}: {result.detail}")
                 reading["failed"] = True
             else:
                 by_source[source.name] = []  # so that the results of a source with two names count once
@@ -264,29 +261,6 @@ async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules
         return await in_time(ask_all(queries, rules), "search")
     except BudgetExhausted as error:
         return [error for _ in queries]
-
-
-def fallback_warnings(requested: str, tried: str, used: str, settings: Settings) -> list[str]:
-    """Warnings about a source that was read instead of another source, or about a demo corpus that nobody named.
-
-    Args:
-        requested: the source that was requested.
-        tried: the source whose search succeeded: the requested source, or its fallback if the requested source failed.
-        used: the name of the source that was searched for ``tried``, such as ``wikipedia`` for ``web``.
-        settings: the debate's settings.
-    """
-    warnings = []
-    if tried != requested:
-        warnings.append(f"`{requested}` could not be searched; its fallback `{tried}` was read in its place ({used}).")
-    if tried == "web" and used not in WEB_SEARCHES:
-        keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
-        warnings.append(f"`web` was asked for; {used} was read in its place, as {keys}.")
-    elif settings.own_model and (demo := demo_corpus(tried, settings.corpus)):
-        warnings.append(
-            f"`{tried}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name your own corpus "
-            "(`corpus`), or another source."
-        )
-    return warnings
 
 
 def sources_of(debater: Mapping[str, Any]) -> list[str]:

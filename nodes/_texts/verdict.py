@@ -21,6 +21,7 @@ CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
     "single_origin": "one origin",
+    "same_source": "the same source for several debaters",
     "stand_in": "a source stood in",
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",

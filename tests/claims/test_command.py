@@ -66,7 +66,7 @@ def test_a_failed_run_does_not_say_that_claims_are_unchanged_sentences(
 
 
 def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    """``moot claims`` asks for the date and counts dropped items. ``moot batch`` suggests another source than `web`."""
+    """``moot claims`` asks for the date and counts dropped items. ``moot batch`` suggests a corpus."""
     dropped = [{"quote": f"Invented, number {n}.", "speaker": ""} for n in range(5)]
     written = [{"number": 1, "claim": "Last year the tram line in Norwick cost 412 million pounds."}]
     start_stub(rules(found=[{"quote": "It cost 412 million pounds", "speaker": ""}, *dropped], written=written))
@@ -76,7 +76,7 @@ def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: Start
     assert "words like “last year” are left unchanged. Give the date with --date" in done.stderr
     tried = moot("batch", table, "--out", tmp_path / "verdicts", "--model", "openai:stub", "--graph", "rag")
     assert "These columns are not read" not in tried.stderr
-    assert "or name another source in place of `web`, e.g." in tried.stdout
+    assert "`--corpus demo-news`" in tried.stdout
 
 
 def test_the_history_shows_a_failed_run_by_its_file_name(article: Path, start_stub: StartStub) -> None:

@@ -7,7 +7,7 @@ import json
 from tests.commands import moot, moot_process
 
 VERIFY = ["verify", "Dolly the sheep was put down."]
-RAG = [*VERIFY, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"]', "--ask", "evidence"]
+RAG = [*VERIFY, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25:demo-news"]', "--ask", "evidence"]
 
 
 def test_lines_of_the_standard_input_are_replies() -> None:

@@ -125,6 +125,7 @@ def test_a_failed_command_prints_an_error_without_a_traceback(
     arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("MOOT_MODEL", "fake:1")
     done = moot(*arguments)
     output = done.stdout + done.stderr
     assert done.returncode == code, output

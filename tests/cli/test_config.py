@@ -59,6 +59,42 @@ def test_options_override_the_environment_which_overrides_the_configuration_file
     assert value_of("model") is None
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", CLAIM),
+        ("verify", CLAIM, "--json", "--graph", "gated"),
+        ("verify", CLAIM, "--preset", "fast"),
+        ("verify", CLAIM, "--corpus", "demo-news", "--beside", "self_consistency"),
+        ("batch", "claims.csv", "--out", "verdicts", "--graph", "standard_prompting"),
+        ("claims", "text.txt"),
+        ("eval", "run", "--graph", "standard_prompting", "--task", "claims=claims.csv", "--logs", "logs"),
+    ],
+    ids=" ".join,
+)
+def test_without_a_named_model_a_command_ends_with_an_error_that_lists_the_ways(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "claims.csv").write_text("claim,label\nBees make honey.,SUPPORTS\nAnts make honey.,REFUTES\n")
+    (tmp_path / "text.txt").write_text("Bees make honey in their hives. Ants do not make any honey.")
+    done = moot(*words)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode != 0, "Verdict" in output, "built-in model" in output) == (True, False, False), output
+    assert [way for way in ("--model", "MOOT_MODEL", "moot config set model") if way not in output] == [], output
+
+
+def test_moot_model_names_the_model_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs have its name, so that a run under another model is another run."""
+    (tmp_path / "claims.csv").write_text("claim,label\nBees make honey.,SUPPORTS\n")
+    words = ("--graph", "standard_prompting", "--task", f"claims={tmp_path}/claims.csv", "--logs", tmp_path / "logs")
+    for model in ("fake:1", "fake:2"):
+        monkeypatch.setenv("MOOT_MODEL", model)
+        done = moot("eval", "run", *words, "--json")
+        assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "logs").glob("*.eval"))) == 2
+
+
 def test_a_preset_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_MODEL", "nobody:x")
     monkeypatch.setenv("MOOT_GRAPH", "standard_prompting")
@@ -185,7 +221,7 @@ def test_version_and_help_are_printed() -> None:
     ],
 )
 def test_misspelt_values_and_settings_get_a_suggestion(words: tuple[str, ...], message: str) -> None:
-    done = moot(*CONTROL, *words)
+    done = moot(*CONTROL, "--model", "fake:1", *words)
     assert (done.returncode, message in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 
 

@@ -32,13 +32,16 @@ from rich.console import Console
 from tests.conftest import READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+ENCYCLOPAEDIA = "bm25:demo-encyclopaedia"
 OFFLINE: dict[str, dict[str, Any]] = {
-    "tool_mad": {"scoring": "consensus_only"},
-    "tool_mad_consistency": {"scoring": "off"},
-    "madke": {"sources": ["bm25"]},
-    "standard_mad": {"sources": ["bm25"]},
-    "rag": {"sources": ["bm25"]},
-    "react": {"sources": ["bm25"]},
+    "tool_mad": {"scoring": "consensus_only", "debaters": READERS},
+    "tool_mad_consistency": {"scoring": "off", "debaters": READERS},
+    "madke": {"sources": ["bm25:demo-news"]},
+    "standard_mad": {"sources": ["bm25:demo-news"]},
+    "rag": {"sources": ["bm25:demo-news"]},
+    "react": {"sources": ["bm25:demo-news"]},
+    "isolate": {"sources": ["bm25:demo-news"]},
+    "gated": {"corpus": "demo-news"},
 }
 """Settings with which a graph needs neither a network nor an encoder's file."""
 SCORE_WORDS = ("the scores decide", "stable", "below the threshold", "faithfulness")
@@ -100,11 +103,11 @@ def test_the_output_names_the_sources_used_instead_of_the_web(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start_stub()
-    lines, labelled = run_on_screen("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
+    lines, labelled = run_on_screen("madke", capsys, max_rounds=1, sources=["web", ENCYCLOPAEDIA], corpus="demo-news")
     assert labelled[0] == ("pool", "finds     ")
     assert lines.index("Round 1") > next(i for i, line in enumerate(lines) if "10. " in line)
     assert any("pool read bm25:demo-news (instead of the web" in line for line in lines)
-    assert any("and bm25:demo-encyclopaedia." in line for line in lines)
+    assert any(f"and {ENCYCLOPAEDIA}." in line for line in lines)
 
 
 # --- updates of single nodes ----------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def test_a_trial_on_the_fake_model_shows_each_round_once(
 ) -> None:
     start_stub()
     settings = load_graph("proclaim").settings.model_validate(
-        {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
+        {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25:demo-news"], "max_rounds": 3}
     )
     begins = DebateSetup(settings, LedgerUse())
     assert debate_and_print(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
@@ -330,7 +330,7 @@ async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> No
         {
             "model": "openai:stub",
             "embedder": "openai:stub-embedding",
-            "sources": ["bm25"],
+            "sources": ["bm25:demo-news"],
             "exhaustion": 0,
             "plateau": 0,
         }

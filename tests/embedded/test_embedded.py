@@ -19,11 +19,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def test_a_debate_without_a_model_setting_uses_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_on_the_embedded_model_ends_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     from moot.graphs.rag import RagSettings, graph
 
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while other processes use the cores
-    settings = RagSettings(max_tokens=300, k=1, max_evidence_tokens=128)
+    settings = RagSettings(
+        model="embedded:smollm2-135m", corpus="demo-encyclopaedia", max_tokens=300, k=1, max_evidence_tokens=128
+    )
     document = await graph.ainvoke({"claim": "The platypus is a mammal that lays eggs."}, context=settings)
     assert document["status"] == "done", document["error"]
     assert document["answer"] in document["task"]["labels"]

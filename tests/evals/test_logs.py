@@ -227,7 +227,7 @@ def test_the_answer_of_a_round_is_the_majority_answer() -> None:
     ("graph", "settings", "task"),
     [
         ("reconcile", {}, "fever"),
-        ("proclaim", {"max_rounds": 2, "embedder": "openai:stub-embedding"}, "fever"),
+        ("proclaim", {"max_rounds": 2, "embedder": "openai:stub-embedding", "corpus": "demo-news"}, "fever"),
         ("madke", {"max_rounds": 2, "retrieval": "none"}, "hotpotqa"),
     ],
 )

@@ -58,7 +58,7 @@ def test_claims_with_labels_of_the_user_are_run_and_compared(tmp_path: Path) -> 
     rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
     path = write_file(tmp_path, "claim,label,labels,group\n" + rows)
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]
-    ended = moot(*words)
+    ended = moot(*words, "--corpus", "demo-news")
     assert ended.returncode == 0, ended.stderr
     ((run,), _) = read_runs([tmp_path], lambda calls: None)
     assert len(run.observations) == 6

@@ -78,7 +78,7 @@ def test_every_benchmark_with_visible_samples_runs_in_three_graphs(start_stub: S
             "graphs": ["standard_prompting", "rag", "society_of_minds"],
             "tasks": {name: str(path) for name, path in zip(QUESTION_FIELDS, paths, strict=True)},
             "models": ["openai:stub"],
-            "settings": {"sources": ["bm25"], "max_rounds": 1},
+            "settings": {"sources": ["bm25:demo-news"], "max_rounds": 1},
             "limit": 1,
         }
     )

@@ -179,7 +179,7 @@ def test_a_cutoff_date_in_the_settings_overrides_the_date_of_a_sample(start_stub
     start_stub()
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
     for day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
-        solver = debate("rag", sources=["bm25"], **MODEL, **({"published_before": day} if day else {}))
+        solver = debate("rag", sources=["bm25:demo-news"], **MODEL, **({"published_before": day} if day else {}))
         log = evaluate(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
         assert document_of(samples_of(log)[0])["settings"]["published_before"] == expected
 

@@ -32,7 +32,7 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "group_debate": {},
     "neighbor_debate": {},
 }
-"""Systems that run in rounds, with settings for these tests. The tests add PROClaim and ReAct without settings."""
+"""Systems that run in rounds, with settings for these tests. The tests add PROClaim and ReAct."""
 FIRST_SPEAKER = "agent-1|rag|debater-1|affirmative"
 """A pattern for the first speaker's role in all systems."""
 DISAGREEING = [
@@ -107,7 +107,7 @@ def start_without_token_counts(start_stub: StartStub) -> StubEndpoint:
 @pytest.mark.parametrize("name", [*GRAPHS, "proclaim", "react"])
 async def test_a_reply_without_token_counts_ends_a_debate_with_a_budget(start_stub: StartStub, name: str) -> None:
     stub = start_without_token_counts(start_stub)
-    document = await debate(name, **GRAPHS.get(name, {}), budget=50_000)
+    document = await debate(name, **GRAPHS.get(name, {"sources": ["bm25:demo-news"]}), budget=50_000)
     assert (document["status"], document["answer"]) == ("failed", None)
     assert document["error"]["kind"] == "invalid_setting"
     assert "how many tokens" in document["error"]["detail"]

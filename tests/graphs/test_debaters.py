@@ -13,12 +13,13 @@ from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LETTER = {"id": "letter-1", "text": "The cylinder was retired in 2019."}
-VANILLA = [{"name": "rag", "retriever": "chroma"}, {"name": "search"}]
+VANILLA = [{"name": "rag", "retriever": "chroma:demo-encyclopaedia"}, {"name": "search"}]
 """Debaters of whom only the first has a source."""
 
 
 async def debate(asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    given = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
+    models = MODELS | {"equivalence": "openai:stub-equivalence"}
+    given = {"models": models, "debaters": READERS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
     document: dict[str, Any] = await graph.ainvoke(
         {"claim": CLAIM, **(asked or {})}, context=ToolMadSettings.model_validate(given)
     )
@@ -104,7 +105,10 @@ async def test_a_debater_whose_search_found_nothing_may_not_use_its_knowledge(st
     stub = start_stub(
         [query_rule("rag", "xyzzy"), says("rag", "REFUTES"), says("search", "REFUTES"), says("judge", "REFUTES")]
     )
-    readers = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "chroma"}]
+    readers = [
+        {"name": "rag", "retriever": "bm25:demo-news"},
+        {"name": "search", "retriever": "chroma:demo-encyclopaedia"},
+    ]
     document = await debate(debaters=readers, max_rounds=1, scoring="all_rounds")
     assert document["turns"][0]["retrieval"] == "empty"
     prompt = stub.prompts("stub-rag")[1]

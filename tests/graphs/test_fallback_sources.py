@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.cli.options import parse_settings
-from moot.graphs import load_graph
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.debaters import DebaterSettings
+from moot.transcript import Live, round_sections
+from moot.transcript.report.report import report
 
-from tests.conftest import MODELS, StartStub, StubEndpoint, free_port, says
+from tests.conftest import MODELS, StartStub, StubEndpoint, free_port, reading_demo, says
 from tests.retrievers.conftest import Serve, serve  # noqa: F401
 from tests.retrievers.vendors import TAVILY, WIKIPEDIA, starter
 
@@ -47,35 +48,50 @@ def fallback_warnings(document: dict[str, Any]) -> list[str]:
     return [warned["detail"] for warned in document["warnings"] if warned["kind"] == "stand_in"]
 
 
-async def test_without_a_search_key_wikipedia_replaces_the_web(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+async def test_without_a_search_key_and_a_corpus_both_debaters_read_wikipedia_and_the_debate_says_so(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     server = await starter(serve, monkeypatch)(WIKIPEDIA)
     document = await debate(models=MODELS)
     assert (document["status"], document["rounds"]) == ("done", 2)
-    assert sources_read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
+    assert sources_read(document) == {("chroma", "wikipedia"), ("web", "wikipedia")}
     first, second = fallback_warnings(document)  # one warning per source, despite two rounds
     assert "`web` was asked for; wikipedia was read in its place" in first + second
-    assert "`chroma` was asked for without a corpus; moot's small demo corpus" in first + second
-    assert len(server.paths) == 3  # one search before the debate, one per round
+    assert "`chroma` was asked for without a corpus; wikipedia was read in its place" in first + second
+    assert len(server.paths) == 5  # one search before the debate, one per debater and round
+    (same,) = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "same_source"]
+    assert same.startswith("rag and search read the same source: wikipedia.")
+    assert same in [line.text for line in Live(ToolMadSettings()).feed({**document, "turns": []})]
+    assert same in [line.text for line in round_sections(document)[0].lines]  # the start of the debate's text
+    assert "same source" in report(document, "md")
 
 
-async def test_the_error_for_an_unreachable_wikipedia_names_options_that_work(stub: StubEndpoint) -> None:
-    options = {}
+@pytest.mark.parametrize("model", ["fake:1", "openai:stub"])
+@pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if reading_demo(load_graph(name).settings)])
+async def test_without_a_corpus_no_system_reads_anything_but_wikipedia(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    model: str,
+) -> None:
+    await starter(serve, monkeypatch)(WIKIPEDIA)
+    document = await debate(name, model=model, **({"scoring": "off"} if name == "tool_mad_consistency" else {}))
+    assert {reading["retriever"] for reading in document["corpora"]} == {"wikipedia"}
+    assert {detail.split("`")[1] for detail in fallback_warnings(document)} == {
+        reading["requested"] for reading in document["corpora"]
+    } - {"wikipedia"}
+
+
+async def test_the_error_for_an_unreachable_wikipedia_names_an_option_that_works(stub: StubEndpoint) -> None:
     for name in ("gated", "tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")
         assert (document["status"], document["error"]["kind"]) == ("failed", "retrieval_failed")
-        assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
-        options[name] = shlex.split(document["error"]["detail"].split("`")[-2])[1::2]
+        assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "`--corpus demo-news`"))
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
-    del options["gated"]  # these options set only the gate's agents, not the readers behind the gate
-    for name, named in options.items():
-        other = parse_settings(load_graph(name).settings, named, {"model": "openai:stub"})
-        document = await debate(name, **other.model_dump())
-        assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in sources_read(document)) == ("done", True)
-    document = await debate("madke", model="openai:stub", corpus="demo-encyclopaedia")
-    assert (document["status"], {r["retriever"] for r in document["corpora"]}) == (
-        "done",
-        {"wikipedia", "chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"},
-    )
+    for name in ("gated", "tool_mad", "madke", "rag"):
+        document = await debate(name, model="openai:stub", corpus="demo-news")
+        assert (document["status"], ("web", "bm25:demo-news") in sources_read(document)) == ("done", True)
 
 
 async def test_a_debaters_fallback_does_not_serve_another_debater(
@@ -114,27 +130,14 @@ async def test_no_demo_corpus_replaces_a_source_that_fails_during_a_debate(
     )
     document = await debate("madke", model="openai:stub")
     assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("failed", {"wikipedia"})
-    failed = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "retrieval_failed"]
-    assert "no demo corpus replaces a failed source" in failed[0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "found", "warned"),
-    [
-        ({"model": "fake:1"}, {("chroma", "chroma:demo-encyclopaedia"), ("web", "bm25:demo-news")}, ["web"]),
-        (
-            {"models": MODELS, "corpus": "demo-news"},
-            {("chroma", "chroma:demo-news"), ("web", "bm25:demo-news")},
-            ["web"],
-        ),
-    ],
-)
-async def test_with_a_fake_model_or_a_demo_corpus_demo_news_replaces_the_web(
-    settings: dict[str, Any], found: set[Any], warned: list[str]
-) -> None:
-    document = await debate(**settings)
-    assert sources_read(document) == found
-    assert [detail.split("`")[1] for detail in fallback_warnings(document)] == warned
+@pytest.mark.parametrize("models", [{"model": "fake:1"}, {"models": MODELS}])
+async def test_a_corpus_replaces_the_web_without_a_key(models: dict[str, Any]) -> None:
+    document = await debate(**models, corpus="demo-news")
+    assert sources_read(document) == {("chroma", "chroma:demo-news"), ("web", "bm25:demo-news")}
+    assert [detail.split("`")[1] for detail in fallback_warnings(document)] == ["web"]
+    assert "same_source" not in {warned["kind"] for warned in document["warnings"]}
 
 
 async def test_the_warning_about_a_fallback_names_the_failed_source(

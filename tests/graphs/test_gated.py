@@ -178,7 +178,9 @@ async def test_the_setting_named_when_forces_or_forbids_the_debate(start_stub: S
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
 async def test_systems_other_than_tool_mad_can_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
     stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
-    settings: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
+    settings: dict[str, Any] = {
+        "proclaim": {"max_rounds": 2, "sources": ["bm25:demo-news"], "seed_k": 2, "max_premises": 2}
+    }
     document = await debate(debate=name, debate_settings=settings.get(name, {}), embedder="openai:stub-embedding")
     assert (document["status"], document["error"], document["graph"]) == ("done", None, "gated")
     assert document["metrics"]["gate"]["debate"]["graph"] == name
@@ -270,7 +272,7 @@ def test_the_debate_gets_the_task_of_the_gate(asked: dict[str, Any]) -> None:
 
 
 def test_the_identity_of_a_run_includes_the_debate_behind_the_gate() -> None:
-    first, other = (parts_of("gated", {"debate": name}) for name in ("tool_mad", "madke"))
+    first, other = (parts_of("gated", {"model": "fake:1", "debate": name}) for name in ("tool_mad", "madke"))
     assert {"tool_mad/judge", "rag/answer"} <= set(first["prompts"])
     assert "madke/summary" in other["prompts"]
     assert first["behaviour"] == f"{behaviours()['gated']}+{behaviours()['tool_mad']}" != other["behaviour"]

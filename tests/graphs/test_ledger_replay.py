@@ -147,7 +147,7 @@ async def test_without_a_ledger_mode_nothing_is_stored(stub: StubEndpoint, ledge
     assert await ledger.debates() == []
 
 
-SOURCES = {"react": {"sources": ["bm25"]}}
+SOURCES = {"react": {"sources": ["bm25:demo-news"]}}
 
 
 class EndedRuns(AsyncCallbackHandler):

@@ -23,7 +23,7 @@ async def debate(question: dict[str, str] | None = None, **settings: Any) -> dic
     """Run a debate about `CLAIM`, or about another question. Every role has its own model."""
     roles = [role for role in ROLES if role != "debater-3" or settings.get("debaters") == 3]
     given = {
-        "models": {role: f"openai:stub-{role}" for role in roles},
+        "models": {role: f"openai:stub-{role}" for role in [*roles, "equivalence"]},
         "sources": [NEWS],
         "fallback": [],
         **settings,

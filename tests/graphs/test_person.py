@@ -33,7 +33,7 @@ SMALL_DEBATE = {
     "max_rounds": 2,
     "rounds": 1,
     "min_rounds": 2,
-    "sources": ["bm25"],
+    "sources": ["bm25:demo-news"],
     "max_premises": 2,
     "seed_k": 2,
     "judges": 1,

@@ -54,7 +54,7 @@ async def test_prompts_of_two_agents_in_one_step_have_a_common_prefix(
 async def test_prompts_of_debaters_with_a_common_pool_have_a_common_prefix(start_stub: StartStub) -> None:
     roles = ("debater-1", "debater-2")
     stub = start_stub([r for role in roles for r in debater_rules(role)])
-    document = await debate("madke", sources=["bm25"], fallback=[], debaters=[{}, PERSONAS[0]], max_rounds=2)
+    document = await debate("madke", sources=["bm25:demo-news"], fallback=[], debaters=[{}, PERSONAS[0]], max_rounds=2)
     selections = [prompts(stub, role, SELECT) for role in roles]
     start = common_prefix([prompt for sent in selections for prompt in sent])  # prompts of both rounds
     assert len(selections[0]) == 2

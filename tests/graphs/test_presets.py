@@ -53,7 +53,8 @@ async def test_debaters_with_the_preset_pubmedqa_read_abstracts_or_their_summari
     monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
     fields = {"keywords": ["hydrocele", "newborn"], "summary": "It was studied.", "answer": "yes", "citations": []}
     stub = start_stub([{"fields": fields}])
-    document = await debate("pubmedqa", {"claim": "Is less more?"}, source_summaries=summaries)
+    given = {"claim": "Is less more?"}
+    document = await debate("pubmedqa", given, source_summaries=summaries, corpus="demo-encyclopaedia")
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "yes", "consensus")
     roles = [c["role"] for c in document["calls"]]
     assert roles.count("source_summariser") == (3 if summaries == "model" else 0)
@@ -81,7 +82,7 @@ async def test_an_abstract_without_a_usable_summary_is_shown_in_full(
             {"fields": {"answer": "no"}},
         ]
     )
-    document = await debate("pubmedqa", {"claim": "Is less more?"})
+    document = await debate("pubmedqa", {"claim": "Is less more?"}, corpus="demo-encyclopaedia")
     assert document["status"] == "done"
     text = "Less is more. Less surgery."
     assert text in {e["text"] for e in document["evidence"]}
@@ -118,7 +119,8 @@ async def test_there_is_a_warning_if_an_abstract_is_cut_before_it_is_summarised(
     monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
     fields = {"keywords": ["ward"], "summary": "Calm.", "query": "ward", "answer": "yes", "citations": []}
     stub = start_stub([{"fields": fields}])
-    document = await debate("pubmedqa", {"claim": "Is it calm?"}, max_evidence_tokens=40)
+    given = {"claim": "Is it calm?"}
+    document = await debate("pubmedqa", given, max_evidence_tokens=40, corpus="demo-encyclopaedia")
     assert document["status"] == "done"
     abstracts = [prompt for prompt in stub.prompts() if "The abstract:" in prompt]
     assert abstracts

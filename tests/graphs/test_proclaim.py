@@ -362,10 +362,10 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
 async def test_novelty_is_measured_with_the_vectors_of_the_corpus(start_stub: StartStub) -> None:
     news = [*searches("plaintiff", "kilogram Planck constant"), *searches("defense", "lake Baikal depth")]
     stub = start_stub([*news, *default_rules()])
-    await open_retriever("chroma", encoder="openai:stub-embedding")  # build the corpus
+    await open_retriever("chroma:demo-encyclopaedia", encoder="openai:stub-embedding")  # build the corpus
     await close_clients()  # drop the cached vectors
     before = count_encoded_texts(stub)
-    document = await trial(sources=["chroma"], max_rounds=1)
+    document = await trial(sources=["chroma:demo-encyclopaedia"], max_rounds=1)
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]

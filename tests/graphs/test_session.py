@@ -67,7 +67,9 @@ async def test_a_resumed_debate_keeps_its_id(seen: list[Session]) -> None:
 async def test_debates_inside_a_users_graph_have_different_ids() -> None:
     inner = load_graph("standard_mad")
     builder = StateGraph(VerdictOutput, input_schema=ClaimInput)
-    builder.add_node("debate", graph_node(inner.graph).with_settings(inner.settings(model="fake:1")))
+    builder.add_node(
+        "debate", graph_node(inner.graph).with_settings(inner.settings(model="fake:1", corpus="demo-news"))
+    )
     builder.add_edge(START, "debate")
     builder.add_edge("debate", END)
     graph: Any = builder.compile()

@@ -100,7 +100,7 @@ async def test_a_refused_key_ends_the_debate_in_spite_of_a_fallback(
 
 
 async def test_a_fallback_that_cannot_be_opened_is_an_error_before_any_call(stub: Any) -> None:
-    document = await debate({"name": "rag", "retriever": "bm25", "fallback": ["serper"]}, NO_SOURCE)
+    document = await debate({"name": "rag", "retriever": "bm25:demo-news", "fallback": ["serper"]}, NO_SOURCE)
     assert (document["error"]["kind"], stub.calls()) == ("missing_key", [])
 
 

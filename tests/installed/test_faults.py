@@ -87,7 +87,11 @@ def test_a_package_that_cannot_be_imported_fails_only_if_it_is_used(install: Ins
     assert used.returncode == 2
     assert 'The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported' in used.stderr
     assert "No module named 'no_such_module'" in used.stderr
-    for arguments in (["--help"], ["settings", "rag"], ["verify", "Bees fly.", "--graph", "rag", "--model", "fake:1"]):
+    for arguments in (
+        ["--help"],
+        ["settings", "rag"],
+        ["verify", "Bees fly.", "--graph", "rag", "--model", "fake:1", "--corpus", "demo-news"],
+    ):
         assert (done := moot(*arguments)).returncode == 0, done.stderr
     for arguments, own_name in ((["graphs"], "isolate"), (["eval", "tasks"], "math")):
         listed = moot(*arguments)
@@ -109,7 +113,7 @@ def test_a_package_cannot_reuse_a_name_of_moot(install: Install) -> None:
         search.resolve("wikipedia")
     with pytest.raises(UserError, match="benchmark fever"):
         catalogue.load_benchmark("fever")
-    assert search.resolve("bm25") == ("bm25", "")
+    assert search.resolve("bm25") == ("wikipedia", "")
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ async def test_overwrite_bypasses_the_reducer_of_a_key() -> None:
 async def test_a_new_debate_on_a_thread_clears_the_state_of_the_previous_debate() -> None:
     """The previous debate may still wait for a person, or may have failed."""
     graph = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
-    context = {"model": "fake:1", "sources": ["bm25"], "ask_person": ["evidence"]}
+    context = {"model": "fake:1", "sources": ["bm25:demo-news"], "ask_person": ["evidence"]}
 
     async def run(thread: str, asked: Any) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": thread}}

@@ -155,7 +155,7 @@ async def test_an_unknown_corpus_cannot_be_deleted(empty_home: Path) -> None:
 async def test_a_home_folder_that_is_a_file_is_refused(empty_home: Path) -> None:
     await asyncio.to_thread(empty_home.write_text, "a file")
     with pytest.raises(UserError, match="Set MOOT_HOME"):
-        await open_retriever("chroma")
+        await open_retriever("chroma:demo-news")
 
 
 @pytest.mark.parametrize(

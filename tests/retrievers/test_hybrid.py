@@ -99,7 +99,7 @@ async def test_a_missing_corpus_or_cross_encoder_is_named_in_the_error(empty_hom
     with pytest.raises(UserError, match="nothing-here.*moot index"):
         await open_retriever("hybrid:nothing-here")
     with pytest.raises(UserError, match="no-such/encoder") as caught:
-        await open_retriever("hybrid", reranker="no-such/encoder")
+        await open_retriever("hybrid:demo-news", reranker="no-such/encoder")
     assert "cross-encoder" in caught.value.detail
 
 

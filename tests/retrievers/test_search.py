@@ -18,9 +18,9 @@ NAMES = ["chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia", "hybrid:demo-en
 
 
 async def test_each_name_opens_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await open_retriever("web")).name == "bm25:demo-news"
+    for name in ("web", "chroma", "bm25", "hybrid"):
+        assert (await open_retriever(name)).name == "wikipedia"  # without a corpus
     assert (await open_retriever("web", corpus="demo-encyclopaedia")).name == "bm25:demo-encyclopaedia"
-    assert (await open_retriever("chroma")).name == "chroma:demo-encyclopaedia"
     assert (await open_retriever("bm25", corpus="demo-news")) is (await open_retriever("bm25:demo-news"))
     with pytest.raises(UserError, match="TAVILY_API_KEY is not set") as caught:
         await open_retriever("tavily")
@@ -101,7 +101,7 @@ async def test_a_search_returns_results_in_descending_order_of_scores(name: str)
 
 @pytest.mark.parametrize("query", ["the and of", "zzyzx quux", "\u202e\U0001f600", "", " \x00\ud800"])
 async def test_a_lexical_search_without_matching_words_finds_nothing(query: str) -> None:
-    assert await (await open_retriever("bm25")).search(query, 3) == []
+    assert await (await open_retriever("bm25:demo-news")).search(query, 3) == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -52,7 +52,7 @@ def test_a_user_with_a_quota_in_usd_cannot_use_unpriced_models(service: Service)
     with service.client_of("eve") as eve:
         own = {"graph_id": "standard_prompting", "context": CONTEXT}
         assert eve.post("/assistants", json=own).json()["kind"] == "invalid_setting"
-        debaters = [{"name": name, "retriever": "bm25", "model": "openai:stub"} for name in ("one", "two")]
+        debaters = [{"name": name, "retriever": "bm25:demo-news", "model": "openai:stub"} for name in ("one", "two")]
         before = len(service.stub.prompts())
         for context, more in (
             (CONTEXT, {}),
@@ -60,7 +60,6 @@ def test_a_user_with_a_quota_in_usd_cannot_use_unpriced_models(service: Service)
             ({**PRICED, "models": {"agent-1": {"model": "openai:stub", "temperature": 1}}}, {}),
             ({**PRICED, "debaters": debaters}, {"assistant_id": "tool_mad"}),
             (PRICED, {"command": {"update": {"settings": CONTEXT}}, "input": None}),
-            ({}, {}),  # the default model
         ):
             refused = run_debate(eve, "Leeks are long.", context, **more)
             assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting"), refused.text

@@ -81,13 +81,15 @@ def test_a_user_with_a_list_of_corpora_may_read_only_listed_corpora(body: object
     check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
 
 
-async def test_the_default_model_of_an_installed_system_needs_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_model_of_moot_model_needs_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is checked for the systems of installed packages, too."""
+    monkeypatch.setenv("MOOT_MODEL", "openai:stub")
     point = EntryPoint("chaired", "chaired_debate.debate:graph", "moot.graphs")
     monkeypatch.syspath_prepend(str(EXAMPLE))
     monkeypatch.setattr(INSTALLED, "_points", {"chaired": [point]})
     monkeypatch.setattr(INSTALLED, "_loaded", {})
     client: Any = None  # unused, because the request names a graph
-    with pytest.raises(UserError, match="No price is known for embedded:"):
+    with pytest.raises(UserError, match="No price is known for openai:stub"):
         await check_prices({"assistant_id": "chaired", "input": {"claim": "Bees fly."}}, client)
 
 

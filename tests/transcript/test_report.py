@@ -20,7 +20,7 @@ from moot.core.errors import Outcome, UserError
 from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundReason, StopReason
 from moot.nodes._runtime.document import upgrade_document
-from moot.nodes._steps.retrieving import fallback_warnings
+from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
@@ -305,16 +305,18 @@ async def test_reports_show_no_codes() -> None:
         (
             "chroma",
             "chroma",
-            "chroma:demo-encyclopaedia",
-            "A demonstration",
-            "so a small one that comes with moot was searched",
+            "wikipedia",
+            "No collection was searched.",
+            "No collection was named, so Wikipedia was searched instead.",
         ),
     ],
 )
 async def test_a_fallback_source_is_named_without_codes(
     asked: str, name: str, read: str, lead: str, message: str
 ) -> None:
-    [detail] = fallback_warnings(asked, name, read, load_graph("rag").settings(model="openai:m"))
+    [detail] = fallback_warnings(
+        asked, name, read, load_graph("rag").settings(corpus="moor" if asked == "web" else None)
+    )
     document = await a_debate()
     document["warnings"].append({"kind": "stand_in", "where": "sources", "detail": detail})
     page = report(document, "md").replace("\\", "")
@@ -368,6 +370,14 @@ def test_the_command_to_repeat_a_debate_gives_the_same_settings(name: str) -> No
     kind = load_graph(document["graph"]).settings
     assert words[:3] == ["moot", "verify", document["claim"]]
     assert parse_settings(kind, given, named).recorded() == settings_of(document).recorded()
+
+
+async def test_the_command_to_repeat_a_debate_always_names_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader's MOOT_MODEL may be another one."""
+    document = await a_debate()
+    monkeypatch.setenv("MOOT_MODEL", document["settings"]["model"])
+    words = shlex.split(command(document))
+    assert words[words.index("--model") + 1] == document["settings"]["model"]
 
 
 async def test_a_report_says_if_all_debaters_argued_the_same_side() -> None:

@@ -13,12 +13,12 @@ from moot.retrievers._evidence import Evidence, make_evidence
 
 Document = dict[str, Any]
 CLAIM = "The platypus is a mammal that lays eggs."
-LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "bm25"}]
+LEXICAL = [{"name": "rag", "retriever": "bm25:demo-news"}, {"name": "search", "retriever": "bm25:demo-news"}]
 SETTINGS: dict[str, dict[str, Any]] = {
     "tool_mad": {"max_rounds": 1, "scoring": "all_rounds", "debaters": LEXICAL},
-    "proclaim": {"max_rounds": 2, "sources": ["bm25"], "judges": 1, "progressive_retrieval": False},
+    "proclaim": {"max_rounds": 2, "sources": ["bm25:demo-news"], "judges": 1, "progressive_retrieval": False},
     "cortex_debate": {"max_rounds": 2, "evaluation": "peer"},
-    "madke": {"max_rounds": 1, "sources": ["bm25"], "fallback": []},
+    "madke": {"max_rounds": 1, "sources": ["bm25:demo-news"], "fallback": []},
     "chain_of_thought": {},
 }
 """Maps graphs to settings with which a debate needs no encoder."""

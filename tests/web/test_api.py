@@ -167,13 +167,15 @@ async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server
             assert all(field.get("description") for field in tool.input_schema["properties"].values())
             jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         found: Any = await session.call_tool("quick_check", ASKED)
-        plain: Any = await session.call_tool("tool_mad", ASKED | {"model": "fake:2", "settings": {"max_rounds": 1}})
+        small = {"model": "fake:2", "corpus": "demo-news", "settings": {"max_rounds": 1}}
+        plain: Any = await session.call_tool("tool_mad", ASKED | small)
         faults: list[Any] = [
             await session.call_tool("quick_check", {"claim": " "}),
             await session.call_tool("quick_check", {}),
             await session.call_tool("tool_mad", ASKED | {"max_round": 1}),
             await session.call_tool("tool_mad", ASKED | {"model": "opnai:x"}),
             await session.call_tool("tool_mad", ASKED | {"max_rounds": 99}),
+            await session.call_tool("tool_mad", ASKED),
         ]
         with pytest.raises(MCPError, match="Did you mean tool_mad"):
             await session.call_tool("tool_mat", ASKED)
@@ -195,6 +197,7 @@ async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server
         "Did you mean max_rounds?",
         "Did you mean openai",
         "max_rounds",
+        "MOOT_MODEL",
     )
     for fault, message in zip(faults, messages, strict=True):
         assert fault.is_error
@@ -214,9 +217,7 @@ async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
     assert (found.is_error, found.structured_content["status"]) == (False, "done")
     jsonschema.validate(found.structured_content, tool.output_schema)
     assert found.structured_content["cost"]["calls"] > 0
-    for fault, message in zip(
-        faults, ("too weak to find claims", "takes no 'corpus'", "leave out corpus"), strict=True
-    ):
+    for fault, message in zip(faults, ("name a `model`", "takes no 'corpus'", "leave out corpus"), strict=True):
         assert fault.is_error
         assert message in fault.content[0].text
 
@@ -258,7 +259,9 @@ async def test_presets_become_assistants_and_changed_assistants_are_restored(
     assert done.stdout.splitlines() == ["fast: updated", *(f"{name}: unchanged" for name in made[1:])]
     [fast] = await client.assistants.search(name="fast")
     assert (fast["context"], fast["description"]) == (PRESETS["fast"].settings, PRESETS["fast"].about)
-    document: Any = await client.runs.wait(None, fast["assistant_id"], input=ASKED, context=FAKE)
+    document: Any = await client.runs.wait(
+        None, fast["assistant_id"], input=ASKED, context=FAKE | {"corpus": "demo-news"}
+    )
     assert (document["status"], document["settings"]["scoring"]) == ("done", "consensus_only")
 
 

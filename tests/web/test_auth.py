@@ -25,7 +25,7 @@ RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context
 WAITING: dict[str, Any] = {
     "model": "fake:1",
     "scoring": "consensus_only",  # needs no encoder; the built-in encoder takes long to load
-    "debaters": [{"name": name, "retriever": "bm25"} for name in ("one", "two")],
+    "debaters": [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "two")],
     "ask_person": ["queries"],
     "max_rounds": 1,
 }

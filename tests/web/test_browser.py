@@ -23,7 +23,7 @@ from tests.web.documents import CLAIM, PAYLOADS, a_debate, full_of, with_evidenc
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-LEXICAL = [{"name": name, "retriever": "bm25"} for name in ("rag", "search")]
+LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
 QUICK = {"embedder": "openai:stub-embedding", "debaters": LEXICAL}
 MODELS = QUICK | {"models": {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}}
 SLOW = QUICK | {"model": "openai:slow", "max_rounds": 2, "scoring": "consensus_only"}
@@ -99,7 +99,10 @@ async def test_a_claim_is_checked_saved_as_a_report_and_filled_in_again(
     await page.get_by_role("link", name="Check again, with changes").click()
     assert await page.get_by_label(BOX).input_value() == CLAIM + MARKUP
     assert await page.get_by_label("Who said it").input_value() == "Ada"
-    assert json.loads(await page.get_by_label("Settings as JSON").input_value())["debaters"][0]["retriever"] == "bm25"
+    assert (
+        json.loads(await page.get_by_label("Settings as JSON").input_value())["debaters"][0]["retriever"]
+        == "bm25:demo-news"
+    )
 
 
 async def test_a_past_check_is_found_by_its_words_and_deleted(
@@ -175,7 +178,7 @@ TRIAL = {
     "model": "openai:stub-trial",
     "embedder": "openai:stub-embedding",
     "max_rounds": 1,
-    "sources": ["bm25"],
+    "sources": ["bm25:demo-news"],
     "judges": 1,
     "progressive_retrieval": False,
 }

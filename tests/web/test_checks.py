@@ -66,7 +66,7 @@ def test_an_empty_thread_accepts_neither_a_run_without_input_nor_a_reply(server:
 
 
 def test_a_reply_must_name_its_question_if_several_questions_wait(server: Server) -> None:
-    debaters = [{"name": name, "retriever": "bm25"} for name in ("one", "two")]
+    debaters = [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "two")]
     context = FAKE | {"debaters": debaters, "max_rounds": 1, "ask_person": ["queries"]}
     thread = server.json("/threads", {})["thread_id"]
     path = f"/threads/{thread}/runs/wait"

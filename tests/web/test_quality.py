@@ -198,7 +198,7 @@ async def test_a_claim_is_checked_by_keyboard(page: Page, served: Served) -> Non
     await tab_to(page, "Method and every setting")
     await page.keyboard.press("Enter")
     await tab_to(page, "Settings as JSON")
-    settings = {"model": "openai:stub-rag", "sources": ["bm25"], "embedder": "openai:stub-embedding"}
+    settings = {"model": "openai:stub-rag", "sources": ["bm25:demo-news"], "embedder": "openai:stub-embedding"}
     await page.keyboard.type(json.dumps(settings))
     for _ in range(200):
         if str(await page.evaluate("document.activeElement.innerText")) == GO:

@@ -68,7 +68,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, recording_proxy: RecordingP
 
 
 def test_a_server_unpickles_no_file_and_contacts_no_other_host(served: Server, recording_proxy: RecordingProxy) -> None:
-    context = {"model": "openai:stub", "sources": ["bm25"]}
+    context = {"model": "openai:stub", "sources": ["bm25:demo-news"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
     assert "debug" not in served.log()

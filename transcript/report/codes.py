@@ -158,6 +158,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "record_too_long": "The record is longer than its limit.",
         "refused": "A model refused to reply.",
         "retrieval_failed": "A source failed.",
+        "same_source": "Several debaters read the same source.",
         "score_missing": "A score is missing.",
         "seed_refused": "A model does not accept a seed.",
         "selection_cut": "Part of a selection was left out.",
@@ -342,9 +343,9 @@ STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
         "{0} could not be searched; {1} was searched instead.",
     ),
     (
-        r"`(.+?)` was asked for without a corpus; moot's small demo corpus (.+) was read\..*",
-        "A demonstration collection was searched.",
-        "No collection was named, so a small one that comes with moot was searched.",
+        r"`(.+?)` was asked for without a corpus; (.+) was read in its place\..*",
+        "No collection was searched.",
+        "No collection was named, so {1} was searched instead.",
     ),
 )
 """Warnings about sources that replaced other sources (`moot.nodes._steps.retrieving.fallback_warnings`).

@@ -131,7 +131,7 @@ def check_spent(used: Spending, user: User) -> None:
 async def check_prices(body: Any, client: LangGraphClient) -> None:
     """Refuses a request if one of its models has no known price.
 
-    If a new debate has no model in its settings, the default model is checked.
+    If a new debate has no model in its settings, the model of MOOT_MODEL is checked.
 
     Args:
         body: the request's body; its settings are valid.
@@ -148,7 +148,7 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
     if body.get("input") is not None and graph in graph_names(others=True):
         kind = load_graph(graph, others=True).settings
         known = {key: value for key, value in settings.items() if key in kind.model_fields}
-        settings = checked_settings(kind, known, graph).model_dump()  # includes the default model
+        settings = checked_settings(kind, known, graph).model_dump()  # includes the model of MOOT_MODEL
     prices = await asyncio.to_thread(read_prices)
     unknown = {
         model

@@ -1,0 +1,121 @@
+"""Wikipedia in place of sources that lack a corpus or a key: the check that it can be searched, and the warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from moot.core.errors import SOURCE_OUTAGE, BudgetExhausted, MootError, UserError, WorldError
+from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.node import NodeContext
+from moot.nodes._runtime.settings import Settings
+from moot.retrievers._normalise import WEB_SEARCHES
+from moot.retrievers._search import STAND_IN, resolve
+
+
+async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -> None:
+    """Refuses a debate if Wikipedia must replace a source, but cannot be searched.
+
+    The debate is not refused if each reader of such a source has another fallback.
+
+    Args:
+        sources: the names of the debate's sources.
+        claim: the claim, which is the query of the check.
+        run: the node's context.
+
+    Raises:
+        WorldError: Wikipedia cannot be searched, or not within `max_seconds`.
+    """
+    settings: Settings = run.settings
+    shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
+    readers: list[Any] = [shared, *((_names_in(one.retriever), one.fallback) for one in _own_readers(settings))]
+    replaced = [
+        name
+        for names, fallback in readers
+        if all(resolve(other, settings.corpus)[0] == STAND_IN for other in fallback)
+        for name in names
+        if name in sources and name != STAND_IN and resolve(name, settings.corpus)[0] == STAND_IN
+    ]
+    if not replaced:
+        return
+    try:
+        await in_time((await run.retriever(STAND_IN)).search(claim, 1), "search")
+    except MootError as error:
+        is_outage = not isinstance(error, UserError | BudgetExhausted)
+        raise WorldError(
+            f"{_reasons_to_replace(replaced, settings.corpus)} So Wikipedia would be read, but it could not be "
+            f"searched: {error.detail} Name a corpus: your own (`--corpus NAME`, in Python and the API `corpus`), or, "
+            "to try moot without a network, `--corpus demo-news`. Or name other sources.",
+            kind=SOURCE_OUTAGE if is_outage else error.kind,
+            retryable=is_outage,
+        ) from error
+
+
+def fallback_warnings(requested: str, tried: str, used: str, settings: Settings) -> list[str]:
+    """Warnings about a source that was read instead of another source.
+
+    Args:
+        requested: the source that was requested.
+        tried: the source whose search succeeded: the requested source, or its fallback if the requested source failed.
+        used: the name of the source that was searched for ``tried``, such as ``wikipedia`` for ``web``.
+        settings: the debate's settings.
+    """
+    warnings = []
+    if tried != requested:
+        warnings.append(f"`{requested}` could not be searched; its fallback `{tried}` was read in its place ({used}).")
+    if tried == "web" and used not in WEB_SEARCHES:
+        keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
+        warnings.append(f"`web` was asked for; {used} was read in its place, as {keys}.")
+    elif resolve(tried, settings.corpus)[0] == STAND_IN != tried:
+        warnings.append(
+            f"`{tried}` was asked for without a corpus; {used} was read in its place. Name a corpus (`corpus`), or "
+            "another source."
+        )
+    return warnings
+
+
+def same_source_warnings(settings: Settings) -> list[str]:
+    """Warnings that several speakers read the same source, because it replaces the sources that the settings name.
+
+    Args:
+        settings: the debate's settings.
+    """
+    groups: dict[frozenset[str], dict[str, list[str]]] = {}
+    for speaker in _own_readers(settings):
+        names = _names_in(speaker.retriever)
+        read = frozenset(":".join(filter(None, resolve(name, settings.corpus))) for name in names)
+        groups.setdefault(read, {})[speaker.name] = names
+    return [
+        f"{' and '.join(by_speaker)} read the same source: {' and '.join(sorted(read))}. {why} Name a corpus "
+        "(`corpus`), or other sources (`retriever`)."
+        for read, by_speaker in groups.items()
+        if len({*map(tuple, by_speaker.values())}) > 1
+        and (why := _reasons_to_replace([name for names in by_speaker.values() for name in names], settings.corpus))
+    ]
+
+
+def _own_readers(settings: Settings) -> list[Any]:
+    """The speakers that search sources of their own; empty if the settings say that nobody searches."""
+    declared = [getattr(settings, name, ()) for name in ("debaters", "agents")]
+    speakers = [one for several in declared if isinstance(several, tuple | list) for one in several]
+    searching = getattr(settings, "retrieval", "") != "none"
+    return [one for one in speakers if searching and getattr(one, "retriever", None)]
+
+
+def _reasons_to_replace(names: Iterable[str], corpus: str | None) -> str:
+    """Why sources cannot be searched under their names, in sentences; empty if all can.
+
+    Args:
+        names: names of sources.
+        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
+    """
+    kinds = {name: resolve(name, corpus)[0] for name in names}
+    lacking = [f"`{name}`" for name, kind in kinds.items() if kind == STAND_IN and name not in (STAND_IN, "web")]
+    reasons = [f"No corpus is set for {' and '.join(lacking)}."] if lacking else []
+    if kinds.get("web") in (STAND_IN, "bm25"):
+        reasons.append("No key is set for `web` (TAVILY_API_KEY or SERPER_API_KEY).")
+    return " ".join(reasons)
+
+
+def _names_in(sources: Any) -> list[str]:
+    return [sources] if isinstance(sources, str) else list(sources or ())
