@@ -5,6 +5,7 @@ SERVICE_PYTHON ?= python3.12
 SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
+DEMO_SOURCES := --set debaters.0.retriever=chroma:demo-encyclopaedia --set debaters.1.retriever=bm25:demo-news
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 # Python must cache bytecode: otherwise each process of the tests compiles hundreds of modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,12 +22,13 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	$(BIN)/moot verify "$(DEMO_CLAIM)"
+	$(BIN)/moot verify "$(DEMO_CLAIM)" --model embedded:smollm2-135m $(DEMO_SOURCES)
 
 demo-eval: setup
 	@echo "The replies are random (fake:1): this shows the steps from claims to a report, and measures no model."
 	$(BIN)/moot eval run --task claims=retrievers/demo/claims.jsonl --model fake:1 --logs $(DEMO)/logs \
-		--graph tool_mad --graph rag --graph self_consistency --graph multi_agent_voting
+		--graph tool_mad --graph rag --graph self_consistency --graph multi_agent_voting \
+		$(DEMO_SOURCES) --set 'sources=["chroma:demo-encyclopaedia","bm25:demo-news"]'
 	$(BIN)/moot eval compare $(DEMO)/logs --out $(DEMO)/report
 
 test: setup

@@ -54,7 +54,7 @@ builder.verdict_from("vote")
 graph = builder.compile(name="Ring")
 
 
-async def main(model: str = RoundsSettings().model) -> dict[str, Any]:
+async def main(model: str = "embedded:smollm2-135m") -> dict[str, Any]:
     """The result document of one debate."""
     # An agent may also have its own model.
     agents: list[dict[str, Any]] = [

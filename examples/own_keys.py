@@ -55,7 +55,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     return builder.compile()
 
 
-async def main(model: str = Settings().model) -> dict[str, Any]:
+async def main(model: str = "embedded:smollm2-135m") -> dict[str, Any]:
     """The desk's state after one complaint."""
     desk: Desk = {
         "complaint": "The kettle that I bought three weeks ago leaks. I want my money back.",

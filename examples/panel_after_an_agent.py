@@ -91,7 +91,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     return builder.compile()
 
 
-async def main(model: str = TrialSettings().model) -> dict[str, Any]:
+async def main(model: str = "embedded:smollm2-135m") -> dict[str, Any]:
     """The agent's state after one claim."""
     claim = "The kilogram is no longer defined by a metal cylinder."
     state: dict[str, Any] = await build(model).ainvoke({"messages": [("user", claim)]})

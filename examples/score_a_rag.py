@@ -79,7 +79,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     return builder.compile()
 
 
-async def main(model: str = Settings().model) -> dict[str, Any]:
+async def main(model: str = "embedded:smollm2-135m") -> dict[str, Any]:
     """The graph's state after one question."""
     state: dict[str, Any] = await build(model).ainvoke({"question": "What defines the kilogram?"})
     return state
