@@ -270,7 +270,7 @@ async def test_a_failed_search_is_repeated_with_the_fallback_or_reported_to_the_
 async def test_the_agent_is_told_that_a_search_found_nothing(start_stub: StartStub) -> None:
     searched = tool_calls(search_call("xyzzy", "search_bm25"), times=1)
     stub = start_stub([searched, {"match": AGENT, "reply": "Done."}, ANSWER])
-    document = await debate(sources=["bm25:demo-news"])
+    document = await debate(sources=["bm25"], corpus="demo-news")
     assert (act_turns(document)[0]["retrieval"], document["evidence"], document["answer"]) == ("empty", [], "SUPPORTS")
     assert warning_kinds(document) == ["empty_retrieval", "no_evidence"]
     assert stub.requests()[1]["messages"][-1]["content"] == "(no evidence was found)\n\n(This was search 1 of 6.)"
@@ -285,7 +285,7 @@ async def test_a_source_that_refuses_its_key_ends_the_debate(
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
     both = [search_call("kilogram", "search_tavily"), search_call("kilogram", "search_chroma")]
     stub = start_stub([tool_calls(*both)])
-    document = await debate(sources=["tavily", "chroma:demo-encyclopaedia"])
+    document = await debate(sources=["tavily", "chroma"], corpus="demo-encyclopaedia")
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
     assert document["error"]["where"] == "agent-1: tools 1, round 1"
     assert [t["retrieval"] for t in act_turns(document)] == ["failed", "ok"]
