@@ -44,8 +44,9 @@ async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -
         is_outage = not isinstance(error, UserError | BudgetExhausted)
         raise WorldError(
             f"{_reasons_to_replace(replaced, settings.corpus)} So Wikipedia would be read, but it could not be "
-            f"searched: {error.detail} Name a corpus: your own (`--corpus NAME`, in Python and the API `corpus`), or, "
-            "to try moot without a network, `--corpus demo-news`. Or name other sources.",
+            f"searched: {error.detail} Run the debate again when it answers, or name a corpus: your own (`--corpus "
+            "NAME`, in Python and the API `corpus`), or, to try moot without a network, `--corpus demo-news`. Or name "
+            "other sources.",
             kind=SOURCE_OUTAGE if is_outage else error.kind,
             retryable=is_outage,
         ) from error
