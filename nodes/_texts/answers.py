@@ -1,54 +1,29 @@
 """Parses models' texts as answers of the task, and compares answers.
 
-Nothing is guessed. A label must be the whole text or its beginning, or follow its meaning. A number must be the only
-one in the text, or the result of a calculation. A short answer or an expression must be the whole text. A text has no
-answer if it denies a label or number, names several labels or numbers, or only quotes a label. Then the caller may ask
-the model again.
+Nothing is guessed. `moot.nodes._texts.label_reading` reads labels. A number must be the only one in the text, or the
+result of a calculation. A short answer or an expression must be the whole text. A text has no answer if it denies a
+label or number, names several labels or numbers, or only quotes a label. Then the caller may ask the model again.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.labels import (
-    LEAD_IN,
-    MARKS,
-    QUOTES,
-    LabelWords,
-    fold_label,
-    label_words,
-    normal_option,
-    without_own_words,
-)
+from moot.nodes._texts.label_reading import read_label
+from moot.nodes._texts.labels import MARKS
+from moot.nodes._texts.wrapped import ANSWER_LEAD, unwrap_answer, without_lead
 
 LONGEST_READ = 20_000
 """Maximum number of characters of a text that is parsed as an answer."""
 LONGEST_ANSWER = 500
 """Maximum number of characters of a short answer or an expression."""
 
-_FILLER = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?(?:(?:the|my|our|a|final|correct|right|best|overall)[^\S\n]+)*"
-_TO = r"(?:\s+to\s+(?:this|the|your)\s+question)?"
-LEAD = re.compile(
-    rf"{_FILLER}(?:(?:answer{_TO}|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
-    r"(?:\s+(?:is|was|would\s+be)\b(?:\s+(?:that|therefore|option|choice)\b)?\s*[:=]*|\s*[:=]+)"
-    r"|(?:option|choice|letter|answer|label|verdict)\s)\s*",
-    re.IGNORECASE,
-)
-ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
-_TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span)>"
-TAGS = re.compile(rf"^(?:\s*{_TAG})+|(?:{_TAG}\s*)+$", re.IGNORECASE)
-REJECTED = re.compile(
-    r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong|incorrect))\b"
-    r"|\b(?:contraindicated\b|(?:do not|don't) think\b|not (?:the case|apply)\b)"
-)
-UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
@@ -66,26 +41,6 @@ OTHER_ABSTENTIONS = re.compile(
     rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
 )
 """Other wordings of an abstention, as normalised by `_normalised`."""
-EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
-CONCLUDED = re.compile(r"[.!?]\s|\n|, (?:so|thus|therefore|hence)\b")
-"""The end of the reasons before a box."""
-BOXED = re.compile(r"\\boxed\s*\{")
-SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
-BEFORE_LABEL = r"[.:;,!)\](\[\n–—=>]\s*|\s-+\s+|\b(?:so|thus|therefore|hence|answer|label|verdict|is)\s+"
-FILLER = re.compile(
-    r"(?:[^\w?~]|(?:so|thus|therefore|hence|and|since|because|as|the|this|my|our|final|answer|label|verdict|conclusion|result"
-    r"|is|are|it|there|what|known|evidence|claim|statement|question|shows?|says?|means|that|to|decide|on|about|either|way"
-    r")\b)*"
-)
-"""Words that say nothing about the claim, in a folded text."""
-NAMED_LETTER = re.compile(
-    r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b|(?:[^\w\s']|\n)(?:\s|so)*([A-Za-z])\W*$"
-)
-DENIED = re.compile(
-    r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except"
-    r"|(?:none|nothing)(?! of the)|hardly|in no way|by no means|unclear|cannot|insufficient)\b"
-    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|think not|take)\b)"
-)
 
 
 def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
@@ -108,7 +63,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
         found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
         return ABSTENTION if found is None and may_abstain and _reads_as_abstention(text) else found
     given = unwrap_answer(text)
-    given = _without_lead(given, ANSWER_LEAD).strip() or given
+    given = without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
         if "\n" in given:  # more than a phrase
@@ -150,85 +105,12 @@ def _is_abstention(plain: str) -> bool:
 
 
 def _reads_as_abstention(text: str) -> bool:
-    return _is_abstention(_normalised(_without_lead(unwrap_answer(text), ANSWER_LEAD)))
+    return _is_abstention(_normalised(without_lead(unwrap_answer(text), ANSWER_LEAD)))
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
     """Whether an answer is `ABSTENTION`; False without a task, or if `ABSTENTION` is one of the task's labels."""
     return task is not None and answer == ABSTENTION and ABSTENTION not in task["labels"]
-
-
-# --- labels -----------------------------------------------------------------------------------------------------------
-
-
-def read_label(task: Task, text: str) -> str | None:
-    """The label that a text consists of, begins with, or gives after its meaning; None if there is no clear label.
-
-    A label is not clear if the text denies it, only quotes it, says what another label says, or names another label.
-    All labels are read alike: words that deny one label may be what another label says (`without_own_words`).
-    """
-    words = label_words(json.dumps(task))
-
-    def label_of(body: str) -> str | None:
-        signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would remove the sign
-        return words.options.get(normal_option(body)) or (None if signed else words.known.get(fold_label(body)))
-
-    def denied_box(before: str, inside: str) -> bool:
-        if (label := label_of(inside)) is None:
-            return _denies_box(before, inside)
-        rest = without_own_words(words, label, fold_label(before))
-        clause = without_own_words(words, label, fold_label(CONCLUDED.split(before)[-1]))
-        return rest is None or clause is None or bool(REJECTED.search(rest) or UNBOXED.search(clause))
-
-    body = unwrap_answer(text, denied_box)
-    if (label := label_of(body)) is not None:
-        return label
-    if body.startswith(">") and "\n" in body:  # a quote of another agent's answer
-        return None
-    given = EMPHASIS.sub("", unicodedata.normalize("NFKC", body))
-    body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
-    if not body or body[0] in QUOTES or body.startswith("~~"):
-        return None
-    if (label := label_of(body)) is not None:
-        return label
-    for spelling in sorted(words.known, key=len, reverse=True):
-        label = words.known[spelling]
-        pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
-        begin = re.match(pattern, body, re.IGNORECASE)
-        if begin and (gap := SEPARATOR.match(body, begin.end())):
-            rest = body[gap.end() :]
-            if words.options.get(normal_option(rest), label) != label:
-                return None  # the letter of one option with the text of another option
-            return label if _keeps_label(task, words, rest, label) else None
-        end = re.search(rf"(?:{BEFORE_LABEL})({pattern})[\s.!*`)\]]*$", given, re.IGNORECASE)
-        if end and _only_means(words, given[: end.start(1)], label):
-            return label
-    return None
-
-
-def _keeps_label(task: Task, words: LabelWords, rest: str, label: str) -> bool:
-    """Whether the text after a label (``rest``) neither withdraws the label nor names another one."""
-    folded = LEAD_IN.sub("", fold_label(rest))
-    if folded in words.known:
-        return words.known[folded] == label
-    own = fold_label(task["meanings"].get(label, ""))
-    if own and re.match(rf"{re.escape(own)}(?!\w)", folded):
-        folded = folded[len(own) :]
-    left = without_own_words(words, label, folded)
-    if left is None or DENIED.match(left) or REJECTED.search(left[:200]):
-        return False
-    if not words.letters:
-        return True
-    # "A" and "I" may also be words. They name an option only in brackets, at the end, or after words such as "option".
-    named = (letter for letters in NAMED_LETTER.findall(rest) for letter in letters if letter)
-    return all(words.known.get(letter.casefold(), label) == label for letter in named)
-
-
-def _only_means(words: LabelWords, before: str, label: str) -> bool:
-    """Whether the text before a label says nothing but what the label says."""
-    folded = fold_label(before)
-    left = without_own_words(words, label, folded)
-    return left is not None and left != folded and FILLER.fullmatch(left) is not None
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -270,7 +152,7 @@ def _find_number(text: str) -> re.Match[str] | None:
     body = unicodedata.normalize("NFKC", body).replace("\u2044", "/").replace("−", "-")
     body = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", body)
     body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
-    body = _without_lead(body)
+    body = without_lead(body)
     if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula or a comparison
         return None
     if "=" in body:
@@ -456,45 +338,3 @@ def normal_expression(text: str) -> str:
     shown = re.sub(r"(?<![\d.])\.(?=\d)", "0.", re.sub(r"^[a-zA-Z]=", "", shown))
     value = read_number(shown) if re.fullmatch(r"-?(?:[\d.,]+(?:/\d+)?|\\frac\{\d+\}\{\d+\})", shown) else None
     return shown if value is None else show_number(value)
-
-
-# --- text around an answer --------------------------------------------------------------------------------------------
-
-
-def _denies_box(before: str, _: str) -> bool:
-    return UNBOXED.search(before.casefold()) is not None
-
-
-def unwrap_answer(text: str, denies: Callable[[str, str], bool] = _denies_box) -> str:
-    """A text without tags around it; if the text ends with its only LaTeX box, only the content of the box.
-
-    Args:
-        text: the text of a model.
-        denies: whether words before a box (its first argument) may deny the box's content; if so, the box is kept. By
-            default, `UNBOXED` decides.
-    """
-    boxes = list(BOXED.finditer(text))
-    if len(boxes) == 1:
-        inside = _inside_braces(text, boxes[0].end())
-        if inside is not None:
-            after = text[boxes[0].end() + len(inside) + 1 :]
-            content = re.sub(r"^\\(?:text|textbf|mathrm)\{([^{}]*)\}$", r"\1", inside)
-            if not after.strip(MARKS) and not denies(text[: boxes[0].start()], content):
-                text = content
-    return TAGS.sub("", text).strip()
-
-
-def _inside_braces(text: str, begin: int) -> str | None:
-    depth = 1
-    for place in range(begin, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if depth == 0:
-            return text[begin:place]
-    return None
-
-
-def _without_lead(text: str, pattern: re.Pattern[str] = LEAD) -> str:
-    """A text without a lead such as "The answer is:"; a text without a lead is returned as it is."""
-    plain = text.lstrip("#>*_ \t\n").replace("**", "").replace("__", "")
-    lead = pattern.match(plain)
-    return plain[lead.end() :] if lead else text

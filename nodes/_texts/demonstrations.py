@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -11,11 +11,12 @@ from moot.core.errors import UserError
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.answers import read_answer
+from moot.nodes._texts.labels import FALSE, NOT_TRUE, OPEN, TRUE
 from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
-SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""For each outcome of an example about a claim, the spellings that a task's label for this outcome may have."""
+MEANINGS = {"true": (TRUE,), "false": (FALSE, NOT_TRUE), "open": (OPEN,)}
+"""For each outcome of an example about a claim, the meanings that a task's label for this outcome may have."""
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
 EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
@@ -49,9 +50,11 @@ def _example_text(example: dict[str, Any], task: Task, steps: bool) -> str:
     """The text of an example, with an answer in the form of the task; empty if the example does not fit the task."""
     if example["kind"] != _example_kind(task):
         return ""
-    spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
     answer_task = make_task("choice", options=example["options"]) if "options" in example else task
-    answer = next((found for spelling in spellings if (found := read_answer(answer_task, spelling))), None)
+    if (outcome := example["outcome"]) in MEANINGS:
+        answer = next((label for label, meaning in task["meanings"].items() if meaning in MEANINGS[outcome]), None)
+    else:
+        answer = read_answer(answer_task, outcome)
     if answer is None:
         return ""
     meanings = answer_task["meanings"] if "options" in example else {}

@@ -57,6 +57,9 @@ _ISNT = rf"(?:{_CLAIM}|it) (?:isn't|wasn't)"
 _RIGHT, _WRONG = r"(?:true|correct|accurate|right(?! \w))(?! that)", r"(?:false|untrue|wrong|incorrect|inaccurate)"
 _TEXTS = r"(?:evidence|info\w*|data|proof|sources?|texts?|passages?|documents?|stud(?:y|ies)|mention)"
 _UNDECIDED = r"(?:unclear|undecided|undetermined|unsettled|unproven|unverified|unverifiable|unknown|inconclusive|open)"
+_SETTLE = r"(?:support|refute|contradict|confirm|prove|disprove|verify|decide|determine|judge|tell|say)(?:s|d|ed)?"
+_LITTLE = rf"(?:not enough|too little|insufficient) (?:\w+ )?{_TEXTS}"
+_FOR, _AGAINST = r"(?:support|confirm|prove)\w*", r"(?:refute|contradict|disprove)\w*"
 _FOUND = r"(?:decide|determine|settle|verify|verifie|check|know|tell|told|say|said|state|show|prove|establish)\w*"
 
 
@@ -73,7 +76,8 @@ SENSES = {
     "true": Sense(
         (*SUPPORTED, "true", "yes", "correct", "right", "accurate", "real", "verified", "agree", "entailment"),
         rf"(?:yes,? )?{_IS} (?:{_RIGHT}|not {_WRONG})|{_ISNT} {_WRONG}"
-        rf"|{_THIS_IS} (?:true|not false)|(?:confirms?|proves?|agrees? with) (?:{_CLAIM}|it)\b",
+        rf"|{_THIS_IS} (?:true|not false)|{_IS} supported\b"
+        rf"|(?:supports?|confirms?|proves?|agrees? with) (?:{_CLAIM}|it)\b",
         "true",
     ),
     "false": Sense(
@@ -82,7 +86,8 @@ SENSES = {
             *("debunked", "disagree", "contradiction"),
         ),
         rf"(?:no,? )?{_IS} (?:{_WRONG}|not {_RIGHT})|{_ISNT} {_RIGHT}"
-        rf"|{_THIS_IS} (?:false|untrue|not true)|(?:rejects?|disproves?|disagrees? with) (?:{_CLAIM}|it)\b",
+        rf"|{_THIS_IS} (?:false|untrue|not true)|{_IS} (?:refuted|contradicted)\b"
+        rf"|(?:refutes?|contradicts?|rejects?|disproves?|disagrees? with) (?:{_CLAIM}|it)\b",
         "(?:false|untrue)",
     ),
     "open": Sense(
@@ -92,22 +97,46 @@ SENSES = {
         ),
         rf"(?:nothing|no \w+)(?: \w+){{0,4}} settles?(?: (?:{_CLAIM}|it|the \w+))?"
         rf"|settles? (?:{_CLAIM}|it|the \w+) neither way|(?:is )?neither (?:\w+ )?true nor (?:\w+ )?false"
-        r"|(?:neither|not|n't) supports?(?:ed)?(?: \w+){0,4},? n?or (?:does it )?(?:refute|contradict)\w*"
+        rf"|(?:neither|not|n't) (?:be )?{_FOR}(?: \w+){{0,4}},? n?or (?:does it )?{_AGAINST}"
+        rf"|(?:neither|not|n't) (?:be )?{_AGAINST}(?: \w+){{0,4}},? n?or (?:does it )?{_FOR}"
+        rf"|{_LITTLE} to {_SETTLE}(?: or (?:to )?{_SETTLE})?|no (?:\w+ )?{_TEXTS} to {_SETTLE} or (?:to )?{_SETTLE}"
+        rf"|{_TEXTS} (?:is|are) (?:insufficient|inconclusive|not (?:enough|sufficient))"
         rf"|(?:{_CLAIM}|it) (?:cannot|can't|can not|could not) be {_FOUND}"
         rf"|{_CLAIM} (?:is|was|remains|stays) {_UNDECIDED}|leaves? the \w+ {_UNDECIDED}",
-        rf"(?:nothing|cannot|can't|{_UNDECIDED}|(?:not enough|too little|insufficient|no)"
-        rf" (?:\w+ )?{_TEXTS}|insufficient|not (?:clear|certain|given|mentioned|{_FOUND}))",
+        rf"(?:(?:nothing(?= \w)|no (?:\w+ )?{_TEXTS})(?!(?: \w+){{0,4}} (?:{_FOR}|{_AGAINST}))"
+        rf"|(?:cannot|can't)(?: be {_FOUND})?|{_UNDECIDED}|uncertain|{_LITTLE}|insufficient|ne[ie]\Z"
+        rf"|not (?:clear|certain|given|mentioned|{_FOUND}))",
     ),
     "mixed": Sense(
         (*MIXED, "conflicting", "mixed", "mixture"),
         r"some (?:\w+ ){0,4}supports? (?:\w+,? ){0,3}(?:and|but|while) (?:some|other) (?:\w+ )?(?:refute|contradict)\w*"
-        r"|both supports? and (?:refute|contradict)s?",
+        r"|some (?:\w+ ){0,4}(?:refute|contradict)s? (?:\w+,? ){0,3}(?:and|but|while) (?:some|other) (?:\w+ )?supports?"
+        r"|both supports? and (?:refute|contradict)s?|both (?:refute|contradict)s? and supports?"
+        rf"|{_TEXTS} (?:is|are) (?:conflicting|mixed|contradictory)",
+        r"(?:conflicting|mixed|contradictory)(?: evidence)?\Z",
     ),
 }
 """The senses of labels. The patterns match texts that `fold_label` has folded."""
-NEGATED = re.compile(r"\b(?:not|never|no(?! doubt)|nor|neither|nothing|none|nobody|cannot|hardly|whether|if)\b|n't\b")
+_NOT = (
+    r"(?:\b(?:not(?! (?:only|just|merely)\b)|never|no(?! doubt)|nor|neither|nothing|none|nobody|cannot|hardly)\b|n't\b)"
+)
+NEGATED = re.compile(_NOT)
+NEGATED_NEXT = re.compile(rf"{_NOT}(?: (?!(?:that|which|who|but|only|because)\b)\w+){{0,5}} \Z")
+NEGATED_AFTER = re.compile(r" (?:nothing|none)\b")
+DOUBTED = re.compile(r"\b(?:whether|if)\b")
 LONGEST_CLAUSE = 200
 CLAUSE_END = re.compile(r"[.,;:!?()]")
+HEDGE = re.compile(r"\b(?!(?:clear|plain|definite|certain|sure|obvious|actual|real|ful|entire|complete)ly\b)\w+ly\b")
+NOT_SAID = re.compile(r"(?:is|are|was|were|does|do|did|can|could|whether|if|it(?: is|'s) not|it isn't)\b")
+"""The beginning of a question or of a denial."""
+BREAK = re.compile(r"\s[-‐-―]+\s|[\n/–—]")
+FILLER = re.compile(
+    r"(?:[^\w?~]|(?:so|thus|therefore|hence|and|since|because|as|the|this|my|our|final|answer|label|verdict|conclusion"
+    r"|result|is|are|it|there|what|known|evidence|claim|statement|question|shows?|says?|means|that|to|decide|on|about"
+    r"|either|way|by|from|does|do|can|whether|according|based|given|available"
+    r")\b)*"
+)
+"""Words that say nothing about the claim, in a folded text."""
 LEAD_IN = re.compile(
     r"\A(?:because|since|as|so|meaning|that is(?=,)|i\.?e\.?|reason(?:s|ing)?:|rationale:|explanation:)[,:]? "
 )
@@ -149,13 +178,14 @@ def spellings(task: Task) -> dict[str, str]:
     return {k: v for k, v in others.items() if v is not None and k} | labels
 
 
+_OPEN = rf"(?P<open>{SENSES['open'].words})"
 _SAID = "|".join(
     [
-        *(rf"(?P<{name}>{sense.words})" for name, sense in SENSES.items()),
+        *(rf"(?P<{name}>{sense.words})" for name, sense in SENSES.items() if name != "open"),
         *(rf"\A(?P<{name}_first>{sense.first})(?!\w)" for name, sense in SENSES.items()),
     ]
 )
-_SENSE = re.compile(rf"(?<!\w)(?:{_SAID})")
+_SENSE = re.compile(rf"(?<!\w)(?:{_OPEN}|{_SAID})")
 
 
 @dataclass(frozen=True)
@@ -168,6 +198,7 @@ class LabelWords:
         letters: whether all labels are single letters, as for multiple choice.
         written: the label by its folded spellings and meanings.
         having: the labels for which each sense speaks: those that have it, or else the only label of unknown sense.
+        named: the only label whose whole name or meaning has a sense, by the sense.
         pattern: matches a key of ``written``, or the words of a sense. If no option of a multiple-choice
             question is "yes", "false" or the like, "is true" may be about anything, and is not matched.
     """
@@ -177,6 +208,7 @@ class LabelWords:
     letters: bool
     written: dict[str, str]
     having: dict[str, list[str]]
+    named: dict[str, str]
     pattern: re.Pattern[str]
 
 
@@ -195,7 +227,9 @@ def label_words(task_json: str) -> LabelWords:
     unknown = [label for label in senses if not senses[label]]
     longest_first = sorted(written, key=len, reverse=True)
     decided = any({"true", "false"} & found for found in senses.values())
-    said = f"|{_SAID}" if task["name"] == "labels" or decided else ""
+    first, said = (f"{_OPEN}|", f"|{_SAID}") if task["name"] == "labels" or decided else ("", "")
+    exact = {label: _senses_of(task, label, partly=False) for label in senses}
+    named = {sense: [label for label in exact if sense in exact[label]] for sense in SENSES}
     # "no" and meanings may begin other words: "no doubt".
     ends = {text: r"(?! ?\w)" if text == "no" or text not in known else r"(?!\w)" for text in longest_first}
     phrases = "|".join(re.escape(text) + end for text, end in ends.items())
@@ -205,42 +239,83 @@ def label_words(task_json: str) -> LabelWords:
         letters,
         written,
         {sense: [x for x in senses if sense in senses[x]] or unknown * (len(unknown) == 1) for sense in SENSES},
-        re.compile(rf"(?<!\w)(?:(?P<written>{phrases or '(?!)'}){said})"),
+        {sense: found[0] for sense, found in named.items() if len(found) == 1 and said},
+        re.compile(rf"(?<!\w)(?:{first}(?P<written>{phrases or '(?!)'}){said})"),
     )
 
 
-def _senses_of(task: Task, label: str) -> set[str]:
-    """The senses of a label by its name and its meaning; empty if they are unknown."""
+def _senses_of(task: Task, label: str, *, partly: bool = True) -> set[str]:
+    """The senses of a label by its name and its meaning; empty if they are unknown.
+
+    ``partly`` says whether a word of the name may give its sense, as in "mostly true".
+    """
     choice = task["name"] != "labels" and len(label) == 1
     name, meaning = fold_label(label), fold_label(task["meanings"].get(label, ""))
     name, meaning = (meaning, "") if choice else (name, meaning)  # an option's text is its name
     found = {key for key, sense in SENSES.items() if name in map(fold_label, sense.names)}
-    if not found and not choice and not NEGATED.search(name):  # "mostly true"
+    if partly and not found and not choice and not NEGATED.search(name):
         found = {key for key, sense in SENSES.items() if set(sense.names) & set(name.split())}
-    return found | {"open" if _is_denied(match) else _sense_of(match) for match in _SENSE.finditer(meaning)}
+    said = _SENSE.finditer(meaning)
+    return found | {"open" if _is_denied(match) or _is_doubted(match) else _sense_of(match) for match in said}
 
 
 def _sense_of(match: re.Match[str]) -> str:
     return str(match.lastgroup).removesuffix("_first")
 
 
+def _clause_before(match: re.Match[str]) -> str:
+    return CLAUSE_END.split(match.string[max(0, match.start() - LONGEST_CLAUSE) : match.start()])[-1]
+
+
 def _is_denied(match: re.Match[str]) -> bool:
-    """Whether the clause denies or doubts what it says at the match; words that leave the claim open are no denial."""
-    before = CLAUSE_END.split(match.string[max(0, match.start() - LONGEST_CLAUSE) : match.start()])[-1]
-    return _sense_of(match) not in ("open", "mixed") and NEGATED.search(before) is not None
+    """Whether the clause denies what it says at the match; words that leave the claim open are no denial."""
+    denied = NEGATED.search(_clause_before(match)) or NEGATED_AFTER.match(match.string, match.end())
+    return denied is not None and _sense_of(match) not in ("open", "mixed")
+
+
+def _is_doubted(match: re.Match[str]) -> bool:
+    return _sense_of(match) not in ("open", "mixed") and DOUBTED.search(_clause_before(match)) is not None
 
 
 def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
     """A folded text without the words that say what the label says, and without denials of what other labels say.
 
-    The result is None if the text speaks for another label, or denies this one.
+    Each of these words is replaced by ``·``. The result is None if the text speaks for another label, or denies this
+    one. "Whether the claim is true" speaks for the label that leaves the claim open.
     """
     rest, end = "", 0
     for match in words.pattern.finditer(text):
-        written = match["written"]
+        written, before, after = match["written"], text[end : match.start()], None
         owners = [words.written[written]] if written else words.having[_sense_of(match)]
         denied = _is_denied(match)
-        if denied and not words.letters if label in owners else not denied or written in words.known:
+        if not words.letters and _is_doubted(match):
+            owners, denied = words.having["open"], False
+        if label not in owners:
+            after, near = NEGATED_AFTER.match(text, match.end()), NEGATED_NEXT.search(before)
+            near = near if len(NEGATED.findall(before)) == 1 and before.strip() != "no" else None
+            if not denied or (written in words.known and (words.letters or not (near or after))):
+                return None
+            before = before[: near.start()] if near else before
+        elif denied and not words.letters:
             return None
-        rest, end = rest + text[end : match.start()], match.end()
+        rest, end = f"{rest}{before}·", after.end() if after else match.end()
     return rest + text[end:]
+
+
+def only_label_said(words: LabelWords, text: str) -> str | None:
+    """The label that a text says in other words, such as "the claim is true"; None if it says more than that."""
+    folded = fold_label(BREAK.sub("; ", text[: LONGEST_CLAUSE + 1]))
+    if len(text) > LONGEST_CLAUSE or HEDGE.search(folded) or NOT_SAID.match(folded):
+        return None
+    said = set()
+    for match in words.pattern.finditer(folded):
+        if match["written"]:
+            found: str | None = words.written[match["written"]]
+        else:  # "not true" denies a label, too
+            found = words.named.get(sense := _sense_of(match))
+            found = None if sense in ("true", "false") and NEGATED.search(match[0]) else found
+        if not _is_denied(match) and not _is_doubted(match):
+            said.add(found)
+    label = said.pop() if len(said) == 1 and words.named else None
+    left = None if label is None else without_own_words(words, label, folded)
+    return label if left is not None and FILLER.fullmatch(left) else None

@@ -84,7 +84,7 @@ HARD = [
     ("fever", "SUPPORTS or REFUTES", None),
     ("fever", "SUPPORTS/REFUTES", None),
     ("fever", "SUPPORTS, REFUTES", None),
-    ("fever", "SUPPORTS. The evidence in no way refutes it.", None),
+    ("fever", "SUPPORTS. The evidence in some way refutes it.", None),
     ("fever", "~~SUPPORTS~~ REFUTES", None),
     ("fever", "SUPPORTS\nREFUTES", None),
     ("fever", "Either SUPPORTS or NOT ENOUGH INFO", None),
@@ -93,7 +93,7 @@ HARD = [
     ("fever", '"SUPPORTS", says the other debater', None),
     ("fever", "The museum supports young artists", None),
     ("fever", "Supportive", None),
-    ("fever", "true", None),
+    ("fever", "mostly true", None),
     ("fever", "", None),
     ("fever", "**", None),
     # labels of other benchmarks

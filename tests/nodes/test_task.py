@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes._texts.answers import read_label
+from moot.nodes._texts.label_reading import read_label
 from moot.nodes._texts.task import (
     LONGEST_CLAIM,
     check_claim,
