@@ -41,12 +41,14 @@ DENIED_LETTER = re.compile(
     rf"|{_LETTER}\s+(?:isn['’]t|is(?:\s+\w+ly)?\s+(?:not|wrong|incorrect|false|impossible|excluded|ruled\s+out))\b"
 )
 NAMED_LETTER = re.compile(
-    r"(?<![\w'])([B-HJ-Z])(?![\w'])|(?<![\w'])([AI])\s+is\b|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b|(?:[^\w\s']|\n)(?:\s|so)*([A-Za-z])\W*$"
+    r"(?<![\w'])([B-HJ-Z])(?![\w'])|(?<![\w'])([AI])\s+is\b|[(\[]([A-Z])[)\]]"
+    r"|(?:option|answer|choice)(?:\s+is:?)?\s+([A-Z0-9])\b|(?:[^\w\s']|\n)(?:\s|so)*([A-Za-z0-9])\W*$"
 )
 DENIED = re.compile(
     r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is(?! (?:right|correct|true)\b)|isn't|was"
-    r"|if|unless|but|only|except|(?:none|nothing)(?! of the)|hardly|in no way|by no means|unclear|cannot|insufficient)\b"
-    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|think not|take)\b)"
+    r"|if|unless|but|only|except|(?:none|nothing)(?! of the)|hardly|in no way|by no means|unclear|cannot"
+    r"|insufficient|actually|perhaps|maybe|possibly|although|though)\b"
+    r"|i\s+(?:do not|don't|am not|would not|think not|take)\b)"
 )
 
 
@@ -111,7 +113,7 @@ def _keeps_label(task: Task, words: LabelWords, rest: str, label: str) -> bool:
     if folded in words.known:
         return words.known[folded] == label
     own = fold_label(task["meanings"].get(label, ""))
-    if own and re.match(rf"{re.escape(own)}(?!\w)", folded):
+    if own and re.match(rf"{re.escape(own)}{'(?! ?' if own == 'no' else '(?!'}\w)", folded):
         folded = folded[len(own) :]
     left = without_own_words(words, label, folded)
     if left is None or DENIED.match(left) or REJECTED.search(left[:200]):

@@ -57,6 +57,8 @@ _ISNT = rf"(?:{_CLAIM}|it) (?:isn't|wasn't)"
 _RIGHT, _WRONG = r"(?:true|correct|accurate|right(?! \w))(?! that)", r"(?:false|untrue|wrong|incorrect|inaccurate)"
 _TEXTS = r"(?:evidence|info\w*|data|proof|sources?|texts?|passages?|documents?|stud(?:y|ies)|mention)"
 _UNDECIDED = r"(?:unclear|undecided|undetermined|unsettled|unproven|unverified|unverifiable|unknown|inconclusive|open)"
+_ANY = rf"(?:anything|any|(?:\w+ )?{_TEXTS})\b"
+_NOTHING = r"(?= (?:nothing|none)\b)"
 _SETTLE = r"(?:support|refute|contradict|confirm|prove|disprove|verify|decide|determine|judge|tell|say)(?:s|d|ed)?"
 _LITTLE = rf"(?:not enough|too little|insufficient) (?:\w+ )?{_TEXTS}"
 _FOR, _AGAINST = r"(?:support|confirm|prove)\w*", r"(?:refute|contradict|disprove)\w*"
@@ -77,7 +79,7 @@ SENSES = {
         (*SUPPORTED, "true", "yes", "correct", "right", "accurate", "real", "verified", "agree", "entailment"),
         rf"(?:yes,? )?{_IS} (?:{_RIGHT}|not {_WRONG})|{_ISNT} {_WRONG}"
         rf"|{_THIS_IS} (?:true|not false)|{_IS} supported\b"
-        rf"|(?:supports?|confirms?|proves?|agrees? with) (?:{_CLAIM}|it)\b",
+        rf"|(?:supports?|confirms?|proves?|agrees? with)(?: (?:{_CLAIM}|it)\b|{_NOTHING})|supported by {_ANY}",
         "true",
     ),
     "false": Sense(
@@ -87,7 +89,8 @@ SENSES = {
         ),
         rf"(?:no,? )?{_IS} (?:{_WRONG}|not {_RIGHT})|{_ISNT} {_RIGHT}"
         rf"|{_THIS_IS} (?:false|untrue|not true)|{_IS} (?:refuted|contradicted)\b"
-        rf"|(?:refutes?|contradicts?|rejects?|disproves?|disagrees? with) (?:{_CLAIM}|it)\b",
+        rf"|(?:refutes?|contradicts?|rejects?|disproves?|disagrees? with)(?: (?:{_CLAIM}|it)\b|{_NOTHING})"
+        rf"|(?:refuted|contradicted) by {_ANY}",
         "(?:false|untrue)",
     ),
     "open": Sense(
@@ -118,22 +121,26 @@ SENSES = {
 }
 """The senses of labels. The patterns match texts that `fold_label` has folded."""
 _NOT = (
-    r"(?:\b(?:not(?! (?:only|just|merely)\b)|never|no(?! doubt)|nor|neither|nothing|none|nobody|cannot|hardly)\b|n't\b)"
+    r"(?:\b(?:not(?! (?:only|just|merely)\b)|never|no(?! doubt)|nor|neither|nothing|none|nobody|cannot|hardly"
+    r"|fail(?:s|ed)? to|lacks?|lack of|unable to)\b|n't\b)"
 )
+_SHOW_THAT = r"(?:show|say|said|state|prove|establish|confirm|suggest|indicate|mean|find)\w* that"
 NEGATED = re.compile(_NOT)
-NEGATED_NEXT = re.compile(rf"{_NOT}(?: (?!(?:that|which|who|but|only|because)\b)\w+){{0,5}} \Z")
+NEGATED_NEXT = re.compile(rf"{_NOT}(?: (?:{_SHOW_THAT}|(?!(?:that|which|who|but|only|because)\b)\w+)){{0,5}} \Z")
 NEGATED_AFTER = re.compile(r" (?:nothing|none)\b")
-DOUBTED = re.compile(r"\b(?:whether|if)\b")
+DOUBTED = re.compile(r"\b(?:whether|if|i doubt|doubtful)\b")
 LONGEST_CLAUSE = 200
 CLAUSE_END = re.compile(r"[.,;:!?()]")
-HEDGE = re.compile(r"\b(?!(?:clear|plain|definite|certain|sure|obvious|actual|real|ful|entire|complete)ly\b)\w+ly\b")
+_SURELY = r"(?:clear|plain|definite|certain|sure|obvious|actual|real|ful|entire|complete)ly"
+HEDGE = re.compile(rf"\b(?!{_SURELY}\b)\w+ly\b")
 NOT_SAID = re.compile(r"(?:is|are|was|were|does|do|did|can|could|whether|if|it(?: is|'s) not|it isn't)\b")
 """The beginning of a question or of a denial."""
 BREAK = re.compile(r"\s[-‐-―]+\s|[\n/–—]")
 FILLER = re.compile(
     r"(?:[^\w?~]|(?:so|thus|therefore|hence|and|since|because|as|the|this|my|our|final|answer|label|verdict|conclusion"
     r"|result|is|are|it|there|what|known|evidence|claim|statement|question|shows?|says?|means|that|to|decide|on|about"
-    r"|either|way|by|from|does|do|can|whether|according|based|given|available"
+    r"|either|way|by|from|does|do|can|whether|according|based|given|provided|available|retrieved|all|of|these|sources?"
+    rf"|passages?|texts?|documents?|information|facts|{_SURELY}"
     r")\b)*"
 )
 """Words that say nothing about the claim, in a folded text."""
@@ -287,16 +294,16 @@ def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
     for match in words.pattern.finditer(text):
         written, before, after = match["written"], text[end : match.start()], None
         owners = [words.written[written]] if written else words.having[_sense_of(match)]
-        denied = _is_denied(match)
-        if not words.letters and _is_doubted(match):
+        denied, option = _is_denied(match), words.letters and written in words.known
+        if not option and _is_doubted(match):
             owners, denied = words.having["open"], False
         if label not in owners:
             after, near = NEGATED_AFTER.match(text, match.end()), NEGATED_NEXT.search(before)
             near = near if len(NEGATED.findall(before)) == 1 and before.strip() != "no" else None
-            if not denied or (written in words.known and (words.letters or not (near or after))):
+            if option or not denied or not (near or after):
                 return None
             before = before[: near.start()] if near else before
-        elif denied and not words.letters:
+        elif denied and not option:
             return None
         rest, end = f"{rest}{before}·", after.end() if after else match.end()
     return rest + text[end:]
@@ -311,6 +318,8 @@ def only_label_said(words: LabelWords, text: str) -> str | None:
     for match in words.pattern.finditer(folded):
         if match["written"]:
             found: str | None = words.written[match["written"]]
+            if not match.start() and re.match(r" (?!by\b)", folded[match.end() :]):  # "no doubt", "yes men"
+                return None
         else:  # "not true" denies a label, too
             found = words.named.get(sense := _sense_of(match))
             found = None if sense in ("true", "false") and NEGATED.search(match[0]) else found

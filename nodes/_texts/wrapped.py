@@ -11,12 +11,12 @@ _SO = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?"
 _THE = r"(?:(?:the|my|our|a|final|correct|right|best|good|overall|(?:most\s+)?likely)[^\S\n]+)*"
 _TO = r"(?:\s+to\s+(?:this|the|your)\s+question)?"
 _SAY = (
-    r"i(?:\s+would|\s+will|['’]d|['’]ll)?\s+(?:think|believe|conclude|say|choose|pick|select|go\s+with|opt\s+for)\s+"
-    r"(?:that\s+)?"
+    r"i(?:(?:\s+would|\s+will|['’]d|['’]ll)?\s+(?:think|believe|conclude|say|choose|pick|select|go\s+with|opt\s+for)"
+    r"|(?:\s+am|['’]m)\s+going\s+with)\s+(?:that\s+)?"
 )
 LEAD = re.compile(
     rf"{_SO}(?:(?:{_SAY})?(?:{_THE}(?:(?:answer{_TO}|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
-    r"(?:\s+(?:is|was|would\s+be)\b(?:\s+(?:that|therefore|option|choice)\b)?\s*[:=]*|\s*[:=]+)"
+    r"(?:\s+(?:is|was|would\s+be|must\s+be)\b(?:\s+(?:that|therefore|option|choice)\b)?\s*[:=]*|\s*[:=]+)"
     rf"|(?:option|choice|letter|answer|label|verdict)\s)|it(?:\s+is|['’]s)\s+(?!not\b)(?:(?:option|choice)\s)?)|{_SAY})\s*",
     re.IGNORECASE,
 )

@@ -112,6 +112,172 @@ def test_words_about_something_else_are_read_alike(task: Task, words: list[str])
         assert read in ({label: label for label in task["labels"]}, dict.fromkeys(task["labels"]))
 
 
+SAID = {
+    "true": [
+        *("True", "true.", "It is true", "The claim is true.", "The evidence supports the claim", "It is correct."),
+        *(
+            "The claim is clearly supported by the evidence.",
+            "Based on these passages, the claim is true",
+            "\\boxed{True}",
+        ),
+    ],
+    "false": [
+        *("False", "false.", "It is false", "The claim is false.", "The evidence refutes the claim", "It is wrong."),
+        *(
+            "The claim is clearly refuted by the evidence.",
+            "Based on these passages, the claim is false",
+            "\\boxed{False}",
+        ),
+    ],
+    "open": [
+        *("Unknown", "Unverifiable.", "Cannot be determined", "Insufficient evidence", "NEI", "NEE", "Uncertain"),
+        *("The evidence neither supports nor refutes the claim.", "It is unclear whether the claim is true"),
+        *("There is not enough evidence to decide", "There is not enough evidence to support or refute the claim."),
+    ],
+    "mixed": [
+        *("Conflicting", "Conflicting evidence", "Mixed", "The evidence is conflicting.", "**Mixed evidence**"),
+        *("The evidence both supports and refutes the claim", "Some evidence refutes it, but some supports it."),
+    ],
+}
+"""Whole texts that say the sense of a label, without the label."""
+UNSAID = [
+    "Is it {}",
+    "{}?",
+    "not {}",
+    "It may be {}",
+    "It is mostly {}",
+    "{} - not at all",
+    "Nobody says it is {}",
+    "~~{}~~",
+]
+SENSE_OF = {TRUE: "true", YES: "true", FALSE: "false", NO: "false", NOT_TRUE: "false", OPEN: "open", MAYBE: "open"}
+SENSE_OF |= {CONFLICTING: "mixed"}
+
+
+def by_sense(task: Task) -> dict[str, str]:
+    """The task's labels by their senses; those without a known meaning are in the order true, false, open."""
+    senses = [SENSE_OF.get(task["meanings"].get(label, "")) for label in task["labels"]]
+    found = {sense or list(SAID)[n]: label for n, (sense, label) in enumerate(zip(senses, task["labels"], strict=True))}
+    # NOT_TRUE also says that the claim may be open.
+    return found | ({"open": found["false"]} if NOT_TRUE in task["meanings"].values() else {})
+
+
+@each("task", [task for task in NAMED if task["labels"] != ["mostly true", "mostly false"]])
+def test_a_label_is_read_from_a_text_that_says_what_it_means(task: Task) -> None:
+    """Without a label of that meaning, nothing is read. A text that asks, denies or doubts says nothing."""
+    labels = by_sense(task)
+    for sense, texts in SAID.items():
+        assert {t: read_answer(task, t) for t in texts} == dict.fromkeys(texts, labels.get(sense)), sense
+    assert {f: {read_answer(task, f.format(word)) for word in ("true", "false")} for f in UNSAID} == {
+        f: {None} for f in UNSAID
+    }
+
+
+DENIALS = {
+    "true": [
+        *("The evidence does not support the claim", "nothing supports it", "it supports nothing"),
+        *("No source confirms it", "The evidence fails to support it", "It is not supported by any evidence"),
+    ],
+    "false": [
+        *("The evidence does not refute the claim", "nothing contradicts it", "it refutes nothing"),
+        *("No source contradicts it", "The evidence fails to refute it", "It is not refuted by any evidence"),
+    ],
+}
+
+
+@each("task", NAMED)
+def test_a_denial_of_another_meaning_agrees_and_of_the_own_does_not(task: Task) -> None:
+    labels = by_sense(task)
+    for sense, texts in DENIALS.items():
+        for form in ("{}. {}.", "{} - {}", "{}: {}", "{}, because {}", "{}\nReason: {}"):
+            for words in texts:
+                read = {label: read_answer(task, form.format(label, words)) for label in task["labels"]}
+                own = labels[sense]
+                assert read == {label: None if label == own else label for label in read}, (form, words)
+
+
+FINAL = [
+    "Answer: {}",
+    "ANSWER: {}",
+    "**Final answer:** {}",
+    "The answer is {}.",
+    "So the answer is **{}**",
+    "Label: {}",
+]
+
+
+@each("task", EVERY)
+def test_the_only_line_that_is_marked_as_the_answer_decides(task: Task) -> None:
+    labels = task["labels"]
+    others = dict(zip(labels, labels[1:] + labels[:1], strict=True))
+    for form in FINAL:
+        for before in ("Let me think.\n{other} is wrong, because...\n", "{label}: first\n{other}: second\n", "So.\n\n"):
+            texts = [before.format(label=x, other=others[x]) + form.format(x) for x in labels]
+            assert [read_answer(task, text) for text in texts] == labels, (form, before)
+        for before in ("{other}\n", "Answer: {other}\n", "The other debater says:\n", "So.\nLabel: {other}\n"):
+            texts = [before.format(other=others[x]) + form.format(x) for x in labels]
+            assert {read_answer(task, text) for text in texts} == {None}, (form, before)
+        assert {read_answer(task, f"So.\n{form.format(wrong)}") for wrong in ("none of them", "?", "not")} == {None}
+
+
+NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+CHOICES = [
+    make_task(options=NUMBERS),
+    make_task(options=["Yes", "No"]),
+    make_task(options=["iron", "gold", "No metal"]),
+]
+STATED = [
+    *("It is {}.", "It's {}", "I'd go with {}", "I’d choose {}.", "I think it is {}", "I believe the answer is {}"),
+    *(
+        "Option {} is correct",
+        "{} is correct.",
+        "{} is the best answer",
+        "A good answer would be {}",
+        "I'm going with {}",
+    ),
+    *(
+        "{} is the correct answer because {other} is not possible",
+        "{}, because {other} is wrong",
+    ),
+    *("{}\n\nExplanation: it fits, unlike option {other}", "{}. {other} isn't possible", "The best option is {}"),
+]
+NOT_STATED = [
+    *(
+        "It is not {}",
+        "I don't think it is {}",
+        "Is it {}?",
+        "It is {} or {other}",
+        "{} is correct and {other} is correct",
+    ),
+    *(
+        "It could be {}",
+        "{} is the correct answer? No",
+        "{} is not correct",
+        "Some say it is {}",
+        "{}. {other} is right",
+    ),
+    *(
+        "{}, because {} is wrong",
+        "{} and {other} are wrong",
+        "{} is the best answer but {other} is good",
+        "{} (not {other})",
+    ),
+    *("The answer is {}\nThe answer is {other}", "It is {}?", "{}. {} isn't possible", "I used to think it is {}"),
+]
+
+
+@each("task", CHOICES)
+def test_a_letter_is_read_from_a_sentence_that_states_it(task: Task) -> None:
+    """Even "A" and "I", which are also words."""
+    pairs = [(x, other) for x in task["labels"] for other in task["labels"] if x != other]
+    for form in STATED:
+        assert [(x, o) for x, o in pairs if read_answer(task, form.format(x, other=o)) != x] == [], form
+    for form in NOT_STATED:
+        assert [(x, o) for x, o in pairs if read_answer(task, form.format(x, x, other=o))] == [], form
+    for words in ("A drug is it", "It is a drug", "I think so", "I choose a drug", "I am sure", "A or I"):
+        assert read_answer(task, words) is None
+
+
 def test_a_denial_of_the_own_meaning_is_refused() -> None:
     task = make_task("fever")
     for label, words in {"SUPPORTS": "does not support it", "REFUTES": "does not refute it"}.items():

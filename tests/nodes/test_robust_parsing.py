@@ -89,7 +89,8 @@ def contains_answer(task: Task, text: str, answer: str) -> bool:
     text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
         inside = fold_label(text).replace("\\n", " ")
-        return any(spelling in inside for spelling, label in spellings(task).items() if label == answer)
+        words = [*spellings(task), "true", "false"]
+        return any(word in inside and read_answer(task, word) == answer for word in words)
     if task["kind"] == "number":
         value = read_number(answer)
         return value is not None and any(read_number(part) == value for part in possible_numbers(text))
