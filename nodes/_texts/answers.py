@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from moot.nodes._records.entries import Task
 from moot.nodes._texts.label_reading import read_label
-from moot.nodes._texts.labels import MARKS
+from moot.nodes._texts.labels import MARKS, fold_label, spellings
 from moot.nodes._texts.wrapped import ANSWER_LEAD, unwrap_answer, without_lead
 
 LONGEST_READ = 20_000
@@ -60,8 +60,9 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     if len(text) > LONGEST_READ:
         return None
     if task["kind"] in ("labels", "number"):
-        found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
-        return ABSTENTION if found is None and may_abstain and _reads_as_abstention(text) else found
+        if may_abstain and _reads_as_abstention(task, text):
+            return ABSTENTION
+        return read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
     given = unwrap_answer(text)
     given = without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
@@ -104,8 +105,9 @@ def _is_abstention(plain: str) -> bool:
     return plain in REFUSALS - {"null"} or plain == ABSTENTION[1:-1] or OTHER_ABSTENTIONS.fullmatch(plain) is not None
 
 
-def _reads_as_abstention(text: str) -> bool:
-    return _is_abstention(_normalised(without_lead(unwrap_answer(text), ANSWER_LEAD)))
+def _reads_as_abstention(task: Task, text: str) -> bool:
+    given = without_lead(unwrap_answer(text), ANSWER_LEAD)
+    return _is_abstention(_normalised(given)) and fold_label(given) not in spellings(task)
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:

@@ -53,13 +53,16 @@ DENIED = re.compile(
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text consists of, begins with, or gives after its meaning; None if there is no clear label.
+    """The label of a text; None if there is no clear label.
 
-    A label is not clear if the text denies it, only quotes it, says what another label says, or names another label.
-    All labels are read alike: words that deny one label may be what another label says (`without_own_words`).
+    The label is the whole text or its beginning, follows its meaning, or is said in other words ("the claim is true",
+    "I think it is B"). If only the last line begins with words such as "Answer:", it decides, unless the lines before
+    it give another label. A label is not clear if the text denies it, only quotes it, says what another label says, or
+    names another label. All labels are read alike: words that deny one label may be what another label says
+    (`without_own_words`).
     """
     if final := final_lines(text):
-        label, others = read_label(task, final[1]), {read_label(task, line) for line in final[0]} - {None}
+        label, others = read_label(task, final[1]), {read_label(task, line) for line in set(final[0])} - {None}
         if label is not None:
             return None if len(others) == 1 and label not in others else label  # several: a list of the labels
     words = label_words(json.dumps(task))

@@ -472,3 +472,5 @@ def test_an_offered_abstention_may_have_other_wordings(
     assert read_answer(task, text) == otherwise
     assert read_answer(make_task("number"), text) is None
     assert (read_answer(make_task("number"), text, may_abstain=True) == ABSTENTION) == (if_offered == ABSTENTION)
+    hover = make_task("hover")  # "cannot be determined" may also mean its label NOT_SUPPORTED
+    assert (read_answer(hover, text, may_abstain=True) == ABSTENTION) == (if_offered == ABSTENTION)
