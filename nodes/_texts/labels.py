@@ -135,7 +135,7 @@ _SURELY = r"(?:clear|plain|definite|certain|sure|obvious|actual|real|ful|entire|
 HEDGE = re.compile(rf"\b(?!{_SURELY}\b)\w+ly\b")
 NOT_SAID = re.compile(r"(?:is|are|was|were|does|do|did|can|could|whether|if|it(?: is|'s) not|it isn't)\b")
 """The beginning of a question or of a denial."""
-BREAK = re.compile(r"\s[-‐-―]+\s|[\n/–—]")
+BREAK = re.compile(r"\s[-‐-―]+\s|[\n–—]")
 FILLER = re.compile(
     r"(?:[^\w?~]|(?:so|thus|therefore|hence|and|since|because|as|the|this|my|our|final|answer|label|verdict|conclusion"
     r"|result|is|are|it|there|what|known|evidence|claim|statement|question|shows?|says?|means|that|to|decide|on|about"
