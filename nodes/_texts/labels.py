@@ -299,7 +299,8 @@ def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
             owners, denied = words.having["open"], False
         if label not in owners:
             after, near = NEGATED_AFTER.match(text, match.end()), NEGATED_NEXT.search(before)
-            near = near if len(NEGATED.findall(before)) == 1 and before.strip() != "no" else None
+            bare = CLAUSE_END.split(before)[-1].strip() in ("no", "not")  # "SUPPORTS, not REFUTES" names two labels
+            near = near if len(NEGATED.findall(before)) == 1 and not bare else None
             if option or not denied or not (near or after):
                 return None
             before = before[: near.start()] if near else before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -280,6 +281,8 @@ def test_a_letter_is_read_from_a_sentence_that_states_it(task: Task) -> None:
 
 def test_a_denial_of_the_own_meaning_is_refused() -> None:
     task = make_task("fever")
+    for one, two in permutations(task["labels"], 2):
+        assert {read_answer(task, f"{one}{link} {two}") for link in (", not", " - not", ". No,", ": no")} == {None}
     for label, words in {"SUPPORTS": "does not support it", "REFUTES": "does not refute it"}.items():
         assert read_answer(task, f"{label}. The evidence {words}.") is None
     for label, words in {"SUPPORTS": "is true", "REFUTES": "is false"}.items():
