@@ -1,4 +1,4 @@
-"""The maximum length of files and tests."""
+"""The maximum length of tests."""
 
 from __future__ import annotations
 
@@ -28,9 +28,3 @@ def test_no_test_has_more_than_60_lines() -> None:
     }
     assert len(lengths) > 1000
     assert {test: length for test, length in lengths.items() if length > 60} == {}
-
-
-def test_no_file_has_more_than_500_lines() -> None:
-    lengths = {name: len(text.splitlines()) for name, text in own_files("*.py", "*.js", "*.css", "*.html")}
-    assert len(lengths) > 100
-    assert {name: length for name, length in lengths.items() if length > 500} == {}
