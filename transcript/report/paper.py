@@ -1,4 +1,4 @@
-"""Computes how many quotes fit on the first printed page (A4).
+"""Computes what fits on paper: the quotes on the first printed page, and the record of the debate.
 
 This page should be understandable without the other pages.
 """
@@ -9,20 +9,32 @@ from collections.abc import Sequence
 from math import ceil
 
 from moot.transcript.report.head import Group, Verdict
+from moot.transcript.report.record import Part
 
 Line = tuple[int, float]
 """The number of characters in a line of text, and the height of the line in millimetres."""
 
-HEIGHT = 261.0
-"""Height between the margins of an A4 page, in millimetres, as set in `look/report.html`."""
+HEIGHT = 243.0
+"""Height between the margins of a page in US Letter, which is shorter than A4, in millimetres. `look/report.html` sets
+the margins.
+"""
+MOST_PAGES = 5
+"""Number of pages up to which a report is printed with its whole record."""
 MOST_QUOTES = 4
 """Maximum number of a group's quotes on the first printed page, and on a screen before the rest is unfolded."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
+PASSAGE, TURN = (90, 5.0), (52, 4.4)
 """For each kind of text: the characters in a printed line and the height of the line in millimetres, both estimated."""
 FRAME, HEADING, GAP = 72.0, 18.0, 9.6
 """Heights in millimetres: the fixed parts of each first page, the heading of a row of quotes, and the space around a
 quote.
 """
+LATER, SOURCE, ROW, PART, LABEL = 190.0, 16.0, 11.0, 12.0, 5.0
+"""Heights in millimetres: the fixed parts of the later pages, a source without its passage, a row of the timeline, the
+heading of a part of the record, and a label in it.
+"""
+CONTEXT = 150
+"""Maximum number of characters before and after a quote that a long report has on paper."""
 
 
 def _height(text: str, line: Line) -> float:
@@ -72,3 +84,33 @@ def fill_first_page(
             room -= needed
             for group in extended:
                 group.on_paper = index + 1
+
+
+def record_fits(passages: Sequence[str], others: int, rows: int, record: Sequence[Part]) -> bool:
+    """Whether a report with its whole record has at most `MOST_PAGES` pages, as estimated from the length of its texts.
+
+    Half a page is left for the gaps before texts that are not divided.
+
+    Args:
+        passages: the passages of the quoted sources.
+        others: the number of sources that are not quoted.
+        rows: the number of rows of the timeline.
+        record: the parts of the record. Their cards are printed in two columns.
+    """
+    height = LATER + SOURCE * (len(passages) + others) + ROW * rows + PART * len(record)
+    height += sum(_height(one, PASSAGE) for one in passages)
+    for part in record:
+        height += sum(_height("".join(text for text, _ in note), PASSAGE) + 2 for note in part.notes)
+        for card in part.cards:
+            texts = ["".join(text for text, _ in item.said) for item in card.items]
+            texts += [title for item in card.items for _, title in item.found]
+            height += (sum(_height(one, TURN) for one in texts) + LABEL * (2 + len(card.items))) / 2
+    return height <= HEIGHT * (MOST_PAGES - 1.5)
+
+
+def cut_middle(text: str) -> tuple[str, str, str]:
+    """The beginning, the middle and the end of a text. The middle is empty unless it is longer than both together."""
+    start, end = text.rfind(" ", 0, CONTEXT), text.find(" ", len(text) - CONTEXT)
+    if len(text) <= 4 * CONTEXT or start < 0 or end < 0:
+        return text, "", ""
+    return text[:start], text[start:end], text[end:]

@@ -24,7 +24,7 @@ from moot.transcript.report import head
 from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
 from moot.transcript.report.method import command, not_in_command, run_facts
 from moot.transcript.report.names import Names
-from moot.transcript.report.paper import fill_first_page
+from moot.transcript.report.paper import cut_middle, fill_first_page, record_fits
 from moot.transcript.report.record import parts, timeline
 from moot.transcript.report.sources import (
     Sources,
@@ -113,6 +113,9 @@ def _template_values(document: Document) -> dict[str, Any]:
     reasons = head.reasons(document, names)
     why = [" ".join(text for text, _ in sentences)] if sentences else [f"{text} {who}" for who, text in reasons[:3]]
     fill_first_page(claim, verdict, warned, why, beside, below)
+    answers = timeline(document, names)
+    quoted = [_source(sources, id, document) for id in sources.quoted]
+    passages = ["".join(text for text, _ in one["parts"]) for one in quoted]
     return {
         "document": document,
         "claim": claim,
@@ -131,15 +134,16 @@ def _template_values(document: Document) -> dict[str, Any]:
         "glance": _key_facts(document, sources),
         "beside": beside,
         "below": below,
-        "sources": [_source(sources, id, document) for id in sources.quoted],
+        "sources": quoted,
         "others": [_source(sources, id, document) for id in sources.unquoted],
         "said_none": said_none,
         "dissent": dissent,
         "searched": _searched(document, sources, names, summary),
         "checked": _citation_check(sources),
         "faulty": [(one, names(one.who)) for one in sources.faulty],
-        "timeline": timeline(document, names),
+        "timeline": answers,
         "parts": record_parts,
+        "brief": not record_fits(passages, len(sources.unquoted), len(answers.rows) if answers else 0, record_parts),
         "went_wrong": _other_warnings(document, names, sources),
         "made": run_facts(document),
         "command": command(document) if document["task"] else "",
@@ -377,11 +381,9 @@ def escaped(text: object) -> str:
 
 
 def styles() -> str:
-    """The style sheet of a report, with light colours for print."""
+    """The style sheet of a report."""
     look = files("moot.transcript").joinpath("look")
-    tokens, own = (look.joinpath(name).read_text(encoding="utf-8") for name in ("tokens.css", "report.css"))
-    light = tokens[tokens.index(":root {") : tokens.index("}") + 1].replace("light dark", "light", 1)
-    return f"{tokens}\n@media print {{ {light} }}\n{own}"
+    return "\n".join(look.joinpath(name).read_text(encoding="utf-8") for name in ("tokens.css", "report.css"))
 
 
 @lru_cache(maxsize=1)
@@ -395,5 +397,6 @@ def _templates() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["md"] = escaped
+    environment.filters["cut_middle"] = cut_middle
     environment.globals["style"] = styles()
     return environment
