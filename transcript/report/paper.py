@@ -34,7 +34,7 @@ LATER, SOURCE, ROW, PART, LABEL = 190.0, 16.0, 11.0, 12.0, 5.0
 heading of a part of the record, and a label in it.
 """
 CONTEXT = 150
-"""Maximum number of characters before and after a quote that a long report has on paper."""
+"""Maximum number of characters that a long report has on paper before a quote, and after it."""
 
 
 def _height(text: str, line: Line) -> float:
@@ -108,9 +108,16 @@ def record_fits(passages: Sequence[str], others: int, rows: int, record: Sequenc
     return height <= HEIGHT * (MOST_PAGES - 1.5)
 
 
-def cut_middle(text: str) -> tuple[str, str, str]:
-    """The beginning, the middle and the end of a text. The middle is empty unless it is longer than both together."""
-    start, end = text.rfind(" ", 0, CONTEXT), text.find(" ", len(text) - CONTEXT)
-    if len(text) <= 4 * CONTEXT or start < 0 or end < 0:
+def around_quotes(text: str, follows: bool, precedes: bool) -> tuple[str, str, str]:
+    """Divides a text between quotes: the words after a quote, the words far from quotes, and the words before a quote.
+
+    Args:
+        text: a part of a passage that is not quoted.
+        follows: a quote is before the text.
+        precedes: a quote is after the text.
+    """
+    start = text.rfind(" ", 0, CONTEXT) if follows else 0
+    end = text.find(" ", max(len(text) - CONTEXT, 0)) if precedes else len(text)
+    if not (follows or precedes) or min(start, end) < 0 or end - start <= CONTEXT:
         return text, "", ""
     return text[:start], text[start:end], text[end:]

@@ -24,7 +24,7 @@ from moot.transcript.report import head
 from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
 from moot.transcript.report.method import command, not_in_command, run_facts
 from moot.transcript.report.names import Names
-from moot.transcript.report.paper import cut_middle, fill_first_page, record_fits
+from moot.transcript.report.paper import around_quotes, fill_first_page, record_fits
 from moot.transcript.report.record import parts, timeline
 from moot.transcript.report.sources import (
     Sources,
@@ -397,6 +397,6 @@ def _templates() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["md"] = escaped
-    environment.filters["cut_middle"] = cut_middle
+    environment.filters["around_quotes"] = around_quotes
     environment.globals["style"] = styles()
     return environment
