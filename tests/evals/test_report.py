@@ -33,6 +33,7 @@ from moot.evals._report.tables import (
 from moot.evals._report.write import Report, as_document, compare, write_report
 from moot.evals._stats.significance import Interval
 from PIL import Image
+from pypdfium2 import PdfDocument
 
 from tests.commands import moot
 from tests.evals.made_logs import debate, failed_document, write_log
@@ -215,6 +216,29 @@ async def test_the_page_fits_narrow_and_wide_windows_in_both_colour_schemes(repo
             assert await page.locator("h1").inner_text() == "No difference between the systems was found"
             assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == background
         assert not console_messages
+        await browser.close()
+
+
+async def test_the_page_fits_on_the_readers_paper_in_light_colours(report_folder: Path) -> None:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    async with playwright.async_api.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        page = await browser.new_page(color_scheme="dark")
+        await page.goto((report_folder / "report.html").as_uri())
+        devtools = await page.context.new_cdp_session(page)
+        for width, height in ((210 / 25.4, 297 / 25.4), (8.5, 11)):
+            paper = {"paperWidth": width, "paperHeight": height, "preferCSSPageSize": True, "printBackground": True}
+            made = await devtools.send("Page.printToPDF", paper)
+            pages = list(PdfDocument(base64.b64decode(made["data"])))
+            sizes = {tuple(round(side / 72 * 25.4) for side in one.get_size()) for one in pages}
+            upright = (round(width * 25.4), round(height * 25.4))
+            assert sizes == {upright, upright[::-1]}  # large tables are in landscape
+            for one in pages:
+                text = one.get_textpage()
+                boxes = [text.get_rect(index) for index in range(text.count_rects())]
+                assert all(left > 30 and right < one.get_width() - 30 for left, _, right, _ in boxes)
+                assert one.render().to_pil().convert("RGB").getpixel((2, 2)) == (255, 255, 255)
         await browser.close()
 
 

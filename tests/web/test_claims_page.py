@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
+
+from pypdfium2 import PdfDocument
 
 from tests.claims.test_find import TEXT, WRITTEN
 from tests.web.conftest import Served
@@ -38,6 +41,9 @@ async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served
     await page.get_by_role("button", name="Check 2 claims").click()
     await page.wait_for_url("**/moot/batches/*")
     await page.get_by_text("2 of 2 done").wait_for()
+    printed = await (await page.context.new_cdp_session(page)).send("Page.printToPDF", {"paperWidth": 8.5})
+    sheets = list(PdfDocument(base64.b64decode(printed["data"])))
+    assert [sheets[0].get_textpage().get_text_bounded().count(word) for word in ("Norwick opened", "Verdict")] == [2, 1]
     rows = await page.locator(".batch tbody tr").all_inner_texts()
     assert ["Norwick opened its tram line in spring 2024." in rows[0], WRITTEN[1]["claim"] in rows[1]] == [True, True]
     assert "Helena Brandt" in rows[1]
