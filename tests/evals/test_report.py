@@ -33,7 +33,7 @@ from moot.evals._report.tables import (
 from moot.evals._report.write import Report, as_document, compare, write_report
 from moot.evals._stats.significance import Interval
 from PIL import Image
-from pypdfium2 import PdfDocument
+from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from tests.commands import moot
 from tests.evals.made_logs import debate, failed_document, write_log

@@ -18,7 +18,7 @@ from moot.transcript.report.head import Group, Verdict
 from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.report import report
 from moot.transcript.report.sources import SourceQuote
-from pypdfium2 import PdfDocument
+from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from tests.web.conftest import CHROMIUM
 from tests.web.documents import a_debate, piece, with_quotes
@@ -99,7 +99,8 @@ def with_sources(document: dict[str, Any], text: str, quote: str, count: int) ->
 async def a_document(name: str) -> dict[str, Any]:
     """A recorded debate, a trial, a debate with many long sources, or one in Arabic."""
     if name == "recorded":
-        return json.loads((ROOT / "docs/recorded/rinderpest.json").read_text(encoding="utf-8"))
+        recorded: dict[str, Any] = json.loads((ROOT / "docs/recorded/rinderpest.json").read_text(encoding="utf-8"))
+        return recorded
     if name == "trial":
         return await a_debate("proclaim")
     if name == "arabic":

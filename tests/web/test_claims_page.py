@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from pypdfium2 import PdfDocument
+from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from tests.claims.test_find import TEXT, WRITTEN
 from tests.web.conftest import Served
