@@ -8,10 +8,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 COPIES = (
     r"(.+\.)?archive\.org/(web|save)/",
+    r"(web|wayback|liveweb|replay|eot\.us)\.archive\.org/",
     r"(.+\.)?archive\.(ph|today|is|li|vn|md|fo)/",
     r"(.+\.)?(archive-it\.org|arquivo\.pt|perma\.cc|webcitation\.org|ghostarchive\.org|megalodon\.jp|vefsafn\.is)/",
     r"webarchive\.(nationalarchives\.gov\.uk|parliament\.uk|nrscotland\.gov\.uk|loc\.gov|nla\.gov\.au)/",
-    r"(www\.)?webarchive\.org\.uk/",
+    r"webarchive\.(proni\.gov\.uk|bac-lac\.gc\.ca)/",
+    r"(www\.)?(webarchive\.org\.uk|webharvest\.gov|perma-archives\.org)/",
+    r"(swap\.stanford\.edu|wayback\.webarchiv\.cz|web\.archive\.bibalex\.org|web-archive\.oecd\.org)/",
+    r"archive\.wikiwix\.com/cache/",
+    r"(r\.jina\.ai|(www\.)?12ft\.io)/",
     r"timetravel\.mementoweb\.org/",
     r"webcache\.googleusercontent\.com/",
     r"cc\.bingj\.com/cache\.aspx",
@@ -22,16 +27,17 @@ COPIES = (
 )
 """Websites of copies, as patterns for the host and the beginning of the path. Most put the page's address after it."""
 COPY = re.compile("|".join(COPIES), re.IGNORECASE)
-BARE = r"(?:[\w-]+\.)+[^\W\d_][\w-]*"
-"""A host without a scheme before it. Its last part begins with a letter, so it is no time such as 2020.11.29-141238."""
+BARE = r"(?:(?:[\w-]+\.)+(?!(?:html?|php|aspx?)\b)[^\W\d_][\w-]*|(?:\d{1,3}\.){3}\d{1,3}(?![\w.-]))"
+"""A host without a scheme before it, by name or IPv4 address. It is no time, such as 2020.11.29-141238, and no file."""
 IN_PATH = re.compile(
-    rf"(?:[\w*+~-]*/|\d{{4}}\.\d\d\.\d\d-\d+/)*(?:https?:/+([^/?#\s]+.*)|({BARE}(?:[:/?].*)?))", re.IGNORECASE
+    rf"(?:[\w*+~-]*/|\d{{4}}\.\d\d\.\d\d-\d+/)*(?:(?:https?|ftp):/+([^/?#\s]+.*)|({BARE}(?:[:/?].*)?))", re.IGNORECASE
 )
 """A page's address after names, numbers and times. It may have no scheme, or only one slash."""
 IN_PARAMETER = re.compile(
-    rf"(?:cache:(?:[\w-]{{12}}:)?|url:)?(?:https?://)?({BARE}(?:[:/?]\S*)?)(?:\s.*)?", re.IGNORECASE
+    rf"(?:cache:(?:[\w-]{{12}}:)?|url:)?(?:(?:https?|ftp)://)?({BARE}(?:[:/?]\S*)?)(?:\s.*)?", re.IGNORECASE
 )
 """A page's address as the value of a parameter, such as ``cache:ID:www.example.com/page words``."""
+NO_SCHEME = re.compile(rf"{BARE}(?:[:/?#].*)?")
 PARAMETERS = ("url", "u", "q")
 TRANSLATED = ".translate.goog"
 """The end of hosts of pages that Google translates. Before it, dots are hyphens, and hyphens are two hyphens."""
@@ -42,8 +48,11 @@ def page_of(url: str) -> str:
     """The address of the page of which ``url`` is a copy; ``url`` itself if it is no copy.
 
     For a copy of a copy, it is the address of the first page. The address of some copies, as at perma.cc, does not
-    contain that of the page; for them, the address of the copy is returned.
+    contain that of the page; for them, the address of the copy is returned. ``https://`` is added to an address without
+    a scheme.
     """
+    if NO_SCHEME.fullmatch(url):
+        url = f"https://{url}"
     while page := _page_inside(url):
         url = page
     return url
@@ -51,7 +60,7 @@ def page_of(url: str) -> str:
 
 def is_copy(url: str) -> bool:
     """Whether ``url`` is the address of a copy."""
-    return COPY.match(_without_scheme(url)) is not None
+    return COPY.match(_without_scheme(url) or url) is not None
 
 
 def website_of(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from itertools import combinations, pairwise
 from math import floor
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from moot.core.lazy import imported
 from moot.retrievers._archives import host_of, is_copy, page_of
@@ -29,7 +31,13 @@ PERMUTATIONS = 256
 """Number of permutations of MinHash. With 256, an index of 0.25 is estimated with a standard error of 0.03."""
 SEED = 26
 FEWEST = 30
-"""A text with fewer distinct word pairs than this is not compared, because it may be similar to others by chance."""
+"""A text with fewer distinct word pairs than this is short: it may be similar to others by chance."""
+SHORT_ALIKE = 0.5
+"""The smallest share of common word pairs at which short texts of one origin are near-duplicates (Jaccard index)."""
+REVERSING = {"no", "not", "never", "none", "neither", "nor", "without", "cannot", "nobody", "nothing"}
+"""Negations. Words with ``n't`` are also negations."""
+NUMBERS = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+NUMBERS |= {"dozen", "hundred", "thousand", "million", "billion", "half", "twice", "first", "second", "third"}
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org", "archive.org"}
 """Websites with documents of many authors. Each of their documents is a separate origin."""
@@ -87,7 +95,19 @@ def _origin_name(origin: Origin, id: str) -> str:
         return origin["source"]
     if not domain:
         return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
-    return url.partition("#")[0].rstrip("/") if domain in COLLECTIONS or is_copy(url) else domain
+    return _document_name(url) if domain in COLLECTIONS or is_copy(url) else domain
+
+
+def _document_name(url: str) -> str:
+    """The address of a document, the same for its mobile page, for http and, in Wikipedia, for all its versions."""
+    parts = urlsplit(url.partition("#")[0])
+    host = re.sub(r"^(www|m|mobile)\.|\.m(?=\.)", "", host_of(url))
+    query = dict(parse_qsl(parts.query))
+    title = query.get("title") or unquote(parts.path).removeprefix("/wiki/")
+    if host.endswith("wikipedia.org") and not title.startswith("/"):
+        title = title.replace(" ", "_")
+        return f"https://{host}/wiki/{title[:1].upper()}{title[1:]}".rstrip("/")
+    return f"https://{host}{parts.path}{'?' if parts.query else ''}{parts.query}".rstrip("/")
 
 
 def _page(origin: Origin) -> str:
@@ -96,7 +116,8 @@ def _page(origin: Origin) -> str:
     LangChain's loaders write the address into ``source``.
     """
     source = origin["source"]
-    return page_of(origin.get("url") or (source if source.startswith(("http://", "https://")) else ""))
+    is_address = source.lower().startswith(("http://", "https://")) or is_copy(source)
+    return page_of(origin.get("url") or (source if is_address else ""))
 
 
 def best_results(
@@ -104,8 +125,9 @@ def best_results(
 ) -> tuple[list[Evidence], list[Evidence]]:
     """Merges the results of one search with `normalise`, and limits near-duplicates to their share. Blocking.
 
-    Near-duplicates beyond the larger of two and ``share`` of ``rules.k`` give their places to the next results. If
-    there are no more results, they keep them. Two are always allowed, because one changed word can reverse the meaning.
+    Near-duplicates beyond the larger of two and ``share`` of ``rules.k`` give their places to the next results of the
+    same source, or else of another. They are kept only if there are fewer than ``rules.k`` other results. Two are
+    always allowed, because one changed word can reverse the meaning.
     Only pieces with a web address are limited, because the user chose all other documents.
 
     Args:
@@ -127,7 +149,11 @@ def best_results(
         if sum((better, place) in near for better in first) < most:
             first.append(place)
     last = [place for place in range(len(ranked)) if place not in first]
-    chosen = {piece["id"] for piece in _first_per_source([ranked[place] for place in [*first, *last]], rules.k)}
+    own = _first_per_source([ranked[place] for place in first], rules.k)
+    chosen = {piece["id"]: piece for piece in [*own, *(ranked[place] for place in first)]}
+    chosen = dict(list(chosen.items())[: len(best)])
+    for place in last[: max(0, rules.k - len(chosen))]:
+        chosen[ranked[place]["id"]] = ranked[place]
     kept = [piece for piece in ranked if piece["id"] in chosen]
     return kept, [piece for piece in best if piece["id"] not in chosen]
 
@@ -146,12 +172,23 @@ def _first_per_source(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
 def _near_duplicate_results(pieces: Sequence[Evidence]) -> set[tuple[int, int]]:
     """The pairs of pieces with web addresses that are near-duplicates, as pairs of their indices.
 
-    Short texts (`FEWEST`) are compared only with texts of the same origin.
+    Short texts are compared only with texts of the same origin (`_short_and_alike`).
     """
     texts = [piece["text"] if _page(origin_of(piece)) else "" for piece in pieces]
     names = [_origin_name(origin_of(piece), piece["id"]) for piece in pieces]
-    short = {(i, j) for i, j in near_duplicates(texts, fewest=1) if names[i] == names[j]}
+    pairs = combinations(range(len(pieces)), 2)
+    short = {(i, j) for i, j in pairs if names[i] == names[j] and _short_and_alike(texts[i], texts[j])}
     return {*near_duplicates(texts), *short}
+
+
+def largest_group(pieces: Sequence[Evidence]) -> list[Evidence]:
+    """The largest number of pieces with web addresses that are near-duplicates of one piece, with it. Blocking."""
+    near = _near_duplicate_results(pieces)
+    groups = [
+        [other for place, other in enumerate(pieces) if place == one or {(one, place), (place, one)} & near]
+        for one in range(len(pieces))
+    ]
+    return max(groups, key=len, default=[])
 
 
 @lru_cache(4096)
@@ -172,25 +209,49 @@ def _suffixes() -> Any:
     return imported("publicsuffixlist").PublicSuffixList()
 
 
-def near_duplicates(texts: Sequence[str], alike: float = ALIKE, fewest: int = FEWEST) -> list[tuple[int, int]]:
+def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
     """The pairs of texts that are near-duplicates, as pairs of their indices. Blocking.
 
-    The share of common word pairs is estimated. Texts with fewer than ``fewest`` different word pairs are in no pair.
+    The share of common word pairs is estimated. Texts with fewer than `FEWEST` different word pairs are in no pair.
 
     Args:
         texts: the texts to compare.
         alike: the smallest share of common word pairs of near-duplicates (Jaccard index, 0 to 1).
-        fewest: the smallest number of different word pairs of a text that is compared.
     """
     hashed = [(index, _minhash(text)) for index, text in enumerate(texts)]
-    long = [(index, sketch) for index, (sketch, size) in hashed if size >= fewest]
+    long = [(index, sketch) for index, (sketch, size) in hashed if size >= FEWEST]
     return [(i, j) for (i, one), (j, other) in combinations(long, 2) if one.jaccard(other) >= alike]
+
+
+def _short_and_alike(one: str, other: str) -> bool:
+    """Whether two texts, one of them short, have most word pairs and all numbers, names and negations in common."""
+    pairs, others = _word_pairs(one), _word_pairs(other)
+    return (
+        0 < min(len(pairs), len(others)) < FEWEST
+        and len(pairs & others) >= SHORT_ALIKE * len(pairs | others)
+        and _decisive_words(one) == _decisive_words(other)
+    )
+
+
+def _decisive_words(text: str) -> list[str]:
+    """The numbers, names and negations of a text in their order. Except the first word, capitalised words are names."""
+    found: list[str] = []
+    for place, word in enumerate(text.replace("’", "'").split()):
+        known = {*words_of(word)} & (REVERSING | NUMBERS) or "n't" in word.lower()
+        if known or any(c.isdigit() or (place and c.isupper()) for c in word):
+            found += words_of(word)
+    return found
+
+
+@lru_cache(2048)
+def _word_pairs(text: str) -> frozenset[str]:
+    return frozenset(" ".join(pair) for pair in pairwise(words_of(text)))
 
 
 @lru_cache(2048)
 def _minhash(text: str) -> tuple[Any, int]:
     """The MinHash of a text's word pairs, and the number of different pairs."""
-    pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
+    pairs = _word_pairs(text)
     sketch = imported("rensa").RMinHash(num_perm=PERMUTATIONS, seed=SEED)
     sketch.update(sorted(pairs))
     return sketch, len(pairs)

@@ -18,7 +18,7 @@ from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibrated
 from moot.nodes._texts.dissent import dissent_of
 from moot.nodes._texts.quotes import count_citations
-from moot.nodes._texts.verdict import count_verdict_citations, verdict_warnings
+from moot.nodes._texts.verdict import count_verdict_citations, share_warnings, verdict_warnings
 from typing_extensions import get_type_hints
 
 DEMO_MODEL_LINE = "The demonstration model took part: it shows that everything runs, but do not trust its verdicts."
@@ -78,8 +78,9 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     confidence or stop reason. If the verdict abstains, the answer becomes null and the metrics contain ``abstained``.
     The metrics also count the citations of the whole debate and of the verdict. If there are turns, ``dissent`` is set.
 
-    ``warnings`` are only the new warnings: about the verdict (`verdict_warnings`), about prompts that were shortened to
-    fit into a context or under a ceiling, and about a demonstration model or fake model that took part.
+    ``warnings`` are only the new warnings: about the verdict (`verdict_warnings`), about near-duplicates among the
+    evidence (`share_warnings`), about prompts that were shortened to fit into a context or under a ceiling, and about a
+    demonstration model or fake model that took part.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):
@@ -107,7 +108,8 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
     known = [one["detail"] for one in state["warnings"]]  # an inner debate may have added an equal warning
-    warned += [warning for warning in demo_model_warnings(state["calls"]) if warning["detail"] not in known]
+    added = share_warnings(state) + demo_model_warnings(state["calls"])
+    warned += [warning for warning in added if warning["detail"] not in known]
     return {**update, "warnings": warned} if warned else update
 
 

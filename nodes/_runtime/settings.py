@@ -287,8 +287,8 @@ class EvidenceSettings(Settings):
         gt=0,
         le=1,
         description="Largest share of the `k` documents of a search that may be near-duplicates of one another (two "
-        "are always allowed): other results take the places of the rest, if the search found any. Only documents with "
-        "a web address are compared. 1: no limit.",
+        "are always allowed): other results take the places of the rest, if the search found any. A larger share of a "
+        "debate's evidence gives a warning. Only documents with a web address are compared. 1: no limit.",
     )
     datamarking: bool = Field(
         default=False,

@@ -120,8 +120,8 @@ def retrieve_node(*, required: bool = False) -> Node:
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
     (even if its fallback did not fail), else ``empty``.
 
-    If more than a share (``max_origin_share``) of the results are near-duplicates of one another, the next results take
-    their places (`best_results`), with a warning. Other searches do not change what a search shows. Of a text that is
+    If more than a share (``max_origin_share``) of the results are near-duplicates of one another, other results are
+    preferred (`best_results`), with a warning. Other searches do not change what a search shows. Of a text that is
     too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
     ``published_before`` is set, there is also a warning about pieces without a date.
 
@@ -174,12 +174,12 @@ def retrieve_node(*, required: bool = False) -> Node:
 
 
 def share_warning(displaced: Sequence[Evidence], share: float) -> str:
-    """The warning about near-duplicates whose places other results took (`best_results`)."""
+    """The warning about near-duplicates to which other results were preferred (`best_results`)."""
     names = origins(displaced)
     count = Counter(names[piece["id"]] for piece in displaced)
     each = ", ".join(f"{number} from {name}" for name, number in count.items())
     return (
-        f"Other results took the places of near-duplicates: {each}. At most a share of {share:g} of a search's "
+        f"Other results were preferred to near-duplicates: {each}. At most a share of {share:g} of a search's "
         "results, but always two, may be near-duplicates of one another (max_origin_share)."
     )
 

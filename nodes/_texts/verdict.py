@@ -12,7 +12,7 @@ from moot.nodes._texts.answers import abstains, same_answer
 from moot.nodes._texts.outage import found_nothing
 from moot.nodes._texts.quotes import count_citations
 from moot.nodes._texts.task import full_answer
-from moot.retrievers._origins import origins
+from moot.retrievers._origins import largest_group, origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
@@ -147,6 +147,25 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
     """
     cited = {c["evidence_id"] for c in verdict_citations(document) if c["verified"]}
     return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))
+
+
+def share_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
+    """The warning that too many pieces of a debate's evidence are near-duplicates of one another (``origin_share``).
+
+    It is given if they are more than two, and more than the share ``max_origin_share`` of the evidence. Only pieces
+    with a web address count as near-duplicates.
+
+    Args:
+        document: a result document, or the state from which it is made.
+    """
+    share, evidence = document["settings"].get("max_origin_share", 1), document["evidence"]
+    if share >= 1 or len(group := largest_group(evidence)) <= max(2, share * len(evidence)):
+        return []
+    detail = (
+        f"Of the {len(evidence)} pieces of evidence, {len(group)} are near-duplicates of one another, from "
+        f"{origins(group)[group[0]['id']]}. This is more than a share of {share:g} (max_origin_share)."
+    )
+    return [{"kind": "origin_share", "where": "close", "detail": detail}]
 
 
 def _was_meant_to_search(document: DebateState | dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes._runtime.settings import EvidenceSettings
 
 from tests.conftest import CLAIM, StartStub, reading_demo
-from tests.graphs.origin_shelf import COPIES, DISPUTED, SHORT, SITE
+from tests.graphs.origin_shelf import COPIES, DISPUTED, RATES, SHORT, SITE
 from tests.graphs.test_react import search_call, tool_calls
 
 SHELF = "langchain:tests.graphs.origin_shelf"
@@ -69,7 +69,7 @@ async def test_five_near_duplicates_leave_a_place_to_another_website(
     assert len(texts(document) & planted) == 2 < len(texts(document))
     assert not any(text in prompt for prompt in stub.prompts() for text in planted - texts(document))
     details = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
-    start = re.compile(r"Other results took the places of near-duplicates: [13] from planted\.com\.")
+    start = re.compile(r"Other results were preferred to near-duplicates: [13] from planted\.com\.")
     assert details
     assert all(map(start.match, details))
     start_stub(rules(source))
@@ -85,15 +85,54 @@ async def test_near_duplicates_get_half_of_the_places_but_always_two(start_stub:
     assert (len(texts(document) & planted), len(texts(document))) == (most, min(k, most + 3))
 
 
-@pytest.mark.parametrize(("name", "source"), [*((name, "one_site") for name in SEARCHING), ("rag", "copies")])
+@pytest.mark.parametrize(("name", "source"), [*((name, "one_site") for name in SEARCHING), ("rag", "rates")])
+@pytest.mark.parametrize("k", [3, 5])
 async def test_a_source_with_one_website_gives_all_its_places_to_it(
-    start_stub: StartStub, name: str, source: str
+    start_stub: StartStub, name: str, source: str, k: int
 ) -> None:
+    """Short facts that differ in a number or a name are no near-duplicates, even if all other words are the same."""
     start_stub(rules(source))
-    document = await run_debate(name, source)
-    expected = [page.page_content for page in (SITE if source == "one_site" else COPIES)]
-    assert texts(document) in (set(expected), set(expected[:3]))
+    document = await run_debate(name, source, k=k)
+    assert texts(document) == {page.page_content for page in (SITE if source == "one_site" else RATES)[:k]}
     assert "origin_share" not in {warning["kind"] for warning in document["warnings"]}
+
+
+@pytest.mark.parametrize("name", ["rag", "standard_mad", "isolate", "madke"])
+async def test_results_of_another_source_are_preferred_to_near_duplicates(start_stub: StartStub, name: str) -> None:
+    """Two near-duplicates are left, and other results take further places as long as there are any."""
+    for k, most in ((2, 4), (3, 6), (5, 9)):
+        start_stub([FIELDS])
+        document = await run_debate(name, "copies", sources=[f"{SHELF}:copies", f"{SHELF}:rates"], k=k)
+        assert len(texts(document) & {page.page_content for page in COPIES}) == 2
+        assert len(texts(document)) == most
+
+
+def share_warnings(document: dict[str, Any]) -> list[str]:
+    return [w["detail"] for w in document["warnings"] if (w["kind"], w["where"]) == ("origin_share", "close")]
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+async def test_near_duplicates_in_the_evidence_of_a_debate_give_a_warning(start_stub: StartStub, name: str) -> None:
+    for share in (0.5, 1):
+        start_stub(rules("copies"))
+        document = await run_debate(name, "copies", max_origin_share=share)
+        number = len(texts(document))
+        start = f"Of the {number} pieces of evidence, {number} are near-duplicates of one another, from planted.com. "
+        expected = [f"{start}This is more than a share of 0.5 (max_origin_share)."]
+        assert number >= 3
+        assert share_warnings(document) == (expected if share < 1 else [])
+
+
+async def test_near_duplicates_of_several_searches_count_together(start_stub: StartStub) -> None:
+    """Each debater's search finds two, which is not too many; the debate has four among five."""
+    start_stub([FIELDS])
+    debaters = [
+        {"name": source, "retriever": f"{SHELF}:{source}", "model": "openai:stub"}
+        for source in ("two_copies", "other_copies")
+    ]
+    document = await run_debate("tool_mad", "copies", debaters=debaters)
+    assert [warning["kind"] for warning in document["warnings"]].count("origin_share") == 1
+    assert share_warnings(document)[0].startswith("Of the 5 pieces of evidence, 4 are near-duplicates")
 
 
 async def test_a_copy_with_one_changed_word_does_not_hide_the_original(start_stub: StartStub) -> None:

@@ -49,6 +49,20 @@ FORMS = [
     f"https://wayback.archive-it.org/1234/20201129141238/{PAGE}",
     f"https://www.webarchive.org.uk/wayback/en/archive/20201129141238mp_/{PAGE}",
     f"https://www.webcitation.org/query?url={quote(PAGE, safe='')}&date=2010-01-01",
+    *(f"https://web.archive.org/{path}{PAGE}" for path in ("", "20201129141238/", "liveweb/", "screenshot/")),
+    f"http://liveweb.archive.org/{PAGE}",
+    f"https://web.archive.org/web/2020/ftp://{BARE}",
+    *(f"https://archive.wikiwix.com/cache/{end}?url={quote(PAGE, safe='')}" for end in ("", "index2.php")),
+    f"https://webarchive.proni.gov.uk/20201129141238/{PAGE}",
+    f"https://www.webharvest.gov/peth04/20041022/{PAGE}",
+    f"https://swap.stanford.edu/was/20141218230048/{PAGE}",
+    f"https://wayback.webarchiv.cz/wayback/20201129141238/{PAGE}",
+    f"http://web.archive.bibalex.org/web/20010101/{PAGE}",
+    f"https://web-archive.oecd.org/2012-06-14/{PAGE}",
+    f"https://perma-archives.org/warc/ABCD-1234/20201129141238im_/{PAGE}",
+    f"https://r.jina.ai/{PAGE}",
+    f"https://12ft.io/{PAGE}",
+    f"https://12ft.io/proxy?q={quote(PAGE, safe='')}",
 ]
 NO_COPIES = [
     PAGE,
@@ -58,6 +72,7 @@ NO_COPIES = [
     f"https://notarchive.ph/20201129141238/{PAGE}",
     f"https://www.google.com/search?q={quote(PAGE, safe='')}",
     "https://archive.org/details/some.book",
+    "https://www.webharvest.gov/about/index.html",
     "http://[bad",
 ]
 UNKNOWN = ["https://perma.cc/ABCD-1234", "https://archive.ph/jqW1g", "https://ghostarchive.org/archive/x1Y2"]
@@ -75,12 +90,20 @@ def origin(url: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_copy_has_the_origin_of_its_page(form: str) -> None:
-    """Also with capital letters in the host, a fragment, percent-encoding, and as a copy of the copy."""
+    """Also without a scheme, with capital letters in the host, a fragment, percent-encoding, and as a copy of a copy."""
     scheme, host = re.match("(https?)://([^/]+)", form).groups()  # type: ignore[union-attr]
     loud = form.replace(f"{scheme}://{host}", f"{scheme.upper()}://{host.upper()}", 1)
     encoded = f"https://web.archive.org/web/2021/{quote(form, safe='')}"
-    for one in (form, loud, f"{form}#part.1", encoded, f"https://archive.ph/2021.01.02-030405/{form}"):
+    bare = form.removeprefix(f"{scheme}://")
+    for one in (form, bare, loud, f"{form}#part.1", encoded, f"https://archive.ph/2021.01.02-030405/{form}"):
         assert (origin(one), website(piece(one))) == ("example.co.uk", "news.example.co.uk"), one
+
+
+def test_the_page_of_a_copy_may_be_on_a_host_without_a_name() -> None:
+    for host in ("http://10.0.0.7", "10.0.0.7", "http://[2001:db8::1]"):
+        expected = host.removeprefix("http://").strip("[]")
+        assert origin(f"https://web.archive.org/web/2020/{host}/x") == expected
+    assert origin("https://archive.wikiwix.com/cache/?url=http://10.0.0.7/x") == "10.0.0.7"
 
 
 @given(
@@ -114,3 +137,22 @@ def test_each_copy_of_an_unknown_page_is_an_origin_of_its_own() -> None:
 def test_archived_and_living_pages_of_a_collection_have_one_origin() -> None:
     article = "https://en.wikipedia.org/wiki/Quay"
     assert origin(f"https://web.archive.org/web/2020/{article.replace('https', 'http')}#History") == origin(article)
+
+
+def test_all_addresses_of_a_wikipedia_page_have_one_origin() -> None:
+    hosts = ("https://en.wikipedia.org", "http://en.m.wikipedia.org", "en.wikipedia.org")
+    for host in (*hosts, *(f"https://web.archive.org/web/2020/{host}" for host in hosts)):
+        for path in (
+            "wiki/New_Quay",
+            "wiki/new%20Quay/",
+            "wiki/New_Quay?oldid=5#History",
+            "w/index.php?title=New%20Quay",
+        ):
+            assert origin(f"{host}/{path}") == "https://en.wikipedia.org/wiki/New_Quay"
+    assert origin("https://en.wikipedia.org/wiki/New_Mole") != origin("https://en.wikipedia.org/wiki/New_Quay")
+
+
+def test_http_and_https_pages_of_a_collection_have_one_origin() -> None:
+    assert (
+        origin("http://www.arxiv.org/abs/1?a=b") == origin("https://arxiv.org/abs/1?a=b") != origin("arxiv.org/abs/2")
+    )

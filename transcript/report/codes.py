@@ -149,7 +149,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
-        "origin_share": "Many results of a search were near-duplicates: other results took the places of some.",
+        "origin_share": "Many pieces of evidence were near-duplicates of one another.",
         "premises_not_searched": "No search was made for some premises.",
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",
