@@ -38,6 +38,7 @@ REVERSING = {"no", "not", "never", "none", "neither", "nor", "without", "cannot"
 """Negations. Words with ``n't`` are also negations."""
 NUMBERS = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
 NUMBERS |= {"dozen", "hundred", "thousand", "million", "billion", "half", "twice", "first", "second", "third"}
+"""Numbers in words. Short texts that differ in a number, a name or a negation are no near-duplicates."""
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org", "archive.org"}
 """Websites with documents of many authors. Each of their documents is a separate origin."""
@@ -126,8 +127,8 @@ def best_results(
     """Merges the results of one search with `normalise`, and limits near-duplicates to their share. Blocking.
 
     Near-duplicates beyond the larger of two and ``share`` of ``rules.k`` give their places to the next results of the
-    same source, or else of another. They are kept only if there are fewer than ``rules.k`` other results. Two are
-    always allowed, because one changed word can reverse the meaning.
+    same source, or else of another. More are kept only if fewer than ``rules.k`` pieces are left without
+    them. Two are always allowed, because one changed word can reverse the meaning.
     Only pieces with a web address are limited, because the user chose all other documents.
 
     Args:

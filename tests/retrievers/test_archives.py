@@ -90,7 +90,7 @@ def origin(url: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_copy_has_the_origin_of_its_page(form: str) -> None:
-    """Also without a scheme, with capital letters in the host, a fragment, percent-encoding, and as a copy of a copy."""
+    """Without a scheme, with capital letters in the host, a fragment or percent-encoding, or as a copy of a copy."""
     scheme, host = re.match("(https?)://([^/]+)", form).groups()  # type: ignore[union-attr]
     loud = form.replace(f"{scheme}://{host}", f"{scheme.upper()}://{host.upper()}", 1)
     encoded = f"https://web.archive.org/web/2021/{quote(form, safe='')}"
