@@ -156,3 +156,9 @@ def test_http_and_https_pages_of_a_collection_have_one_origin() -> None:
     assert (
         origin("http://www.arxiv.org/abs/1?a=b") == origin("https://arxiv.org/abs/1?a=b") != origin("arxiv.org/abs/2")
     )
+
+
+def test_the_address_of_a_copy_may_be_the_source_of_a_document() -> None:
+    sources = [f"HTTPS://web.archive.org/web/2020/{PAGE}", f"web.archive.org/web/2020/{PAGE}", "report.pdf"]
+    pieces = [make_evidence(text=f"Text {source}.", source=source, retriever="notes") for source in sources]
+    assert [*origins(pieces).values()] == ["example.co.uk", "example.co.uk", "report.pdf"]
