@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.redaction import Keys, hide_environment_keys, redact
 from moot.nodes._texts.datamarking import unmarked
 from moot.nodes._texts.replies import Reply
-from moot.nodes._texts.thoughts import OBJECT, without_thoughts
+from moot.nodes._texts.thoughts import OBJECT, field_without_thoughts, without_thoughts
 from moot.retrievers._evidence import clean
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -122,7 +122,7 @@ def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> t
 
 
 def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """A reply's value without invisible and control characters.
+    """A reply's value whose texts have no invisible and control characters, and no thoughts.
 
     A text with a lone surrogate is not changed, so that `read_reply` refuses it.
 
@@ -131,7 +131,7 @@ def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
         levels: texts are cleaned down to this depth of nested lists and objects.
     """
     if isinstance(value, str):
-        return value if LONE_SURROGATE.search(value) else clean(value)
+        return value if LONE_SURROGATE.search(value) else field_without_thoughts(clean(value))
     if isinstance(value, list) and levels:
         return [clean_texts(item, levels - 1) for item in value]
     return {k: clean_texts(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value

@@ -14,6 +14,7 @@ from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._records.entries import Turn
 from moot.nodes._speakers.single import AGENT
 from moot.nodes._speakers.turns import new_turn
+from moot.nodes._texts.thoughts import field_without_thoughts
 from moot.retrievers._evidence import clean
 from moot.retrievers._search import about_source
 from pydantic import ValidationError
@@ -110,9 +111,9 @@ def _call_fault(name: str, query: str, tools: Mapping[str, str]) -> str:
 
 
 def query_of(arguments: Any) -> str:
-    """The query in a call's arguments; empty if there is no usable query."""
+    """The query in a call's arguments without thoughts; empty if there is no usable query."""
     query = arguments.get("query") if isinstance(arguments, dict) else None
-    return clean(query) if isinstance(query, str) else ""
+    return field_without_thoughts(clean(query)) if isinstance(query, str) else ""
 
 
 def call_id(number: int) -> str:

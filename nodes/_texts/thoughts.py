@@ -4,54 +4,98 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Marks(NamedTuple):
     """The marks at the begin and at the end of a thought, as regular expressions; letter case does not count.
 
-    ``specific`` is False if the end mark also ends other things than thoughts. Then it means nothing by itself.
+    A ``sign`` is unmistakable, also in a field of a reply. A ``phrase`` only counts outside of the fields. A ``shared``
+    end mark also ends other things than thoughts, so it means nothing by itself. A ``heading`` may also stand above a
+    reply, so it only counts if its end mark follows.
     """
 
     begin: str
     end: str
-    specific: bool = True
+    kind: Literal["sign", "phrase", "shared", "heading"] = "sign"
 
 
-def _tag(name: str) -> Marks:
-    """The marks of an XML element. The name may have a prefix or a suffix, and the begin may have attributes."""
-    name = rf"(?:\w+[:._-])?{name}(?:[._-]\w+)?"
-    return Marks(rf"<\s*{name}(?:\s[^<>]*)?(?<!/)>", rf"<\s*/\s*{name}\s*>")
+PREFIX = r"(?:(?!non|no[_-]|end)\w{1,30}[:._-])?"
+NAMES = (
+    rf"{PREFIX}(?:ant)?think(?:ing)?",
+    rf"{PREFIX}(?:thoughts?|thought[ ._▁-]?process|chain[ ._▁-]?of[ ._▁-]?thoughts?|cot)",
+    rf"{PREFIX}reason(?:ing)?",
+    rf"{PREFIX}reflect(?:ion)?",
+    rf"{PREFIX}scratch[ ._▁-]?pad",
+    r"analysis",  # no prefix: a meta-analysis is no thought
+    r"(?:inner|internal)[ ._▁-]?(?:monologue|dialogue|thoughts?)|monologue|internal",
+    r"planning|deliberation|draft",
+)
+"""What models call a thought. A mark with one of these names ends with a name of the same line."""
+LESS, MORE, BAR, SLASH = r"(?:\\?<|&lt;|＜)", r"(?:\\?>|&gt;|＞)", "[|｜]", r"\\?[/／]"
+"""The signs of a mark, also as escaped in Markdown and HTML, and of full width."""
 
 
-MARKS = (
-    _tag("(?:ant)?think(?:ing)?"),  # DeepSeek, Qwen, GLM, Phi, Hunyuan, <seed:think>, <mm:think>; prompts for Claude
-    _tag("thoughts?"),  # EXAONE Deep, Marco-o1, and Gemini through its OpenAI endpoint
-    _tag("reason(?:ing)?"),  # fine-tuned models
-    _tag("reflect(?:ion)?"),  # Reflection 70B
-    _tag("scratch_?pad"),  # prompts for Claude
-    _tag("analysis"),  # prompts for Claude
-    _tag("(?:inner_?|internal_?)?monologue"),  # prompts for Claude
-    _tag("(?:chain_of_thought|cot)"),  # fine-tuned models
-    Marks(r"\[\s*(?:think(?:ing)?|reasoning)\s*\]", r"\[\s*/\s*(?:think(?:ing)?|reasoning)\s*\]"),  # Magistral
+def _named(name: str) -> list[Marks]:
+    """The marks with a name: ``<name>``, ``<|name|>``, ``[name]`` and ``{name}``."""
+    name = rf"(?:{name})(?:[ ._▁-]?(?:process|steps?|trace|content|block|text|aloud))?"
+    start, stop = "(?:(?:begin|start)[_▁](?:of[_▁])?)", "(?:end[_▁](?:of[_▁])?)"
+    return [
+        Marks(
+            rf"{LESS}\s*{name}(?:\s[^<>=]{{1,40}}=[^<>]{{0,200}}?)?\s*(?<!/){MORE}",
+            rf"{LESS}\s*{SLASH}\s*{name}\s*{MORE}",
+        ),
+        Marks(
+            rf"{LESS}{BAR}\s*{start}?{name}(?:[_▁](?:start|begin))?\s*{BAR}{MORE}",
+            rf"{LESS}{BAR}\s*(?:(?:{SLASH}|{stop}){name}|{name}[_▁]end)\s*{BAR}{MORE}",
+        ),
+        Marks(rf"\[\s*{name}\s*\](?![(\[:])", rf"\[\s*{SLASH}\s*{name}\s*\]"),  # not the text of a link
+        Marks(rf"(?<![\w}}])\{{\s*{name}\s*\}}", rf"\{{\s*{SLASH}\s*{name}\s*\}}"),  # not a word in LaTeX
+    ]
+
+
+_ANY = "(?:" + "|".join(NAMES) + ")"
+_TITLE = (
+    r"(?:my[ ])?(?:thinking(?:[ ]process)?|thoughts?(?:[ ]process)?|chain[ ]of[ ]thought|inner[ ]monologue|scratchpad)"
+)
+_REPLY = r"(?:(?:my|the)[ ])?(?:final[ ](?:answer|response|reply|output)|answer|response|reply)"
+
+
+def _heading(title: str) -> str:
+    return rf"^[ \t]*(?:#+[ \t]*{title}[ \t]*:?[ \t]*$|\*\*{title}[ ]?:?\*\*:?|{title}:)"
+
+
+_OTHERS = (
+    Marks(r"<\|think\|>", r"<\|/think\|>|<\|(?:end_think|think_end)\|>|<\|content\|>"),  # Solar Open
     Marks("◁think▷", "◁/think▷"),  # Kimi
-    Marks(r"<\|start_thinking\|>", r"<\|end_thinking\|>"),  # Command A of Cohere
-    Marks(r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThoughts, Sky-T1
     Marks(r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
-    Marks(r"<\|think(?:ing)?\|>", r"<\|/think(?:ing)?\|>|<\|content\|>"),  # Solar Open
     Marks(r"<\|channel>\s*thought", r"<channel\|>"),  # Gemma 4
     Marks("<unused94>", "<unused95>"),  # MedGemma
+    Marks(r"\[unused16\]", r"\[unused17\]"),  # openPangu
+    Marks(r"<\|im_start\|>think", r"<\|im_start\|>answer"),  # s1
     Marks(  # gpt-oss (harmony): all channels but the final one; a channel ends where the next one begins
         r"<\|channel\|>(?!\s*final\b)",
         r"<\|channel\|>\s*final\b(?:[^<{]*(?:<\|constrain\|>[^<{]*)?<\|message\|>)?|(?=<\|channel\|>)",
     ),
-    Marks(r"\A\s*(?-i:analysis(?=[\"{A-Z]))", "assistantfinal"),  # gpt-oss, if the server left out its marks
-    Marks(r"^[ \t]*here(?: is|['’]s) my thought process:", r"here(?: is|['’]s) my response:"),  # Granite 3
-    Marks(r"^[ \t]*thinking\.\.\.", r"\.\.\.done thinking\."),  # the command line of Ollama
-    Marks(r"<details\s[^<>]*\btype\s*=\s*[\"']?reasoning\b[^<>]*>", r"</details\s*>", specific=False),  # Open WebUI
-    Marks(r"```[ \t]*(?:think(?:ing)?|thoughts?|reasoning)\b", "```", specific=False),  # a code fence
+    Marks(  # gpt-oss, if the server left out its marks
+        r"\A\s*(?-i:analysis(?=[\"{]|[^\W_]|[ \t]*\n|[ \t]+[A-Z]))", r"assistant\s?final|^(?-i:final)[ \t]*$", "phrase"
+    ),
+    Marks(r"^[ \t]*here(?: is|['’]s) my thought process:", r"here(?: is|['’]s) my response:", "phrase"),  # Granite 3
+    Marks(r"^[ \t]*here are my reasoning steps:", r"\[begin final response\]", "phrase"),  # Apriel
+    Marks(r"^[ \t]*thinking\.\.\.", r"\.\.\.done thinking\.", "phrase"),  # the command line of Ollama
+    Marks(  # Open WebUI, and pages in Markdown
+        rf"<details\s[^<>]*\btype\s*=\s*[\"']?reasoning\b[^<>]*>"
+        rf"|<details\b[^<>]*>\s*<summary\b[^<>]*>[^<]{{0,40}}\b{_ANY}\b[^<]{{0,40}}</summary\s*>",
+        r"</details\s*>",
+        "shared",
+    ),
+    Marks(rf"<!--\s*{_ANY}\b", "-->", "shared"),
+    Marks(rf"```[ \t]*{_ANY}(?![\w-])", "```", "shared"),  # a code fence
+    Marks(rf"~~~[ \t]*{_ANY}(?![\w-])", "~~~", "shared"),
+    Marks(_heading(_TITLE), _heading(_REPLY), "heading"),  # HuatuoGPT-o1, and prompts in the form of ReAct
 )
-"""The marks of thoughts, one form a line, with the models or programs that write it."""
+MARKS = (*_OTHERS, *(marks for name in NAMES for marks in _named(name)))
+"""The marks of thoughts, with the models or programs that write them."""
 
 OBJECT = re.compile(r"\{\s*\"")
 """The beginning of an object that is not empty."""
@@ -66,22 +110,28 @@ _FORMS = {
     re.compile(marks.begin, _FLAGS): re.compile(f"(?P<end>{marks.end})|(?P<begin>{marks.begin})", _FLAGS)
     for marks in MARKS
 }
-_BEGIN = "|".join(marks.begin for marks in MARKS)
-_END = "|".join(marks.end for marks in MARKS if marks.specific)
+_HEADING = next(re.compile(marks.begin, _FLAGS) for marks in MARKS if marks.kind == "heading")
+_SIGNS = [(re.compile(marks.begin, _FLAGS), re.compile(marks.end, _FLAGS)) for marks in MARKS if marks.kind == "sign"]
+_SEARCHED = (*_named("|".join(NAMES)), *_OTHERS)  # one pattern for all names is faster
+_BEGIN = "|".join(marks.begin for marks in _SEARCHED)
+_END = "|".join(marks.end for marks in _SEARCHED if marks.kind in ("sign", "phrase"))
 _MARK = re.compile(f"(?P<begin>{_BEGIN})|(?P<end>{_END})", _FLAGS)
+_SIGN = re.compile("|".join(f"{marks.begin}|{marks.end}" for marks in _SEARCHED if marks.kind == "sign"), _FLAGS)
+_MENTION = re.compile(r"\s*(?:and|or|to|,|\.\.\.|…)\s*", re.IGNORECASE)
 _MARK_OR_OBJECT = re.compile(f"{_MARK.pattern}|(?P<object>{OBJECT.pattern})", _FLAGS)
 
 
 def without_thoughts(text: str) -> str:
     """The text of a reply without the model's thoughts (`MARKS`).
 
-    If words follow the last thought, only these are returned. Otherwise everything outside of thoughts is returned. An
-    end mark without a begin mark ends a thought that began with the text. A thought without an end mark may contain
-    anything, so the result is empty. Marks inside of a complete JSON object, and marks in quotation marks, are part of
-    the text: they do not count.
+    If words follow the last thought, only these are returned. Everything outside of thoughts is returned if no words
+    follow, or if there is an object before the last thought and none after it. An end mark without a begin mark ends a
+    thought that began with the text. A thought without an end mark may contain anything, so the result is empty. Marks
+    inside of a complete JSON object, and marks in quotation marks, are part of the text: they do not count.
     """
     outside: list[str] = []
     start = place = tried = tries = 0
+    headings = True
     while found := (_MARK_OR_OBJECT if tried < len(text) and tries < MOST_TRIES else _MARK).search(text, place):
         place = found.end()
         if found.lastgroup == "object":
@@ -90,7 +140,12 @@ def without_thoughts(text: str) -> str:
         elif _is_quoted(found):
             continue
         elif found["begin"]:
+            if not headings and _HEADING.match(text, found.start()):
+                continue
             end = _end_of_thought(found)
+            if end is None and _HEADING.match(text, found.start()):
+                headings = False
+                continue
             if end is None:
                 return ""
             outside.append(text[start : found.start()])
@@ -99,8 +154,38 @@ def without_thoughts(text: str) -> str:
             outside, start, tried = [], place, place
     if not start:
         return text
-    rest = text[start:]
-    return (rest if re.search(r"[\w{[]", rest) else "".join([*outside, rest])).strip()
+    rest, before = text[start:], "".join(outside)
+    alone = re.search(r"[\w{[]", rest) and (OBJECT.search(rest) or not OBJECT.search(before))
+    return (rest if alone else before + rest).strip()
+
+
+def field_without_thoughts(text: str) -> str:
+    """The text of one field of a reply without the thoughts that have both marks; only unmistakable marks count.
+
+    The result is empty if the text begins with a thought that has no end mark. Any other mark without its partner, a
+    mark in quotation marks, and "<think> and </think>" are part of the text.
+    """
+    begun: dict[int, list[int]] = {}
+    spans: list[tuple[int, int]] = []
+    for found in _SIGN.finditer(text):
+        if _is_quoted(found):
+            continue
+        for n, (begin, end) in enumerate(_SIGNS):
+            if begin.match(text, found.start()):
+                begun.setdefault(n, []).append(found.start())
+                break
+            if begun.get(n) and (ended := end.match(text, found.start())):
+                spans.append((begun[n].pop(), ended.end()))
+                break
+    first = len(text) - len(text.lstrip())
+    if text[first : first + 1] not in ("[", "{") and any(first in starts for starts in begun.values()):
+        return ""
+    kept, place = [], 0
+    for start, stop in sorted(spans):
+        if start >= place and not _MENTION.fullmatch(re.sub(_SIGN, "", text[start:stop])):
+            kept.append(text[place:start])
+            place = stop
+    return "".join([*kept, text[place:]]).strip() if place else text
 
 
 def _skip_object(text: str, found: re.Match[str]) -> tuple[int, int]:

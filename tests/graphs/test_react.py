@@ -120,7 +120,7 @@ async def test_no_further_call_is_made_if_the_last_message_contains_an_answer(st
 async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub) -> None:
     stub = start_stub([
         tool_calls(search_call("kilogram"), text="What is a kilogram?", times=1),
-        tool_calls(search_call("Paris"), search_call("metre"), text="And where?", times=1),
+        tool_calls(search_call("<think>where?</think>Paris"), search_call("metre"), text="And where?", times=1),
         {"match": AGENT, "reply": "Enough."},
         ANSWER,
     ])  # fmt: skip

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
 from moot.graphs import load_graph
+from moot.nodes._models.reply_parsing import read_reply
+from moot.nodes._texts.replies import KeywordsReply, QueryReply, SummaryReply
 from moot.nodes._texts.thoughts import MARKS, without_thoughts
+from moot.nodes._trial.replies import JudgementReply
 
 from tests.conftest import StartStub, reading_demo
 from tests.core.raw import REPLY, answer, raw_server, respond_with
@@ -45,11 +49,37 @@ FORMS = [
     ("Here is my thought process: ", " Here is my response: "),
     ("Thinking...\n", "\n...done thinking.\n\n"),
     ('<details type="reasoning" done="true">\n', "</details>\n"),
+    ("<details>\n<summary>Thought for 3 seconds</summary>\n", "</details>\n"),
     ("```thinking\n", "\n```\n"),
+    ("<!-- thinking: ", "-->"),
+    ("~~~reasoning\n", "\n~~~\n"),
+    ("[unused16]", "[unused17]"),
+    ("<|im_start|>think\n", "<|im_start|>answer\n"),
+    ("<|begin_of_reasoning|>", "<|end_of_reasoning|>"),
+    ("<|think_start|>", "<|think_end|>"),
+    ("<｜begin▁of▁thinking｜>", "<｜end▁of▁thinking｜>"),
+    ("&lt;think&gt;", "&lt;/think&gt;"),
+    ("＜think＞", "＜/think＞"),
+    ("\\<think\\>", "\\</think\\>"),
+    ("Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
+    *(
+        (begin.format(name), end.format(name))
+        for name in (
+            *("thinking", "thought", "thoughts", "thought process", "chain-of-thought", "reasoning", "reflection"),
+            *("scratchpad", "analysis", "planning", "deliberation", "inner monologue", "internal", "draft"),
+        )
+        for begin, end in (("<{}>", "</{}>"), ("[{}]", "[/{}]"), ("{{{}}}", "{{/{}}}"), ("<|{}|>", "<|/{}|>"))
+    ),
 ]
 """Marks of thoughts as models write them. The first word of a thought begins with a capital letter."""
-ALONE = [(begin, end) for begin, end in FORMS if end not in ("</details>\n", "\n```\n")]
+ALONE = [(begin, end) for begin, end in FORMS if end not in ("</details>\n", "\n```\n", "\n~~~\n", "-->")]
 """The forms whose end mark ends a thought even if the begin mark is missing."""
+HEADINGS = [
+    ("## Thinking\n\n", "\n\n## Final Response\n\n"),
+    ("**Thinking:**\n", "\n**Answer:**\n"),
+    ("Thought: ", "\nFinal Answer: "),
+]
+"""Headings of thoughts; without the heading of the reply, they are part of the reply."""
 DRAFT = json.dumps({"rationale": "Perhaps.", "citations": [], "answer": "REFUTES"})
 GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
 
@@ -63,7 +93,7 @@ mentions = st.lists(st.sampled_from([mark for form in FORMS for mark in form] + 
 def thoughts(draw: st.DrawFn) -> tuple[str, str]:
     """A thought with prose, drafts and thoughts of other forms in it; and its end mark."""
     begin, end = draw(st.sampled_from(FORMS))
-    other = [form for form in FORMS if form[0][:3].lower() != begin[:3].lower() and "```" not in form[0]]
+    other = [form for form in FORMS if form[0][:3].lower() != begin[:3].lower() and form[0][:3] not in ("```", "~~~")]
     inner = draw(st.lists(st.sampled_from(other).map(lambda form: f"\n{form[0]}{DRAFT}{form[1]}"), max_size=2))
     return f"{begin}Suppose {draw(prose)}{''.join(inner)}{draw(prose)}", end
 
@@ -102,7 +132,9 @@ def test_a_reply_without_thoughts_is_not_changed(mentioned: str) -> None:
 
 def test_every_form_has_an_example() -> None:
     for marks in MARKS:
-        assert any(re.match(marks.begin, begin + "Suppose", re.IGNORECASE) for begin, _ in FORMS), marks.begin
+        assert any(
+            re.match(marks.begin, begin + "Suppose", re.IGNORECASE | re.MULTILINE) for begin, _ in FORMS + HEADINGS
+        ), marks.begin
 
 
 NO_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
@@ -112,6 +144,10 @@ NO_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
     "<think>maybe <think>DRAFT</think> DRAFT",
     '<think>I must not write "</think>" yet: DRAFT',
     "GOOD\n</think>",
+    "[THOUGHT] maybe DRAFT",
+    "analysiswe think DRAFT",
+    "analysis\nWe think DRAFT",
+    "analysis We think DRAFT",
     "GOOD\n<think>or rather DRAFT",
     "```\n<think>\nDRAFT\n```",
     '{"rationale": "r", "citations": [], "answer": "<think>REFUTES"}',
@@ -120,6 +156,14 @@ NO_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
 AN_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
     *(f"{begin}Maybe DRAFT. {end}GOOD" for begin, end in FORMS),
     *(f"Maybe DRAFT. {end}GOOD" for _, end in ALONE),
+    *(f"{begin}Maybe DRAFT. {end}GOOD" for begin, end in HEADINGS),
+    *(f"{begin}It is so.\n\nGOOD" for begin, _ in HEADINGS),
+    "analysis\nWe think DRAFT\nfinal\nGOOD",
+    "analysiswe think DRAFTassistantcommentary to=x DRAFTassistantfinalGOOD",
+    "Analysis of the evidence\nGOOD",
+    "GOOD\n<think>Not DRAFT.</think>\nHope this helps.",
+    "The <think-tank> says so, with <reasoning_effort> and <analysis of data>: GOOD",
+    "See the [analysis](https://a.example) and \\textbf{analysis}: GOOD",
     "<think>a</think><think>maybe DRAFT</think>GOOD",
     "<think>\n<think>\nmaybe DRAFT</think>GOOD",
     "<think>a <thinking>b</thinking> DRAFT</think>GOOD",
@@ -135,6 +179,43 @@ AN_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
     '<think>DRAFT</think>{"rationale": "It says <think>.", "citations": [], "answer": "SUPPORTS"}',
     '{"rationale": "r", "citations": [], "answer": "<think>REFUTES?</think>SUPPORTS"}',
 )]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "read"),
+    [
+        *(
+            (f"{begin}Hm. {end}platypus eggs", "platypus eggs")
+            for begin, end in FORMS
+            if begin[0] in "<[{&＜◁\\" and (begin, end) in ALONE
+        ),
+        ("platypus <think>a <think>b</think> c</think>eggs<think>\n</think>", "platypus eggs"),
+        ("The tag <think> is rare. <think>So what?</think>So is it.", "The tag <think> is rare. So is it."),
+        *((text, text) for text in ("The tag <think> is rare", "It ends with </think>", "<think> and </think>")),
+        *((text, text) for text in ('"<think>" to "</think>"', "[Analysis] It is so", "Thought: a\nAnswer: b")),
+        ("<think>what to search", None),
+        ("<think>what to search</think>", None),
+    ],
+)
+def test_a_field_of_a_reply_has_no_thoughts(field: str, read: str | None) -> None:
+    for reply, value in (
+        (QueryReply, {"query": field}),
+        (SummaryReply, {"summary": field}),
+        (KeywordsReply, {"keywords": [field]}),
+    ):
+        found, outcome, _ = read_reply(AIMessage(json.dumps(value)), reply)
+        assert outcome == ("ok" if read else "unparsed")
+        assert not found or found.model_dump() == json.loads(
+            json.dumps(value).replace(json.dumps(field), json.dumps(read))
+        )
+
+
+def test_a_judges_verdict_is_read_without_its_thoughts() -> None:
+    scores = dict.fromkeys(("evidence_strength", "argument_validity", "scientific_reliability"), 7)
+    value = scores | {"reason": "<think>Hm.</think>So it is.", "verdict": "<think>REFUTED</think>SUPPORTED"}
+    found, _, problem = read_reply(AIMessage(json.dumps(value)), JudgementReply)
+    assert found, problem
+    assert (found.reason, found.verdict) == ("So it is.", "SUPPORTED")
 
 
 async def answers_to(replies: list[str], start_stub: StartStub) -> list[Any]:
