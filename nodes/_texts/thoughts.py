@@ -49,7 +49,8 @@ def _named(name: str) -> list[Marks]:
             rf"{LESS}{BAR}\s*{start}?{name}(?:[_▁](?:start|begin))?\s*{BAR}{MORE}",
             rf"{LESS}{BAR}\s*(?:(?:{SLASH}|{stop}){name}|{name}[_▁]end)\s*{BAR}{MORE}",
         ),
-        Marks(rf"\[\s*{name}\s*\](?![(\[:])", rf"\[\s*{SLASH}\s*{name}\s*\]"),  # not the text of a link
+        # not a word of a sentence, or the text of a link
+        Marks(rf"(?<!\w )\[\s*{name}\s*\](?![(\[:])", rf"\[\s*{SLASH}\s*{name}\s*\]"),
         Marks(rf"(?<![\w}}])\{{\s*{name}\s*\}}", rf"\{{\s*{SLASH}\s*{name}\s*\}}"),  # not a word in LaTeX
     ]
 

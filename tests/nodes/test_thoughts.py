@@ -163,7 +163,7 @@ AN_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
     "Analysis of the evidence\nGOOD",
     "GOOD\n<think>Not DRAFT.</think>\nHope this helps.",
     "The <think-tank> says so, with <reasoning_effort> and <analysis of data>: GOOD",
-    "See the [analysis](https://a.example) and \\textbf{analysis}: GOOD",
+    "The [analysis] is at [analysis](https://a.example), \n[reasoning](b) and \\textbf{analysis}: GOOD",
     "<think>a</think><think>maybe DRAFT</think>GOOD",
     "<think>\n<think>\nmaybe DRAFT</think>GOOD",
     "<think>a <thinking>b</thinking> DRAFT</think>GOOD",
