@@ -122,7 +122,7 @@ def test_a_hostile_reply_is_refused_within_a_second(text: str) -> None:
         '{"rationale": "So.", "citations": [], "answer": 1}',
         '{"rationale": "So.", "citations": [], "answer": ["SUPPORTS"]}',
         '{"rationale": "So.", "citations": [], "answer": ""}',
-        '{"rationale": "So.", "citations": [], "answer": "TRUE"}',
+        '{"rationale": "So.", "citations": [], "answer": "MOSTLY TRUE"}',
         '{"rationale": "So.", "citations": [], "answer": "not SUPPORTS"}',
         '{"rationale": "So.", "citations": null, "answer": "SUPPORTS"}',
         '{"rationale": "So.", "citations": ["ev-1"], "answer": "SUPPORTS"}',
