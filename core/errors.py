@@ -47,6 +47,7 @@ USER_KINDS = frozenset(
         "no_checkpointer",
         "quota",
         "replay_miss",
+        "too_large",
         "too_long",
         "unfinished_corpus",
         "unfit_task",

@@ -21,6 +21,7 @@ from moot.graphs._registry import installed_systems
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import current_recorder, report_to
 from moot.web.batches.running import BATCHES
+from moot.web.bounds import Bounds
 from moot.web.caller import DATABASE, check_auth, has_users
 from moot.web.cancelling import patch_cancellation
 from moot.web.checks import Checks
@@ -115,7 +116,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
             await BATCHES.close()
 
 
-MIDDLEWARE = (DebateRecording, Guard, Login, Metrics, Checks, IdempotencyKeys, Quotas, Docs, Tools)
+MIDDLEWARE = (DebateRecording, Guard, Login, Bounds, Metrics, Checks, IdempotencyKeys, Quotas, Docs, Tools)
 app = FastAPI(
     title="moot",
     routes=[*ROUTES],

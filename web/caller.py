@@ -25,6 +25,11 @@ EVERYBODY = "everybody"
 """The user's name in every request to a server without `MOOT_USERS`."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
+TOO_LARGE = "too_large"
+"""The kind of the error for a body that is too large; the response has status 413."""
+DISCARDED = 2**30
+"""The number of bytes of a body that are read and thrown away. Most clients read no response before their body is sent.
+"""
 BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 """Headers of a request that are not copied to other requests, because they belong to its body or connection."""
 
@@ -95,6 +100,11 @@ def public_text(error: MootError) -> str:
     return "The server's database cannot be reached. Try again in a minute."
 
 
+def http_status(error: MootError) -> int:
+    """The HTTP status of the response for an error."""
+    return {"missing_file": 404, TOO_LARGE: 413}.get(error.kind) or (422 if isinstance(error, UserError) else 502)
+
+
 def file_name(request: Request) -> str:
     """The ``name`` of an uploaded file in a request's query, without folders.
 
@@ -125,11 +135,18 @@ async def body_of(request: Request, most: int) -> bytes:
     """A request's body.
 
     Raises:
-        UserError: the body has more than ``most`` bytes.
+        UserError: the body has more than ``most`` bytes. The rest is thrown away.
+        ClientDisconnect: the client has closed the connection.
     """
-    content = bytearray()
+    chunks, size = [], 0
     async for chunk in request.stream():
-        content += chunk
-        if len(content) > most:
-            raise UserError(f"More than {most:,} bytes were sent.", kind="bad_request")
-    return bytes(content)
+        size += len(chunk)
+        if size <= most:
+            chunks.append(chunk)
+        else:
+            chunks.clear()
+        if size > most + DISCARDED:
+            break
+    if size > most:
+        raise UserError(f"The body of this request may have at most {most:,} bytes.", kind=TOO_LARGE)
+    return b"".join(chunks)

@@ -34,7 +34,7 @@ EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 """The state of a thread without a run."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Routes that run graphs on a thread; the group is the thread's id."""
-RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
+RUN_ROUTES = re.compile(r"^/(assistants|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
 """Routes that run graphs, or that create or change assistants. The pattern also matches some routes that only read."""
 MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
@@ -249,11 +249,9 @@ class Checks:
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
-            await check(json.loads(content), scope["path"], caller_client(scope))
+            await check(json.loads(content or "null"), scope["path"], caller_client(scope))
         except UserError as error:
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, 422)(scope, receive, send)
-        except (ValueError, RecursionError):
-            pass  # not JSON: the server refuses the request itself
         return await self.app(scope, replay(content, receive), send)
 
 

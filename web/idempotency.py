@@ -281,14 +281,11 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
     """Parses the body of a request with an idempotency key.
 
     Raises:
-        UserError: the key is not valid, the body is not JSON, or the body's ``input`` is not an object.
+        UserError: the key is not valid, or the body or its ``input`` is not an object.
     """
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise UserError("The request's body is not JSON.", kind="bad_request") from error
+    body = json.loads(content or "null")
     if not isinstance(body, dict) or not isinstance(body.get("input"), dict):
         raise UserError(
             'An idempotency key is for a request that starts a debate: {"input": {...}}.', kind="bad_request"

@@ -19,7 +19,7 @@ from string import Template
 from urllib.parse import parse_qs, quote
 
 from moot.core.errors import MootError, UserError
-from moot.web.caller import DATABASE, EVERYBODY, current_user, has_users, public_text
+from moot.web.caller import DATABASE, EVERYBODY, body_of, current_user, has_users, public_text
 from moot.web.guard import is_own
 from moot.web.metrics import METRICS
 from moot.web.service.users import read_users
@@ -44,7 +44,7 @@ PUBLIC_PATHS = ("/ok", "/ready", "/live", "/moot/static/page.css")
 NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
 """Paths to which a log-in may redirect."""
 LARGEST = 4096
-"""Maximum number of bytes of a form that are used."""
+"""Maximum size of a form, in bytes."""
 PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
 LOG_IN_FORM = """<h1>Log in</h1>
 <form method="post" action="/moot/login"><input type="hidden" name="next" value="{then}">
@@ -86,9 +86,10 @@ def read_token(variable: str = TOKEN) -> str:
 
 
 class Attempts:
-    """Wrong tokens of the current minute, by client address.
+    """Wrong tokens of the current minute, by client address. A valid token is accepted from every address.
 
-    The same wrong token counts only once for an address. So a program with an old token does not block its address.
+    The same wrong token counts only once for an address. The address is that of the connection, or the one that a proxy
+    names in X-Forwarded-For if the server's variable ``FORWARDED_ALLOW_IPS`` lists the proxy.
     """
 
     MOST_PER_MINUTE = 20
@@ -99,10 +100,9 @@ class Attempts:
         self._since = time.monotonic()
 
     def are_too_many(self, address: str) -> bool:
-        """Whether an address is blocked for this minute.
+        """Whether an address has sent `MOST_PER_MINUTE` different wrong tokens in this minute.
 
-        An address is blocked after `MOST_PER_MINUTE` different wrong tokens. After wrong tokens from `MOST_ADDRESSES`
-        addresses, every other address is blocked.
+        Also true for a new address after wrong tokens from `MOST_ADDRESSES` addresses.
         """
         if time.monotonic() - self._since > 60:
             self._wrong, self._since = {}, time.monotonic()
@@ -205,9 +205,6 @@ class Login:
 
     def identify_by_token(self, connection: HTTPConnection, sent: str) -> tuple[str, int, str]:
         """As `identify`, for a request with a token. A wrong token is recorded."""
-        address = connection.client.host if connection.client else ""
-        if self.attempts.are_too_many(address):
-            return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
         token = sent.encode("utf-8", "surrogateescape")
         is_metrics = connection.scope["path"] == METRICS
         if is_metrics and self.metrics_token and hmac.compare_digest(token, self.metrics_token):
@@ -218,6 +215,9 @@ class Login:
             name = EVERYBODY if self.token and hmac.compare_digest(token, self.token) else None
         if name:
             return name, 0, ""
+        address = connection.client.host if connection.client else ""
+        if self.attempts.are_too_many(address):
+            return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
         self.attempts.add(address, token)
         return "", 401, "This token is not valid here."
 
@@ -233,7 +233,11 @@ class Login:
             return answer
         if method != "POST":
             return await self._show_log_in_page(self.user_of_cookie(request), request.query_params.get("next", ""))
-        fields = parse_qs((await read_form(request)).decode("utf-8", "surrogateescape"))
+        try:
+            content = await body_of(request, LARGEST)
+        except UserError as error:
+            return log_in_page(fault=error.detail, status=413)
+        fields = parse_qs(content.decode("utf-8", "surrogateescape"))
         then = fields.get("next", [""])[0]
         name, status, fault = self.identify_by_token(request, fields.get("token", [""])[0].strip())
         if not name:
@@ -279,16 +283,6 @@ def refusal_response(connection: HTTPConnection, path: str, method: str, status:
         return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)
     headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}}.get(status, {})
     return JSONResponse({"detail": fault, "kind": "authentication"}, status, headers)
-
-
-async def read_form(request: Request) -> bytes:
-    """The first `LARGEST` bytes of a form's body."""
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > LARGEST:
-            break
-    return bytes(content[:LARGEST])
 
 
 def log_in_page(

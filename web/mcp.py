@@ -1,16 +1,15 @@
 """``/mcp``: offers each debate system, `find_claims` and each assistant of a user as a tool under its own name.
 
 LangGraph's own endpoint names tools after assistants' titles, takes no settings, and returns Python's `repr` of the
-whole document. It still handles all messages except ``tools/list`` and ``tools/call``. Aegra has no such endpoint, so
-this module handles all messages on Aegra.
+whole document, and Aegra has no such endpoint. So this module answers all messages on both servers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -27,11 +26,13 @@ from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations
 from moot.transcript.claims import filled_words
 from moot.transcript.end import other_warnings
-from moot.web.caller import caller_client
-from moot.web.checks import replay
+from moot.web.bounds import INVALID_REQUEST
+from moot.web.caller import caller_client, parse_json, public_text
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
 
 SETTINGS = (
     *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
@@ -40,11 +41,9 @@ SETTINGS = (
 """Settings that are separate arguments if a system has them. Other settings go into the argument ``settings``."""
 DEFAULT_TOOL = " Use this tool to check a claim, unless the user names another; it makes 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
-INVALID_PARAMS = -32602
-"""JSON-RPC's code for parameters that are not valid."""
-NO_METHOD = -32601
-"""JSON-RPC's code for an unknown method."""
-VERSIONS = ("2025-06-18", "2025-03-26")
+PARSE_ERROR, NO_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
+"""JSON-RPC's codes of errors; also `INVALID_REQUEST`."""
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Supported versions of the protocol, the latest first."""
 NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_\-.]")
 """Characters that the name of a tool may not have."""
@@ -147,86 +146,129 @@ CLAIMS_RESULT: dict[str, Any] = {
 
 
 class Tools:
-    """Middleware that answers MCP's ``tools/list`` and ``tools/call``; on Aegra, it answers all messages."""
+    """Middleware that answers MCP's messages. Every fault in a message is answered with an error of JSON-RPC."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or passes it on."""
+        """Answers a message, or passes a request for another path on."""
         if scope["type"] != "http" or scope["path"].rstrip("/") != "/mcp":
             return await self.app(scope, receive, send)
         if scope["method"] != "POST":
-            if has_own_endpoint():
-                return await self.app(scope, receive, send)
-            return await JSONResponse({"detail": "MCP messages must be sent with POST."}, 405)(scope, receive, send)
-        content = await Request(scope, receive).body()
+            refusal = JSONResponse({"detail": "MCP messages must be sent with POST."}, 405, {"Allow": "POST"})
+            return await refusal(scope, receive, send)
+        request = Request(scope, receive)
         try:
-            message = json.loads(content)
-        except (ValueError, RecursionError):
-            message = None
-        only = Request(scope).query_params.get("tools")
-        answer = await self._call(message, only, caller_client(scope)) if is_for_tools(message) else None
-        if answer is None and has_own_endpoint():
-            return await self.app(scope, replay(content, receive), send)
-        if answer is None and isinstance(message, dict) and message.get("id") is None:
+            message = parse_message(await request.body(), request.headers.get("content-type", ""))
+        except JsonRpcError as error:
+            return await JSONResponse(error.reply(None), 400)(scope, receive, send)
+        if "method" not in message or "id" not in message:  # a response or a notification
             return await Response(status_code=202)(scope, receive, send)
-        if answer is None:
-            message = message if isinstance(message, dict) else {"id": None}
-            answer = protocol_reply(message)
-        return await JSONResponse({"jsonrpc": "2.0", "id": message["id"], **answer})(scope, receive, send)
-
-    async def _call(self, message: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
-        """The ``result`` or ``error`` of the answer to ``tools/list`` or ``tools/call``."""
-        given = message.get("params") or {}
         try:
-            if message["method"] == "tools/list":
-                return {"result": {"tools": select_tools(await list_tools(client), only)}}
-            arguments = given.get("arguments") or {}
-            if not (isinstance(given.get("name"), str) and isinstance(arguments, dict)):
-                return {"error": {"code": INVALID_PARAMS, "message": "`name` must be a text, `arguments` an object."}}
-            result = await call_tool(given["name"], arguments, client)
-        except UserError as error:
-            if error.kind == "unknown_graph":
-                return {"error": {"code": INVALID_PARAMS, "message": error.detail}}
-            return {"result": refused_result(error.detail)}
+            result = await self._result(message, request)
+            reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        except JsonRpcError as error:
+            reply = error.reply(message["id"])
         except MootError as error:
-            return {"result": refused_result(error.detail)}
+            code = INVALID_PARAMS if isinstance(error, UserError) else INTERNAL_ERROR
+            reply = JsonRpcError(code, public_text(error)).reply(message["id"])
+        except Exception:
+            log.exception("The MCP message %r failed.", message["method"])
+            reply = JsonRpcError(INTERNAL_ERROR, "The server failed. Its log says why.").reply(message["id"])
+        return await JSONResponse(reply)(scope, receive, send)
+
+    async def _result(self, message: Mapping[str, Any], request: Request) -> dict[str, Any]:
+        """The ``result`` of the answer to a request.
+
+        Raises:
+            JsonRpcError: the method is unknown, or its parameters are not valid.
+            MootError: there is no such tool, or the server could not list its tools.
+        """
+        given = message.get("params")
+        given = {} if given is None else given
+        if not isinstance(given, dict):
+            raise JsonRpcError(INVALID_PARAMS, "`params` must be an object.")
+        match message["method"]:
+            case "initialize":
+                return initialization(given)
+            case "ping":
+                return {}
+            case "tools/list":
+                only = request.query_params.get("tools")
+                return {"tools": select_tools(await list_tools(caller_client(request.scope)), only)}
+            case "tools/call":
+                return await self._call(given, caller_client(request.scope))
+        known = "initialize, ping, tools/list and tools/call"
+        raise JsonRpcError(NO_METHOD, f"This server knows {known}.")
+
+    async def _call(self, given: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
+        """The ``result`` of the answer to ``tools/call``; errors of the tool are results, too.
+
+        Raises:
+            JsonRpcError: ``name`` or ``arguments`` has the wrong type.
+            UserError: there is no such tool.
+        """
+        name, arguments = given.get("name"), given.get("arguments")
+        arguments = {} if arguments is None else arguments
+        if not (isinstance(name, str) and isinstance(arguments, dict)):
+            raise JsonRpcError(INVALID_PARAMS, "`name` must be a text, `arguments` an object.")
+        try:
+            result = await call_tool(name, arguments, client)
+        except MootError as error:
+            if error.kind == "unknown_graph":
+                raise
+            return {"isError": True, "content": [{"type": "text", "text": error.detail}]}
         text = {"type": "text", "text": json.dumps(result, ensure_ascii=False)}
-        return {"result": {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}}
+        return {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}
 
 
-def has_own_endpoint() -> bool:
-    """Whether this is LangGraph's server, which has its own MCP endpoint."""
-    return "langgraph_api" in sys.modules
+class JsonRpcError(Exception):
+    """An error of JSON-RPC, with its code and message."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def reply(self, id: Any) -> dict[str, Any]:
+        """The answer with this error to the message with an id; None if the id is not known."""
+        return {"jsonrpc": "2.0", "id": id, "error": {"code": self.code, "message": str(self)}}
 
 
-def protocol_reply(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to ``initialize`` or ``ping``; an error for any other message."""
-    if message.get("method") == "initialize":
-        wanted = message["params"].get("protocolVersion") if isinstance(message.get("params"), dict) else None
-        version = wanted if wanted in VERSIONS else VERSIONS[0]
-        about = {"name": "moot", "version": moot_version()}
-        return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}}
-    if message.get("method") == "ping":
-        return {"result": {}}
-    return {"error": {"code": NO_METHOD, "message": "This server knows initialize, ping, tools/list and tools/call."}}
+def parse_message(content: bytes, content_type: str) -> dict[str, Any]:
+    """Parses a message: a request, a notification or a response.
+
+    Raises:
+        JsonRpcError: the message is not JSON, or it is not a message of JSON-RPC 2.0. Batches are refused, because the
+            latest versions of MCP do not have them.
+    """
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise JsonRpcError(INVALID_REQUEST, "Send the message as application/json.")
+    try:
+        message = parse_json(content)
+    except UserError as error:
+        raise JsonRpcError(PARSE_ERROR, error.detail) from error
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise JsonRpcError(INVALID_REQUEST, 'A message is one object with "jsonrpc": "2.0"; batches are not supported.')
+    if "id" in message and (isinstance(message["id"], bool) or not isinstance(message["id"], str | int)):
+        raise JsonRpcError(INVALID_REQUEST, "The `id` of a message is a text or a whole number.")
+    if not isinstance(message.get("method"), str) and ("method" in message or not {"result", "error"} & {*message}):
+        raise JsonRpcError(INVALID_REQUEST, "A message needs a `method`, which is a text.")
+    return message
 
 
-def is_for_tools(message: Any) -> bool:
-    """Whether a message is a valid request for ``tools/list`` or ``tools/call``."""
-    return (
-        isinstance(message, dict)
-        and message.get("jsonrpc") == "2.0"
-        and message.get("id") is not None
-        and message.get("method") in ("tools/list", "tools/call")
-        and isinstance(message.get("params") or {}, dict)
-    )
+def initialization(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of ``initialize``.
 
-
-def refused_result(problem: str) -> dict[str, Any]:
-    """The result of a tool call that was refused or failed."""
-    return {"isError": True, "content": [{"type": "text", "text": problem}]}
+    Raises:
+        JsonRpcError: the client names no version of the protocol.
+    """
+    wanted = given.get("protocolVersion")
+    if not isinstance(wanted, str):
+        raise JsonRpcError(INVALID_PARAMS, "`protocolVersion` must be a text.")
+    version = wanted if wanted in VERSIONS else VERSIONS[0]
+    about = {"name": "moot", "version": moot_version()}
+    return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
 
 
 async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
@@ -370,7 +412,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
             f"{name} takes no {unknown[0]!r}. {did_you_mean(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
             kind="invalid_setting",
         )
-    further = arguments.get("settings") or {}
+    further = {} if arguments.get("settings") is None else arguments["settings"]
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
     defaults = await asyncio.to_thread(usual_settings) if assistant in tools else {}
@@ -385,12 +427,20 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     try:
         document: Any = await client.runs.wait(None, assistant, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:
-        refusal = error.response.json()
-        raise MootError(refusal["detail"], kind=str(refusal.get("kind") or "bad_request")) from error
+        raise refusal_error(error.response) from error
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
     usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))
     return claims_result(document, usd) if graph in OTHER_GRAPHS else tool_result(document, usd)
+
+
+def refusal_error(response: httpx.Response) -> MootError:
+    """The error of a run that the server has refused."""
+    try:
+        refusal = response.json()
+        return MootError(str(refusal["detail"]), kind=str(refusal.get("kind") or "bad_request"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return MootError(f"The server refused the run (HTTP {response.status_code}).", kind="server_error")
 
 
 def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:

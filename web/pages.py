@@ -42,7 +42,7 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, file_name, parse_json, public_text
+from moot.web.caller import USERS, body_of, caller_client, file_name, http_status, parse_json, public_text
 from moot.web.docs import PLACE, docs_page
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
@@ -92,8 +92,7 @@ def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
         try:
             found = await handler(request)
         except MootError as error:
-            status = 404 if error.kind == "missing_file" else 422 if isinstance(error, UserError) else 502
-            found = JSONResponse({"detail": public_text(error), "kind": error.kind}, status)
+            found = JSONResponse({"detail": public_text(error), "kind": error.kind}, http_status(error))
         response = found if isinstance(found, Response) else JSONResponse(found)
         response.headers.update(HEADERS)
         return response
@@ -128,7 +127,7 @@ async def report_page(request: Request) -> Response:
         lost = LOST.format(
             title="No such check" if missing else "This check cannot be shown", why=escape(public_text(error))
         )
-        return await _page_with("", lost, 404 if missing else 422 if isinstance(error, UserError) else 502)
+        return await _page_with("", lost, http_status(error))
     if found.get("thread") and found.get("can") == "watch":
         return RedirectResponse(f"/moot?thread={found['thread']}")
     thread = found.get("placed") or ""

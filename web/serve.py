@@ -164,6 +164,7 @@ def prepare(host: str, *, studio: bool) -> None:
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
     os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # uvicorn would believe X-Forwarded-For of every local program
     if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
         logging.disable(logging.DEBUG)  # also silences libraries that set their own level
     logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides LangGraph's announcement

@@ -124,6 +124,7 @@ def test_the_start_sets_the_allowed_host_and_an_absolute_home(monkeypatch: pytes
         "MOOT_PRICES",
         "LANGSMITH_USE_DAEMON",
         "LANGSMITH_DISABLE_RUN_COMPRESSION",
+        "FORWARDED_ALLOW_IPS",
     ):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("MOOT_HOME", "home")
