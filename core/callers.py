@@ -123,6 +123,57 @@ def check_called_model(name: str, variables: Collection[str], setting: str = "mo
     )
 
 
+MAXIMA = "MOOT_MAXIMA"
+"""The environment variable with maxima of settings for callers: ``samples=20,timeout=600``."""
+USUAL_MAXIMA: Mapping[str, float] = {
+    **{"samples": 40, "max_concurrency": 32, "timeout": 600, "max_wait": 3600},
+    **{"agents": 12, "debaters": 12, "judges": 12, "rounds": 10, "max_rounds": 10, "min_rounds": 10},
+    **{"switched_rounds": 10, "k": 20, "seed_k": 20, "max_retrievals": 20, "max_tool_calls": 20, "max_premises": 20},
+    **{"max_origins": 20, "robustness_calls": 50, "panel_tokens": 200_000, "max_evidence_tokens": 20_000},
+}
+"""The maxima of settings that multiply calls, searches or waits. That of a list is its length."""
+
+
+def maxima() -> Mapping[str, float]:
+    """The maxima of settings for the callers of this process.
+
+    Empty if it is no server. If its callers are its operator, only those in ``MOOT_MAXIMA`` apply.
+
+    Raises:
+        UserError: ``MOOT_MAXIMA`` is not valid.
+    """
+    if not serves_callers():
+        return {}
+    are_operators = _serving is not None and _serving.any_model
+    found: dict[str, float] = {} if are_operators else {**USUAL_MAXIMA}
+    for one in names_in_variable(MAXIMA):
+        name, _, value = (part.strip() for part in one.partition("="))
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+            text = f"{MAXIMA}: {one[:60]!r} is not a setting with its maximum, such as samples=20."
+            raise UserError(text, kind="invalid_environment")
+        found[name] = float(value)
+    return found
+
+
+def check_maxima(changed: Mapping[str, Any]) -> None:
+    """Refuses settings that are larger than this process allows its callers.
+
+    Args:
+        changed: the values of the settings that differ from the defaults.
+
+    Raises:
+        UserError: a setting is larger than its maximum, or ``MOOT_MAXIMA`` is not valid.
+    """
+    for name, most in maxima().items():
+        value = changed.get(name)
+        size = len(value) if isinstance(value, list | tuple) else value
+        if isinstance(size, int | float) and size > most:
+            raise UserError(
+                f"{name}: this server allows at most {most:g}, not {size:,}. Its operator can change that in {MAXIMA}.",
+                kind="invalid_setting",
+            )
+
+
 def check_embedder(name: str) -> None:
     """Refuses a text encoder that the server does not list.
 

@@ -24,7 +24,7 @@ from moot.web.batches.running import BATCHES
 from moot.web.bounds import Bounds
 from moot.web.caller import DATABASE, check_auth, has_users
 from moot.web.cancelling import patch_cancellation
-from moot.web.checks import Checks
+from moot.web.checks import Checks, check_maxima_names
 from moot.web.docs import Docs
 from moot.web.guard import Guard
 from moot.web.idempotency import IdempotencyKeys
@@ -58,6 +58,7 @@ async def record_debates() -> AsyncIterator[None]:
     usual = await asyncio.to_thread(usual_settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(serving_callers(usual, any_model=not (read_token() or has_users())))
+        await asyncio.to_thread(check_maxima_names)
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
         with report_to(TABLE):

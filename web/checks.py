@@ -13,8 +13,8 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
-from moot.core.callers import check_calibration, check_embedder, check_model, check_source
-from moot.core.errors import UserError
+from moot.core.callers import MAXIMA, check_calibration, check_embedder, check_model, check_source, maxima
+from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._runtime.settings import checked_settings
@@ -30,6 +30,8 @@ WITHOUT_THREAD = ("/runs", "/runs/wait", "/runs/stream", "/runs/batch")
 """Routes that start a run without a thread."""
 
 
+MOST_RUNS = 100
+"""Maximum number of runs in a request to ``/runs/batch``."""
 EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 """The state of a thread without a run."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
@@ -46,6 +48,22 @@ SOURCE_SETTINGS = ("sources", "fallback", "retriever")
 """Settings that may name a Python object, as ``langchain:MODULE:ATTRIBUTE``."""
 
 
+def check_maxima_names() -> None:
+    """Checks that the operator's maxima (``MOOT_MAXIMA``) name settings of the served graphs.
+
+    Raises:
+        UserError: the variable is not valid, or it names an unknown setting.
+    """
+    known = {
+        name for graph in graph_names(others=True) for name in load_graph(graph, others=True).settings.model_fields
+    }
+    if unknown := sorted(maxima().keys() - known):
+        raise UserError(
+            f"{MAXIMA}: there is no setting {unknown[0]!r}. {did_you_mean(unknown[0], known)}See: moot settings GRAPH",
+            kind="invalid_environment",
+        )
+
+
 async def check(body: Any, path: str, client: LangGraphClient) -> None:
     """Checks a request's body: a run or a list of runs, a schedule, an assistant, or a tool call.
 
@@ -57,10 +75,12 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
         client: sends requests as the caller.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, a model, module or path that the administrator did not
+        UserError: too many runs, an unknown setting, a value out of its range or above the server's maximum, a model, module or path that the administrator did not
             list, a missing input, an input that is not an object, a thread with nothing to continue, a reply for which
             no interrupt waits, a reply that names none of several interrupts, or a webhook in a private network.
     """
+    if isinstance(body, list) and len(body) > MOST_RUNS:
+        raise UserError(f"One request may start at most {MOST_RUNS} runs, not {len(body):,}.", kind="bad_request")
     for one in body if isinstance(body, list) else [body]:
         params = one.get("params", one) if isinstance(one, dict) else None
         if isinstance(params, dict):

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,12 +26,14 @@ from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import hide_secrets
 from moot.graphs._registry import graph_names
+from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.debate_ledger import LedgerUse, current_use
 from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, current_user, has_auth
+from moot.web.service.reservations import reserved_ceilings
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -114,6 +116,10 @@ class Table:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
         return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
+
+    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Ceilings | None]:
+        """In a service, a reservation of a part of the user's quotas; see `reserved_ceilings`."""
+        return reserved_ceilings(use.run or "", use.person, settings)
 
     async def begun(self, session: Session) -> None:
         """Stores the thread and the run of a debate that has just begun or been resumed.

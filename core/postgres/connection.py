@@ -15,7 +15,7 @@ from moot.core.redaction import redact
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 3
+VERSION = 4
 """The version of moot's tables. Each change of the tables increases the version and adds an element to `UPGRADES`."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
@@ -109,7 +109,13 @@ CREATE TABLE moot.keys (
     at timestamptz NOT NULL DEFAULT now()
 );
 """
-UPGRADES = {1: SERVED, 2: SPENT}
+RESERVED = """
+CREATE TABLE moot.reserved (
+    key text PRIMARY KEY, person text NOT NULL, process text NOT NULL, tokens float8 NOT NULL, usd float8 NOT NULL
+);
+CREATE INDEX reserved_by ON moot.reserved (person);
+"""
+UPGRADES = {1: SERVED, 2: SPENT, 3: RESERVED}
 """By version, the SQL that upgrades the tables to the next version."""
 
 

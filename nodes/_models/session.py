@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -233,6 +233,14 @@ class Recorder(Protocol):
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
+
+    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Ceilings | None]:
+        """A context manager for a whole run: it may yield ceilings that the run must stay within.
+
+        Args:
+            use: how the run uses the ledger.
+            settings: the run's settings; a resumed debate has those of its start, too.
+        """
 
     async def begun(self, session: Session) -> None:
         """Called when a debate begins or is resumed, before the run's first call.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
+from moot.core.callers import check_maxima
 from moot.core.config import operators_model
 from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
@@ -262,6 +263,12 @@ class Settings(BaseModel):
         # Only changed values are refused, because recorded settings also contain the unused fields.
         if changed := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(changed)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_maxima(self) -> Settings:
+        fields = type(self).model_fields
+        check_maxima({name: value for name, value in vars(self).items() if value != fields[name].default})
         return self
 
     @classmethod

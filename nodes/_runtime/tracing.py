@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
@@ -33,7 +33,7 @@ from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
@@ -197,39 +197,44 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         finally:
             ceilings.end()
 
-    def _in_node(
+    async def _in_node(
         self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
         """Runs the graph in a node of a graph that is not a debate. LangGraph decides whether to resume the graph."""
-        session = new_session(parent)
+        async with new_session(parent, options.get("context")) as session:
 
-        async def resume(found: StateSnapshot) -> None:
-            if not found.next and found.values.get("status") in ("done", "failed"):
-                session.skip(document_of(found.values), is_recorded=True)
-            else:
-                session.continue_from(found.values)
-                await session.resume(replied=bool(found.interrupts))
+            async def resume(found: StateSnapshot) -> None:
+                if not found.next and found.values.get("status") in ("done", "failed"):
+                    session.skip(document_of(found.values), is_recorded=True)
+                else:
+                    session.continue_from(found.values)
+                    await session.resume(replied=bool(found.interrupts))
 
-        return self._recorded(input, ResumeListener(self, parent, resume).added_to(config), session, options)
+            run_config = ResumeListener(self, parent, resume).added_to(config)
+            async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
         found = await self.aget_state(config) if is_resumed else None
         before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
-        session = new_session(run_config, before)
-        if is_resumed:
-            await session.resume(replied=input is not None and not is_restart)
-            current = await self.aget_state(config)
-            if is_restart := is_written_by_run(current, run_config):  # the worker was lost after this state was written
-                input = None
-            if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                session.skip(document_of(current.values), is_recorded=not is_restart)
-        else:
-            run_config = {**run_config, "configurable": {**(run_config.get("configurable") or {}), RESUMING_KEY: False}}
-        async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        async with new_session(run_config, options.get("context"), before) as session:
+            if is_resumed:
+                await session.resume(replied=input is not None and not is_restart)
+                current = await self.aget_state(config)
+                # Whether the worker was lost after this state was written.
+                if is_restart := is_written_by_run(current, run_config):
+                    input = None
+                if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
+                    session.skip(document_of(current.values), is_recorded=not is_restart)
+            else:
+                place = run_config.get("configurable") or {}
+                run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
+            async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     async def _recorded(
         self, input: Any, config: RunnableConfig, session: Session, options: dict[str, Any]
@@ -271,11 +276,31 @@ async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found
         ceilings = None if ceilings is session.ceilings else ceilings.parent
 
 
-def new_session(run: RunnableConfig, before: Mapping[str, Any] = MappingProxyType({})) -> Session:
-    """The session of a run with this config, whose debate continues from the state ``before``."""
+@asynccontextmanager
+async def new_session(
+    run: RunnableConfig, context: Any, before: Mapping[str, Any] = MappingProxyType({})
+) -> AsyncIterator[Session]:
+    """Context manager: the session of a run, within the ceilings that the recorder reserves for the run.
+
+    Args:
+        run: the run's config.
+        context: LangGraph's context of the run.
+        before: the state from which the debate continues.
+    """
     recorder = current_recorder()
-    use = recorder.use(run) if recorder else current_use()
-    return Session(before, use=use, recorder=recorder, run=run, state=before)
+    if recorder is None:
+        yield Session(before, use=current_use(), run=run, state=before)
+        return
+    use = recorder.use(run)
+    settings = (before.get("settings") or {}) | plain_settings(context)
+    async with recorder.reservation(use, settings) as reserved:
+        ceilings = Ceilings(parent=reserved) if reserved else open_ceilings()
+        yield Session(before, use=use, recorder=recorder, run=run, state=before, ceilings=ceilings)
+
+
+def plain_settings(context: Any) -> dict[str, Any]:
+    """The settings in LangGraph's context, which may be an object, a mapping or None."""
+    return dict(context if isinstance(context, Mapping) else getattr(context, "__dict__", {}))
 
 
 def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:

@@ -7,14 +7,16 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any
+from uuid import uuid4
 
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError, WorldError
 from moot.core.words import count_with_noun
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
+from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings
 from moot.web.caller import DATABASE, caller_client, current_user, public_text
@@ -22,6 +24,8 @@ from moot.web.checks import RUN_ROUTES, graph_and_settings, replay, settings_in
 from moot.web.guard import is_own
 from moot.web.idempotency import START_ROUTE
 from moot.web.service.keys import database
+from moot.web.service.reservations import reserved_ceilings
+from moot.web.service.usage import check_spent, lock_usage, quota_error, usage, usage_of
 from moot.web.service.users import User, read_users
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -39,45 +43,6 @@ STATE = re.compile(r"/threads/[^/]+/state")
 SUMMARY = re.compile(r"/moot/api/debates/[^/]+/summary")
 SEARCHES = ("chroma", "bm25", "hybrid")
 """Kinds of sources that name a corpus, as ``KIND:CORPUS``."""
-DAY = "now() - interval '1 day'"
-
-
-@dataclass(frozen=True)
-class Spending:
-    """A user's usage in the last 24 hours.
-
-    Args:
-        debates: the number of started debates.
-        tokens: the number of tokens.
-        usd: the sum of the known costs in USD.
-        unpriced: the number of debates and searches for claims whose cost is not known.
-    """
-
-    debates: int
-    tokens: int
-    usd: float
-    unpriced: int
-
-
-def spending(person: str) -> Spending:
-    """A user's usage in the last 24 hours. Blocking.
-
-    Raises:
-        UserError, WorldError: the database cannot be used.
-    """
-    return database().do(lambda cursor: _query_spending(cursor, person), 10)
-
-
-def _query_spending(cursor: Any, person: str) -> Spending:
-    cursor.execute(f"SELECT count(*) FROM moot.asked WHERE person = %s AND at > {DAY}", (person,))
-    debates = int(cursor.fetchone()[0])
-    cursor.execute(
-        "SELECT coalesce(sum(tokens), 0), coalesce(sum(usd), 0), count(*) FILTER (WHERE usd IS NULL) "
-        f"FROM moot.spent WHERE person = %s AND at > {DAY}",
-        (person,),
-    )
-    tokens, usd, unpriced = cursor.fetchone()
-    return Spending(debates, int(tokens), float(usd), int(unpriced))
 
 
 def count_debate(person: str, user: User) -> int:
@@ -96,36 +61,16 @@ def count_debate(person: str, user: User) -> int:
     """
 
     def transaction(cursor: Any) -> int:
-        # Serialises the user's requests in all processes, so that each request sees the debates of earlier requests.
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
-        used = _query_spending(cursor, person)
+        lock_usage(cursor, person)
+        used = usage_of(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
             started = f"started {count_with_noun(used.debates, 'debate')} in 24 hours"
-            raise _quota_error(f"{started}, and may start {user.debates_a_day:,}")
+            raise quota_error(f"{started}, and may start {user.debates_a_day:,}")
         check_spent(used, user)
         cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
         return int(cursor.fetchone()[0])
 
     return database().do(transaction, 10)
-
-
-def check_spent(used: Spending, user: User) -> None:
-    """Checks that a user may spend more.
-
-    Raises:
-        UserError: the quota of tokens or USD is used up, or the user has a quota in USD and a cost is not known.
-    """
-    if user.usd_a_day is not None and used.unpriced:
-        raise UserError(
-            f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {used.unpriced} of your debates is not "
-            "known: the endpoint did not report their tokens, or their model had no price. Wait for 24 hours, or ask "
-            "the administrator of this server to limit your debates in place of USD (debates_a_day).",
-            kind="quota",
-        )
-    if user.usd_a_day is not None and used.usd >= user.usd_a_day:
-        raise _quota_error(f"spent ${used.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
-    if user.tokens_a_day is not None and used.tokens >= user.tokens_a_day:
-        raise _quota_error(f"used {used.tokens:,} tokens in 24 hours, and may use {user.tokens_a_day:,}")
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
@@ -191,10 +136,6 @@ def uncount_debate(number: int) -> None:
     database().do(lambda cursor: cursor.execute(query, (number,)), 10)
 
 
-def _quota_error(usage: str) -> UserError:
-    return UserError(f"You {usage}. Ask the administrator of this server for more.", kind="quota")
-
-
 def check_corpora(body: Any, user: User) -> None:
     """Checks that the user may read every corpus that a request names in its settings or its values for the state.
 
@@ -241,10 +182,12 @@ def describe_usage(person: str) -> str:
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    used = spending(person)
+    used = usage(person)
     more = f", without {count_with_noun(used.unpriced, 'unknown cost')}" * bool(used.unpriced)
     counts = f"{count_with_noun(used.debates, 'debate')}, {count_with_noun(used.tokens, 'token')}"
-    return f"In the last 24 hours: {counts}, ${used.usd:,.2f}{more}."
+    reserved = f"{count_with_noun(used.reserved_tokens, 'token')} and ${used.reserved_usd:,.2f}"
+    running = f" Running debates may use {reserved} more." * bool(used.reserved_tokens or used.reserved_usd)
+    return f"In the last 24 hours: {counts}, ${used.usd:,.2f}{more}.{running}"
 
 
 class Quotas:
@@ -281,13 +224,25 @@ class Quotas:
             if starts_debate(path, body):
                 counted = await asyncio.to_thread(count_debate, person, user)
             elif SUMMARY.fullmatch(path):
-                check_spent(await asyncio.to_thread(spending, person), user)
+                return await self._summarise(person, scope, receive, send)
+            elif START_ROUTE.fullmatch(path):
+                check_spent(await asyncio.to_thread(usage, person), user)
         except UserError as error:
             status = 429 if error.kind == "quota" else 422
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, status)(scope, receive, send)
         except WorldError as error:
             return await JSONResponse({"detail": public_text(error), "kind": error.kind}, 503)(scope, receive, send)
         return await self.app(scope, receive, send if counted is None else uncount_if_refused(counted, send))
+
+    async def _summarise(self, person: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request for a summary on, which runs within a reservation.
+
+        Raises:
+            UserError, WorldError: as `reserved_ceilings`.
+        """
+        async with reserved_ceilings(f"summary {uuid4().hex}", person, {}) as reserved:
+            with debates_within(reserved) if reserved else nullcontext():
+                await self.app(scope, receive, send)
 
 
 def starts_debate(path: str, body: Any) -> bool:

@@ -17,6 +17,7 @@ from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.core.redaction import redact
 from moot.web import debates
 from moot.web.caller import DATABASE
+from moot.web.service import reservations
 from moot.web.service.documents import Documents
 from moot.web.table import TABLE
 
@@ -78,6 +79,7 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
         await asyncio.to_thread(postgres.prepare, 30.0)
     presence = Heartbeat(url)
     await asyncio.to_thread(presence.begin)
+    reservations.process = presence.id
     ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))
     endpoints = SharedEndpoints(Postgres(url))
     share_endpoints(endpoints.join)
