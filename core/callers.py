@@ -126,10 +126,26 @@ def check_called_model(name: str, variables: Collection[str], setting: str = "mo
 MAXIMA = "MOOT_MAXIMA"
 """The environment variable with maxima of settings for callers: ``samples=20,timeout=600``."""
 USUAL_MAXIMA: Mapping[str, float] = {
-    **{"samples": 40, "max_concurrency": 32, "timeout": 600, "max_wait": 3600},
-    **{"agents": 12, "debaters": 12, "judges": 12, "rounds": 10, "max_rounds": 10, "min_rounds": 10},
-    **{"switched_rounds": 10, "k": 20, "seed_k": 20, "max_retrievals": 20, "max_tool_calls": 20, "max_premises": 20},
-    **{"max_origins": 20, "robustness_calls": 50, "panel_tokens": 200_000, "max_evidence_tokens": 20_000},
+    "samples": 40,
+    "max_concurrency": 32,
+    "timeout": 600,
+    "max_wait": 3600,
+    "agents": 12,
+    "debaters": 12,
+    "judges": 12,
+    "rounds": 10,
+    "max_rounds": 10,
+    "min_rounds": 10,
+    "switched_rounds": 10,
+    "k": 20,
+    "seed_k": 20,
+    "max_retrievals": 20,
+    "max_tool_calls": 20,
+    "max_premises": 20,
+    "max_origins": 20,
+    "robustness_calls": 50,
+    "panel_tokens": 200_000,
+    "max_evidence_tokens": 20_000,
 }
 """The maxima of settings that multiply calls, searches or waits. That of a list is its length."""
 

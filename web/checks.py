@@ -75,9 +75,10 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
         client: sends requests as the caller.
 
     Raises:
-        UserError: too many runs, an unknown setting, a value out of its range or above the server's maximum, a model, module or path that the administrator did not
-            list, a missing input, an input that is not an object, a thread with nothing to continue, a reply for which
-            no interrupt waits, a reply that names none of several interrupts, or a webhook in a private network.
+        UserError: too many runs, an unknown setting, a value out of its range or above the server's maximum, a model,
+            module or path that the administrator did not list, a missing input, an input that is not an object, a
+            thread with nothing to continue, a reply for which no interrupt waits, a reply that names none of several
+            interrupts, or a webhook in a private network.
     """
     if isinstance(body, list) and len(body) > MOST_RUNS:
         raise UserError(f"One request may start at most {MOST_RUNS} runs, not {len(body):,}.", kind="bad_request")

@@ -30,10 +30,10 @@ LIMITS = {
     "ann": 'corpora = ["press"]\ndebates_a_day = 30',
     "bob": "",
     "cid": "",
-    **dict.fromkeys(("dee", "eve", "fay"), "usd_a_day = 0.00001"),
+    **dict.fromkeys(("dee", "eve", "fay"), "usd_a_day = 0.5"),
     "gus": "debates_a_day = 3",
     "hal": "debates_a_day = 1",
-    "ida": "tokens_a_day = 10",
+    **dict.fromkeys(("ida", "kim", "lea"), "tokens_a_day = 10_000"),
 }
 """Maps each user to the lines of ``users.toml`` that set the user's corpora and limits."""
 TOKENS = {name: f"{name}-and-a-token-of-{name}" for name in LIMITS}

@@ -40,7 +40,8 @@ def log_in(client: httpx.Client, user: str) -> str:
 def test_the_cost_of_a_deleted_debate_counts_against_the_quota(service: Service) -> None:
     with service.client_of("dee") as dee:
         assert run_debate(dee, "Dill is green.").json()["status"] == "done"
-        check_refused(run_debate(dee, "Dill is blue."), "spent $")
+        assert service.query("UPDATE moot.spent SET usd = 0.5 WHERE person = 'dee' AND usd > 0 RETURNING 1") == [(1,)]
+        check_refused(run_debate(dee, "Dill is blue."), "spent $0.50 in 24 hours, and may spend $0.50")
         for one in dee.get("/moot/api/debates").json()["debates"]:
             dee.request("DELETE", f"/moot/api/debates/{one['id']}").raise_for_status()
         assert dee.get("/moot/api/debates").json()["total"] == 0
@@ -80,7 +81,8 @@ def test_after_a_debate_of_unknown_cost_a_quota_in_usd_allows_no_debate(service:
 def test_used_tokens_count_against_the_quota(service: Service) -> None:
     with service.client_of("ida") as ida:
         assert run_debate(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
-        check_refused(run_debate(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may use 10")
+        assert service.query("UPDATE moot.spent SET tokens = 10000 WHERE person = 'ida' AND tokens > 0 RETURNING 1")
+        check_refused(run_debate(ida, "Sage is grey.", CONTEXT), "used 10,000 tokens in 24 hours, and may use 10,000")
 
 
 def test_the_cost_of_finding_claims_counts_against_the_quota(service: Service) -> None:
@@ -88,7 +90,6 @@ def test_the_cost_of_finding_claims_counts_against_the_quota(service: Service) -
         asked = {"assistant_id": "find_claims", "input": {"text": "The bridge opened in 1932."}, "context": PRICED}
         assert fay.post("/runs/wait", json=asked).raise_for_status().json()["status"] == "done"
         assert service.query("SELECT tokens > 0, usd > 0 FROM moot.spent WHERE person = 'fay'") == [(True, True)]
-        check_refused(run_debate(fay, "The bridge is red."), "spent $")
 
 
 def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None:
@@ -100,6 +101,43 @@ def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None
     with ThreadPoolExecutor(12) as pool:
         codes = sorted(pool.map(ask, range(12)))
     assert codes == [200] * 3 + [429] * 9
+
+
+def test_debates_at_once_stay_within_the_quota_of_tokens(service: Service) -> None:
+    """Each debate reserves its budget. At the end, no reservation is left."""
+
+    def ask(number: int) -> tuple[int, Any]:
+        with service.client_of("kim", ("page", "worker-1", "worker-2")[number % 3]) as kim:
+            answer = run_debate(
+                kim, f"Kale no. {number}.", {**CONTEXT, "samples": 5, "budget": 4000}, assistant_id=GRAPH
+            )
+            return answer.status_code, answer.json()
+
+    with ThreadPoolExecutor(25) as pool:
+        answers = list(pool.map(ask, range(50)))
+    spent = "SELECT sum(tokens), count(*) FROM moot.spent WHERE person = 'kim'"
+    ((tokens, debates),) = service.query(spent)
+    assert 0 < tokens <= 10_000
+    done = [found for code, found in answers if code == 200 and found.get("status") == "done"]
+    assert len(done) == debates >= 2
+    assert service.query("SELECT * FROM moot.reserved") == []
+
+
+def test_the_reservation_of_a_dead_process_does_not_count(service: Service) -> None:
+    """That of a living process does, and a debate can spend no more than what is left."""
+    add = "INSERT INTO moot.reserved (key, person, process, tokens, usd) SELECT 'held', 'lea', {}, 10000, 0 RETURNING 1"
+    alive = "(SELECT id FROM moot.servers WHERE seen > now() - interval '5 s' LIMIT 1)"
+    with service.client_of("lea") as lea:
+        assert service.query(add.format("'a process that was killed'"))
+        assert run_debate(lea, "Rye is tall.", CONTEXT).json()["status"] == "done"
+        assert service.query("DELETE FROM moot.reserved RETURNING 1")
+        assert service.query(add.format(alive))
+        check_refused(run_debate(lea, "Rye is short.", CONTEXT), "your running debates may use 10,000 more")
+        left = "9900 - (SELECT sum(tokens) FROM moot.spent WHERE person = 'lea')"
+        assert service.query(f"UPDATE moot.reserved SET tokens = {left} RETURNING 1")
+        failed = run_debate(lea, "Rye is blue.", CONTEXT).json()
+        assert (failed["status"], failed["error"]["kind"]) == ("failed", "budget_exhausted")
+        assert service.query("DELETE FROM moot.reserved RETURNING 1")
 
 
 def test_a_branch_counts_as_a_debate_but_a_reply_to_a_question_does_not(service: Service) -> None:
