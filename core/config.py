@@ -17,6 +17,7 @@ from typing import Any
 
 from moot.core.errors import UserError, did_you_mean
 from moot.core.files import write_atomically, write_error
+from moot.core.home import private_folder
 from moot.core.redaction import KEY_NAME, SHAPES
 
 
@@ -139,7 +140,7 @@ def write_config(values: dict[str, Any]) -> Path:
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
     lines = [f"{name} = {text}\n".replace("\x7f", "\\u007f") for name, text in texts.items()]  # TOML forbids DEL
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
     except OSError as error:
         raise UserError(f"{file.parent} cannot be created ({error.strerror}).", kind="invalid_environment") from error
     try:

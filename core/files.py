@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.home import moot_home
+from moot.core.home import make_private, moot_home, private_folder
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Error codes of a disk that is full or fails; a limit on the size of files or of a user's data counts as a full disk.
@@ -195,7 +195,9 @@ def check_home(what: str, part: str = "") -> None:
     """
     folder = moot_home() / part
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
+        if part:
+            make_private(folder)
         _try_to_create_beside(folder / "home")
     except OSError as error:
         raise storage_error(what, folder, error) from error

@@ -23,7 +23,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from moot.core.endpoint import without_user
-from moot.core.home import moot_home
+from moot.core.home import moot_home, private_folder
 
 if TYPE_CHECKING:
     from moot.core.limiter import Limiter
@@ -138,7 +138,7 @@ class SharedWait:
         """
         path = Path(file_path)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(path.parent)
             if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + latest * 1e9:
                 return
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

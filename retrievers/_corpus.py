@@ -19,6 +19,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import check_home
+from moot.core.home import private_files
 from moot.core.lazy import imported
 from moot.retrievers._encoders import DEFAULT_ENCODER, open_encoder
 from moot.retrievers._files import DocumentPassage, Passage, parse_passage
@@ -74,7 +75,7 @@ def delete_corpus(name: str) -> None:
     """
     check_name(name)
     check_home("Corpora", "corpora")
-    with imported("filelock").FileLock(corpora_folder() / f"{name}.lock"):
+    with imported("filelock").FileLock(corpora_folder() / f"{name}.lock", mode=0o600):
         store = open_store()
         if name not in store.names():
             raise UserError(f"There is no corpus {name!r} to delete.", kind="unknown_corpus")
@@ -218,6 +219,11 @@ async def _build(
     name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_in_process
 ) -> Manifest:
     """Does the work of `index_passages`, after the caller has checked the name and locked the corpus."""
+    with private_files():  # Chroma creates files while it stores passages
+        return await _store(name, passages, encoder, progress, fill)
+
+
+async def _store(name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill) -> Manifest:
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
@@ -373,7 +379,7 @@ def _lock(name: str) -> Any:
     """Makes the lock for writers of a corpus, and does not acquire it. Makes the folder of corpora. Blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
-    return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")
+    return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock", mode=0o600)
 
 
 def demo_passages(name: str) -> list[Passage]:

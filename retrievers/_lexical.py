@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from moot.core.home import private_files, private_folder
 from moot.retrievers._encoders import Vector
 
 NO_ENCODER = "none"
@@ -47,9 +48,9 @@ class LexicalCollection:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         self._path = path
-        with self._transaction() as connection:
+        with private_files(), self._transaction() as connection:
             connection.execute(SCHEMA)
 
     @contextmanager

@@ -23,7 +23,7 @@ from typing import Any
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import write_atomically
-from moot.core.home import moot_home
+from moot.core.home import moot_home, private_files, private_folder
 from moot.core.lazy import import_extra, imported
 from moot.retrievers._lexical import NO_ENCODER, LexicalCollection
 from pydantic import TypeAdapter
@@ -109,9 +109,9 @@ class FolderStore:
     def write(self, manifest: Manifest) -> None:
         """Stores a manifest. For a complete corpus, the file also has the checksums of the index files."""
         path = self._manifest(manifest.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
-        write_atomically(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
+        write_atomically(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2), private=True)
 
     def state(self, name: str) -> str:
         """A text that changes when the corpus is indexed again."""
@@ -255,7 +255,8 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
     # Chroma caches one open database per path, which may be outdated. Clients that exist already keep their databases.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
-    return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
+    with private_files():
+        return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
 
 
 def _checksums(folder: Path) -> dict[str, str]:

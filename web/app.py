@@ -17,6 +17,7 @@ from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
 from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
+from moot.core.home import private_files, tighten_home
 from moot.graphs._registry import installed_systems
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import current_recorder, report_to
@@ -43,8 +44,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 async def record_debates() -> AsyncIterator[None]:
     """Context manager: inside it, `TABLE` records the row and the document of every debate of this process.
 
-    Inside it, the process is a server, whose callers may name only what its operator lists (`serving_callers`). Before
-    recording starts, it checks the environment, starts the requested telemetry and imports the debate systems.
+    Inside it, the process is a server, whose callers may name only what its operator lists (`serving_callers`). All
+    files that it creates are private. Before recording starts, it checks the environment, starts the requested
+    telemetry and imports the debate systems.
 
     Raises:
         UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
@@ -57,6 +59,8 @@ async def record_debates() -> AsyncIterator[None]:
     await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits for it
     usual = await asyncio.to_thread(usual_settings)
     async with AsyncExitStack() as stack:
+        stack.enter_context(private_files())
+        await asyncio.to_thread(tighten_home)
         stack.enter_context(serving_callers(usual, any_model=not (read_token() or has_users())))
         await asyncio.to_thread(check_maxima_names)
         if os.environ.get(DATABASE):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import MootError, UserError
 from moot.core.files import storage_error, write_atomically
+from moot.core.home import private_folder
 from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
@@ -248,7 +249,7 @@ def writable_folder() -> Iterator[Path]:
     """
     folder = debates_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         yield folder
     except OSError as error:
         raise storage_error("Debates", folder, error) from error

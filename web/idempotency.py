@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
-from moot.core.home import moot_home
+from moot.core.home import moot_home, private_folder
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
 from moot.graphs import load_graph
@@ -98,7 +98,7 @@ class IdempotencyKeys:
         """
         # Each name is two bytes of a hash, so that there are at most 65,536 files.
         file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
-        await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(private_folder, file.parent)
         lock = FileLock(file, mode=0o600, thread_local=False)
         until = time.monotonic() + WAIT_SECONDS
         while key not in TABLE.locks:

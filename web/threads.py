@@ -23,7 +23,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIError, NotFoundError, UnprocessableEntityError
 from moot.core.errors import MootError
-from moot.core.home import moot_home
+from moot.core.home import moot_home, private_folder
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.file import MOST_BYTES
 from moot.graphs._registry import graph_names
@@ -53,7 +53,7 @@ def ensure_file() -> Path:
         OSError: the file cannot be created.
     """
     path = threads_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     return path

@@ -17,6 +17,7 @@ from typing import Any
 
 from filelock import FileLock
 from moot.core.errors import UserError
+from moot.core.home import private_folder
 from moot.core.ledger.faults import ledger_errors
 from moot.core.ledger.owners import Owner
 from moot.core.ledger.records import (
@@ -492,7 +493,7 @@ def _scalar(rows: sqlite3.Cursor) -> Any:
 
 def _create(path: Path) -> None:
     """Creates the file if it is missing; only this user may access it. SQLite gives its journals the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:  # not opened, because closing a file releases the locks of this process's connections

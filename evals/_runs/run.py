@@ -39,6 +39,7 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import exclusive_folder, write_atomically, write_error
 from moot.core.garbage import collected_seldom
+from moot.core.home import private_files
 from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
 from moot.evals._benchmarks.catalogue import load_benchmark
@@ -153,7 +154,8 @@ def run_plan(
         judged_cells = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
         check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in judged_cells])
     logs = logs.absolute()
-    with exclusive_folder(logs, "run", LOCK), redirect_stdout(StringIO()):  # discards texts that Inspect prints
+    no_output = redirect_stdout(StringIO())  # discards texts that Inspect prints
+    with private_files(), exclusive_folder(logs, "run", LOCK), no_output:
         return _run_cells(cells, plan, logs, limits, watch, tell)
 
 

@@ -26,7 +26,7 @@ from urllib.request import getproxies
 from moot.core.endpoint import client_error, tls
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import storage_error, write_atomically
-from moot.core.home import moot_home
+from moot.core.home import moot_home, private_folder
 from moot.core.lazy import imported
 from moot.retrievers._documents.parse import bom_encoding
 
@@ -247,7 +247,7 @@ def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> Fetch
     found = FetchedDocument(url, from_url, moment, kind, digest, file, text)
     about = {**asdict(found), "file": file.name, "text": text.name}
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         write_atomically(file, content, private=True)
         if recoded is not None:
             write_atomically(text, recoded, private=True)

@@ -109,7 +109,7 @@ def test_debates_at_once_stay_within_the_quota_of_tokens(service: Service) -> No
     def ask(number: int) -> tuple[int, Any]:
         with service.client_of("kim", ("page", "worker-1", "worker-2")[number % 3]) as kim:
             answer = run_debate(
-                kim, f"Kale no. {number}.", {**CONTEXT, "samples": 5, "budget": 4000}, assistant_id=GRAPH
+                kim, f"Kale no. {number}.", {**CONTEXT, "samples": 5, "budget": 4000}, assistant_id="self_consistency"
             )
             return answer.status_code, answer.json()
 

@@ -20,7 +20,7 @@ from uuid import uuid5
 
 from moot.core.errors import UserError
 from moot.core.files import storage_error, write_atomically
-from moot.core.home import moot_home
+from moot.core.home import moot_home, private_folder
 from moot.evals._benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
@@ -154,7 +154,7 @@ def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     folder = batches_folder() / batch.id
     new = folder.with_name(f".{batch.id}-{secrets.token_hex(4)}")
     try:
-        new.mkdir(mode=0o700, parents=True)
+        private_folder(new)
         try:
             write_atomically(new / CLAIMS, "\n".join(lines) + "\n", private=True)
             found = list(ClaimsFile(new / CLAIMS))
