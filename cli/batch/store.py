@@ -19,6 +19,7 @@ from moot.cli.batch.jobs import file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
 from moot.core.errors import UserError
 from moot.core.files import write_atomically
+from moot.core.home import private_files
 
 FILE = ".batch.sqlite"
 ID = ".batch.id"
@@ -79,7 +80,8 @@ class Store:
         self._lock = Lock()
         self._file = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         try:
-            self._file.execute("PRAGMA journal_mode=WAL")
+            with private_files():
+                self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute("PRAGMA synchronous=NORMAL")
             self._file.executescript(TABLES)
             self._file.execute(

@@ -199,4 +199,80 @@ ADDRESSES = [
     ),
 ]
 
-ROWS = [*NAMES, *ROUTES, *FILES, *UPLOADS, *ADDRESSES]
+LARGE, NESTED = b" " * (9 * 2**20), b"[" * 100_000
+JSON_ROUTES = (
+    *("/runs", "/runs/wait", "/runs/stream", "/threads", "/threads/search", "/threads/{thread}/runs", "/assistants"),
+    *("/threads/{thread}/state", "/threads/{thread}/history", "/assistants/search", "/store/items/search", "/a2a/rag"),
+)
+BODIES = [
+    *(Row(f"9 MiB to {path}", path, LARGE, "at most 8,388,608 bytes", (413,)) for path in (*JSON_ROUTES, "/ok", "/x")),
+    Row("9 MiB to MCP", "/mcp", LARGE, '"error":.*at most 8,388,608 bytes', (413,)),
+    Row("65 MiB to be read", "/moot/api/texts?name=a.txt", b" " * (65 * 2**20), "at most 67,108,864 bytes", (413,)),
+    Row("a long form", "/moot/login", b"token=" + b"x" * 5000, "at most 4,096 bytes", (413,)),
+    *(Row(f"deep nesting to {path}", path, NESTED, "not valid JSON") for path in JSON_ROUTES),
+    *(Row(f"half a text to {path}", path, b'{"metadata": "', "not valid JSON") for path in JSON_ROUTES),
+    *(Row(f"half a character to {path}", path, b'{"name": "\\ud800"}', "not valid JSON") for path in JSON_ROUTES),
+]
+"""Bodies that are too large, or that are not JSON, on routes of LangGraph, of MCP and of moot."""
+
+
+def mcp(fault: str, message: Any, code: int, status: int = 200, **headers: str) -> Row:
+    """A faulty message to MCP, which must be answered with an error of JSON-RPC."""
+    return Row(f"MCP: {fault}", "/mcp", message, f'"error": ?{{"code": ?{code},', (status,), headers=headers)
+
+
+PING: Any = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CALL: Any = PING | {"method": "tools/call"}
+MESSAGES = [
+    *(
+        mcp(fault, message, -32700, 400)
+        for fault, message in {
+            "nothing": b"",
+            "half an object": b'{"jsonrpc": ',
+            "deep nesting": NESTED,
+            "half a character": b'{"jsonrpc": "2.0", "id": "\\udfff", "method": "ping"}',
+            "other bytes": b'{"jsonrpc": "2.0", "id": "\xff", "method": "ping"}',
+            "an id of 5,000 digits": b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b"}",
+            "not a number": b'{"jsonrpc": "2.0", "id": NaN, "method": "ping"}',
+        }.items()
+    ),
+    *(
+        mcp(f"{message!r:.60}", message, -32600, 400)
+        for message in (
+            *(5, "ping", [], [PING], {}, PING | {"jsonrpc": "1.0"}, PING | {"jsonrpc": 2}, PING | {"method": 5}),
+            *(PING | {"id": id} for id in ([], {}, True, 1.5)),
+            {"jsonrpc": "2.0", "id": 1},
+        )
+    ),
+    *(mcp(kind, PING, -32600, 400, **{"Content-Type": kind}) for kind in ("application/xml", "text/html")),
+    *(mcp(method, PING | {"method": method}, -32601) for method in ("", "tools/CALL", "resources/list")),
+    *(
+        mcp(f"{params!r:.60}", CALL | {"params": params}, -32602)
+        for params in (
+            *([], "x", 5, None, {}, {"name": 5}, {"name": None}, {"name": "nothing"}, {"name": "rag\0"}),
+            *({"name": "rag", "arguments": arguments} for arguments in ([], "x", 5, False)),
+        )
+    ),
+    mcp("no params", CALL, -32602),
+    mcp("no version", PING | {"method": "initialize"}, -32602),
+]
+ABOVE = [
+    row
+    for settings, graph in (
+        ({"samples": 3000}, "self_consistency"),
+        ({"max_concurrency": 900}, "rag"),
+        ({"timeout": 3000}, "rag"),
+        ({"k": 50}, "rag"),
+        ({"agents": 40}, "society_of_minds"),
+        ({"max_rounds": 20}, "tool_mad"),
+        ({"robustness_calls": 1000}, "rag"),
+    )
+    for row in (
+        Row(f"{settings}", "/runs/wait", run_with(settings, graph), "this server allows at most .* MOOT_MAXIMA"),
+        Row(f"an assistant: {settings}", "/assistants", {"graph_id": graph, "context": settings}, "MOOT_MAXIMA"),
+    )
+]
+"""Settings that multiply calls, above what the server allows."""
+MANY = [Row("many runs", "/runs/batch", [run_with({}, "rag")] * 101, "at most 100 runs|once for each run", (422, 501))]
+
+ROWS = [*NAMES, *ROUTES, *FILES, *UPLOADS, *ADDRESSES, *BODIES, *MESSAGES, *ABOVE, *MANY]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.core.home import private_folder
 
 from tests.conftest import free_port, running_stub
 from tests.service.running import OURS, TOKENS, running_service
@@ -65,6 +66,7 @@ class Target:
         homes: the ``MOOT_HOME`` of each of its processes.
         mark: a file that exists if the module `evilmod` was imported.
         inner: a website that only this machine may reach.
+        planted: the names of files that `prepare` puts into the homes.
         ids: values for the placeholders in paths and bodies, such as ``{thread}``.
     """
 
@@ -74,6 +76,7 @@ class Target:
     homes: list[Path]
     mark: Path
     inner: Inner
+    planted: tuple[str, ...] = ("secret.json", "pipe.json")
     ids: dict[str, str] = field(default_factory=dict)
 
     def send(
@@ -107,7 +110,7 @@ class Target:
             self.ids[name] = json.loads(answer)[f"{name}_id"]
         self.ids["inner"] = str(self.inner.port)
         for home in self.homes:
-            (home / "calibrations").mkdir(parents=True, exist_ok=True)
+            private_folder(home / "calibrations")
             (home / "secret.json").write_text(SECRET)
             (home / "calibrations" / "linked.json").symlink_to(home / "secret.json")
             os.mkfifo(home / "calibrations" / "pipe.json")
