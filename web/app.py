@@ -22,7 +22,7 @@ from moot.graphs._registry import installed_systems
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import current_recorder, report_to
 from moot.web.batches.running import BATCHES
-from moot.web.bounds import Bounds
+from moot.web.bounds import Bounds, read_limit
 from moot.web.caller import DATABASE, check_auth, has_users
 from moot.web.cancelling import patch_cancellation
 from moot.web.checks import Checks, check_maxima_names
@@ -62,6 +62,7 @@ async def record_debates() -> AsyncIterator[None]:
         stack.enter_context(private_files())
         await asyncio.to_thread(tighten_home)
         stack.enter_context(serving_callers(usual, any_model=not (read_token() or has_users())))
+        read_limit()  # raises an error if MOOT_MAX_BODY_MIB is not valid
         await asyncio.to_thread(check_maxima_names)
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))

@@ -45,21 +45,17 @@ class Bounds:
     """Middleware that reads the body of a request, up to a limit, and passes it on. Larger bodies get status 413.
 
     Bodies for routes that take JSON are parsed, so that no route sees malformed or very deeply nested JSON.
-
-    Raises:
-        UserError: as `read_limit`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.limit = read_limit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on or refuses it."""
         if scope["type"] != "http" or is_own(scope):
             return await self.app(scope, receive, send)
         path = scope["path"]
-        most = int(self.limit or (UPLOAD_LIMIT if path.startswith(OWN_ROUTES) else USUAL_LIMIT) * 2**20)
+        most = int(read_limit() or (UPLOAD_LIMIT if path.startswith(OWN_ROUTES) else USUAL_LIMIT) * 2**20)
         try:
             content = await body_of(Request(scope, receive), most)
             if content and not path.startswith((OWN_ROUTES, MCP)):

@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,6 +32,22 @@ ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
 <p>Since 20 May 2019 the kilogram has been defined by a fixed value of the Planck constant, not by a cylinder.</p>
 <h2>The cylinder</h2><p>Until then it was the mass of a cylinder of platinum that is kept near Paris, in a vault.</p>
 <ul><li>It was cast in 1879.</li><li>It is small.</li></ul></article></body></html>"""
+
+
+def test_the_directory_of_a_zip_file_is_read_in_the_child_process(tmp_path: Path) -> None:
+    """It may list millions of files. Here, reading the list of 50,000 would take 20 MB."""
+    packed = tmp_path / "many.docx"
+    with zipfile.ZipFile(packed, "w") as file:
+        for number in range(50_000):
+            file.writestr(f"word/{number}.xml", b"")
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=r"many.docx cannot be read: it is a ZIP file"):
+            read_given(packed)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 def write_files(folder: Path, files: Mapping[str, bytes | str]) -> Path:
