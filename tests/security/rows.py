@@ -221,6 +221,9 @@ def mcp(fault: str, message: Any, code: int, status: int = 200, **headers: str) 
     return Row(f"MCP: {fault}", "/mcp", message, f'"error": ?{{"code": ?{code},', (status,), headers=headers)
 
 
+IDS: Any = ([], {}, True, 1.5)
+ARGUMENTS: Any = ([], "x", 5, False)
+PARAMS: Any = ([], "x", 5, None, {}, {"name": 5}, {"name": None}, {"name": "nothing"}, {"name": "rag\0"})
 PING: Any = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 CALL: Any = PING | {"method": "tools/call"}
 MESSAGES = [
@@ -240,7 +243,7 @@ MESSAGES = [
         mcp(f"{message!r:.60}", message, -32600, 400)
         for message in (
             *(5, "ping", [], [PING], {}, PING | {"jsonrpc": "1.0"}, PING | {"jsonrpc": 2}, PING | {"method": 5}),
-            *(PING | {"id": id} for id in ([], {}, True, 1.5)),
+            *(PING | {"id": id} for id in IDS),
             {"jsonrpc": "2.0", "id": 1},
         )
     ),
@@ -249,8 +252,8 @@ MESSAGES = [
     *(
         mcp(f"{params!r:.60}", CALL | {"params": params}, -32602)
         for params in (
-            *([], "x", 5, None, {}, {"name": 5}, {"name": None}, {"name": "nothing"}, {"name": "rag\0"}),
-            *({"name": "rag", "arguments": arguments} for arguments in ([], "x", 5, False)),
+            *PARAMS,
+            *({"name": "rag", "arguments": arguments} for arguments in ARGUMENTS),
         )
     ),
     mcp("no params", CALL, -32602),
