@@ -249,8 +249,7 @@ _opening = threading.Lock()
 def _client(store: FolderStore, name: str, state: str) -> Any:
     """The client for one state of a corpus. A new state needs a new client, which sees the writes of other processes.
 
-    ``state`` (`FolderStore.state`) is only a part of the cache's key.
-    """
+    ``state`` (`FolderStore.state`) is only in the cache's key."""
     store.check(name)
     # Chroma caches one open database per path, which may be outdated. Clients that exist already keep their databases.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()

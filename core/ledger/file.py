@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 from moot.core.errors import UserError
-from moot.core.home import private_folder
+from moot.core.home import make_private, private_folder
 from moot.core.ledger.faults import ledger_errors
 from moot.core.ledger.owners import Owner
 from moot.core.ledger.records import (
@@ -497,5 +496,4 @@ def _create(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:  # not opened, because closing a file releases the locks of this process's connections
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
+        make_private(path.resolve())
