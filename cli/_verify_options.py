@@ -58,8 +58,8 @@ SettingPairs = Annotated[
 Corpus = Annotated[
     str | None,
     typer.Option(
-        help="The corpus to search; see `moot index`. If you name no corpus, demo corpora are searched by the sources "
-        "that need a corpus. If you also use your own model and have no key for web search, Wikipedia replaces the web."
+        help="The corpus to search; see `moot index`. Without a corpus, the sources that need one read Wikipedia. So "
+        "does `web` without a key for web search."
     ),
 ]
 CalibrationFile = Annotated[

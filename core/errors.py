@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 from moot.core.redaction import redact
@@ -133,16 +133,24 @@ def _is_misspelling(name: str, known: str) -> bool:
     return rest == other or difflib.SequenceMatcher(None, rest, other).ratio() >= WORD_SIMILARITY
 
 
-def outage_stop_reason(kinds: Sequence[str | None]) -> str:
-    """Why a batch starts no further debate after several source outages; empty if it may go on.
+class OutageCount:
+    """Counts the debates of a batch that were ended by an outage of their sources, in succession."""
 
-    Args:
-        kinds: the kinds of the errors of the last debates that ended, in this order; None for debates without an error.
-    """
-    last = kinds[-MOST_OUTAGES:]
-    if len(last) < MOST_OUTAGES or {*last} != {SOURCE_OUTAGE}:
-        return ""
-    return f"the sources of {MOST_OUTAGES} rows in succession could not be searched"
+    def __init__(self) -> None:
+        self._count = 0
+
+    def stop_reason(self, outage: bool | None) -> str:
+        """Counts a debate that has ended. Returns why the batch starts no further debate; empty if it may go on.
+
+        Args:
+            outage: whether an outage ended the debate; None for a debate that does not count, because no search of it
+                succeeded and no outage ended it. Such a debate may have no searches at all.
+        """
+        if outage is not None:
+            self._count = self._count + 1 if outage else 0
+        if self._count < MOST_OUTAGES or not outage:
+            return ""
+        return f"the sources of {MOST_OUTAGES} rows in succession could not be searched"
 
 
 class MootError(Exception):

@@ -6,7 +6,7 @@ from typing import Any
 
 Outcome = dict[str, Any]
 """A debate's outcome as plain JSON; see `moot.cli.batch.work.outcome_of`."""
-NOTHING: Outcome = {"status": "failed", "answer": None, "confidence": None, "error": None, "kind": None}
+NOTHING: Outcome = {"status": "failed", **dict.fromkeys(("answer", "confidence", "error", "kind", "outage"))}
 """The outcome of a row without a document, before its error is added."""
 
 

@@ -8,14 +8,14 @@ them in the same way (`moot.cli.batch.work`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
-from moot.core.errors import MOST_OUTAGES, STOPS_BATCH, outage_stop_reason
+from moot.core.errors import STOPS_BATCH, OutageCount
 from moot.nodes._models.ceilings import Ceilings
 
 OnEnd = Callable[[Job, Outcome], Awaitable[None]]
@@ -34,7 +34,7 @@ class Rows:
         self._lock = asyncio.Lock()
         self.stopped = ""
         """Why no further row is started; empty if further rows may start."""
-        self._kinds: list[str | None] = []
+        self._outages = OutageCount()
         self.ended = False
         """Whether all rows have been taken, or no further row may start."""
 
@@ -47,9 +47,9 @@ class Rows:
 
     def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
         """Sets `stopped` if no further row may start after this outcome and those before it."""
-        self._kinds = [*self._kinds, outcome["kind"]][-MOST_OUTAGES:]
-        why = batch_stop_reason(outcome, ceiling_reached=ceiling_reached) or outage_in_words(self._kinds, outcome)
-        self.stopped = self.stopped or why
+        outages = outage_in_words(self._outages.stop_reason(outcome["outage"]), outcome)  # counts each outcome
+        why = batch_stop_reason(outcome, ceiling_reached=ceiling_reached)
+        self.stopped = self.stopped or why or outages
 
 
 def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
@@ -66,14 +66,13 @@ def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
     return STOPS_BATCH.get(outcome["kind"] or "", "")
 
 
-def outage_in_words(kinds: Sequence[str | None], outcome: Outcome) -> str:
-    """Why no further row may start after several source outages (`outage_stop_reason`), and what to do; else empty.
+def outage_in_words(why: str, outcome: Outcome) -> str:
+    """Why no further row may start after several source outages, and what to do; empty if ``why`` is empty.
 
     Args:
-        kinds: the kinds of the errors of the last rows that ended.
+        why: the result of `OutageCount.stop_reason`.
         outcome: the last row's outcome.
     """
-    why = outage_stop_reason(kinds)
     return why and f"{why}. {outcome['error']} The same command continues with the rows that are not done"
 
 

@@ -20,7 +20,7 @@ from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis
-from moot.nodes._texts.outage import found_nothing
+from moot.nodes._texts.outage import found_nothing, outage_of
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import store_locally
@@ -138,6 +138,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "decision": document.get("decision"),
         "error": error.get("detail"),
         "kind": error.get("kind"),
+        "outage": outage_of(document),
         "rounds": document["rounds"],
         "stop_reason": document["stop_reason"],
         "warnings": len(document["warnings"]),

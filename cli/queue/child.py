@@ -22,7 +22,7 @@ from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
 from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
-from moot.core.errors import MOST_OUTAGES, SOURCE_OUTAGE, MootError, WorldError
+from moot.core.errors import MOST_OUTAGES, MootError, OutageCount, WorldError
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
@@ -127,9 +127,11 @@ class QueueRowProcessor:
         answer = await self._answer_for(batch, worker, job.key, outcome)
         full = bool(ceilings and ceilings.refused)
         why = batch_stop_reason(outcome, ceiling_reached=full)
-        if not why and outcome.get("kind") == SOURCE_OUTAGE:
-            last = await asyncio.to_thread(self._rows.last_outcomes, batch.id, MOST_OUTAGES)
-            why = outage_in_words([one.get("kind") for one in last], outcome)
+        if not why and outcome.get("outage"):
+            outages, reason = OutageCount(), ""
+            for outage in await asyncio.to_thread(self._rows.last_outages, batch.id, MOST_OUTAGES):
+                reason = outages.stop_reason(outage)
+            why = outage_in_words(reason, outcome)
         if answer["stored"] and why:
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         if ceilings and not self._running[batch.id]:

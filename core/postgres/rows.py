@@ -160,11 +160,14 @@ class QueuedRows:
         found: list[EndedRow] = self._do(job)
         return found
 
-    def last_outcomes(self, batch: str, count: int) -> list[dict[str, Any]]:
-        """The outcomes of the rows of a batch that ended last; the newest outcome is the last."""
-        query = "SELECT outcome FROM moot.rows WHERE batch = %s AND outcome IS NOT NULL ORDER BY touched DESC LIMIT %s"
+    def last_outages(self, batch: str, count: int) -> list[bool]:
+        """The ``outage`` of the last outcomes of a batch that have one; the newest is the last."""
+        query = (
+            "SELECT (outcome::json->>'outage')::boolean FROM moot.rows WHERE batch = %s AND outcome IS NOT NULL "
+            "AND outcome::json->>'outage' IS NOT NULL ORDER BY touched DESC LIMIT %s"
+        )
         found = self._do(lambda cursor: cursor.execute(query, (batch, count)).fetchall())
-        return [json.loads(outcome) for (outcome,) in reversed(found)]
+        return [outage for (outage,) in reversed(found)]
 
     def mark_collected(self, keys: Sequence[str]) -> None:
         """Marks rows as collected: the batch's command has their outcomes."""

@@ -112,7 +112,8 @@ def open_node(
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # only now, so that the time to open the resources does not count
-            await check_stand_in(needed.sources, claim, run)
+            if not given:
+                await check_stand_in(needed.sources, claim, run)
             await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
@@ -213,7 +214,9 @@ def close_node() -> Node:
         if skipped:
             state = {**state, "stop_reason": "budget_exhausted"}
         if state["error"] is None and every_search_failed(state["corpora"], state["evidence"]):
-            fault = outage_error(state["corpora"], state["warnings"], ceiling_reached="search" in skipped)
+            fault = outage_error(
+                state["corpora"], state["warnings"], run.settings.corpus, ceiling_reached="search" in skipped
+            )
             state = {**state, "error": fault.record("close")}
         update = {"stop_reason": state["stop_reason"], "error": state["error"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})

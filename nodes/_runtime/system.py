@@ -17,6 +17,7 @@ from moot.nodes._runtime.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes._steps.person import human_review_node, question_or, remark_first
 from moot.nodes._steps.robustness import robustness_node
 from moot.nodes._texts.outage import every_search_failed
+from moot.retrievers._search import resolve
 
 Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, a `Send` to one speaker, or a list of these."""
@@ -106,9 +107,10 @@ class Debate(DebateGraph):
 
         With untried sources, such as those of an inner debate, the debate continues.
         """
-        tried = {reading["requested"] for reading in state["corpora"]}
-        failed = every_search_failed(state["corpora"], state["evidence"])
-        return failed and tried.issuperset(self.needs(settings).sources)
+        if not every_search_failed(state["corpora"], state["evidence"]):
+            return False
+        tried = {resolve(reading["requested"], settings.corpus) for reading in state["corpora"]}
+        return tried.issuperset(resolve(name, settings.corpus) for name in self.needs(settings).sources)
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
         """Adds the edge into the first round; no person is asked for a remark before this round.

@@ -149,7 +149,7 @@ def retrieve_node(*, required: bool = False) -> Node:
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and every_search_failed(readings, state.get("found") or ()):
             ceiling_reached = any(isinstance(result, BudgetExhausted) for result in results)
-            fault = outage_error(readings, run.ledger.warnings, ceiling_reached=ceiling_reached)
+            fault = outage_error(readings, run.ledger.warnings, run.settings.corpus, ceiling_reached=ceiling_reached)
             failed = {**turn, "query": query, "evidence_ids": [], "retrieval": outcome}
             return {"turns": [failed], "corpora": readings, "error": fault.record(run.ledger.place())}
         if outcome == "empty":

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from moot.core.errors import SOURCE_OUTAGE, BudgetExhausted, MootError, UserError, WorldError
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.settings import Settings
+from moot.nodes._texts.outage import reasons_to_replace
 from moot.retrievers._normalise import WEB_SEARCHES
 from moot.retrievers._search import STAND_IN, resolve
 
 
 async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -> None:
-    """Refuses a debate if Wikipedia must replace a source, but cannot be searched.
-
-    The debate is not refused if each reader of such a source has another fallback.
+    """Refuses a debate if Wikipedia must replace a source, no other source is named, and Wikipedia cannot be searched.
 
     Args:
-        sources: the names of the debate's sources.
+        sources: the names of all sources that the debate may search, with the fallbacks.
         claim: the claim, which is the query of the check.
         run: the node's context.
 
     Raises:
         WorldError: Wikipedia cannot be searched, or not within `max_seconds`.
     """
-    settings: Settings = run.settings
-    shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
-    readers: list[Any] = [shared, *((_names_in(one.retriever), one.fallback) for one in _own_readers(settings))]
-    replaced = [
-        name
-        for names, fallback in readers
-        if all(resolve(other, settings.corpus)[0] == STAND_IN for other in fallback)
-        for name in names
-        if name in sources and name != STAND_IN and resolve(name, settings.corpus)[0] == STAND_IN
-    ]
-    if not replaced:
+    corpus = run.settings.corpus
+    replaced = [name for name in sources if name != STAND_IN]
+    if not replaced or any(resolve(name, corpus)[0] != STAND_IN for name in sources):
         return
     try:
         await in_time((await run.retriever(STAND_IN)).search(claim, 1), "search")
     except MootError as error:
         is_outage = not isinstance(error, UserError | BudgetExhausted)
         raise WorldError(
-            f"{_reasons_to_replace(replaced, settings.corpus)} So Wikipedia would be read, but it could not be "
+            f"{reasons_to_replace(replaced, corpus)} So Wikipedia would be read, but it could not be "
             f"searched: {error.detail} Run the debate again when it answers, or name a corpus: your own (`--corpus "
             "NAME`, in Python and the API `corpus`), or, to try moot without a network, `--corpus demo-news`. Or name "
             "other sources.",
@@ -91,7 +82,7 @@ def same_source_warnings(settings: Settings) -> list[str]:
         "(`corpus`), or other sources (`retriever`)."
         for read, by_speaker in groups.items()
         if len({*map(tuple, by_speaker.values())}) > 1
-        and (why := _reasons_to_replace([name for names in by_speaker.values() for name in names], settings.corpus))
+        and (why := reasons_to_replace([name for names in by_speaker.values() for name in names], settings.corpus))
     ]
 
 
@@ -101,21 +92,6 @@ def _own_readers(settings: Settings) -> list[Any]:
     speakers = [one for several in declared if isinstance(several, tuple | list) for one in several]
     searching = getattr(settings, "retrieval", "") != "none"
     return [one for one in speakers if searching and getattr(one, "retriever", None)]
-
-
-def _reasons_to_replace(names: Iterable[str], corpus: str | None) -> str:
-    """Why sources cannot be searched under their names, in sentences; empty if all can.
-
-    Args:
-        names: names of sources.
-        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
-    """
-    kinds = {name: resolve(name, corpus)[0] for name in names}
-    lacking = [f"`{name}`" for name, kind in kinds.items() if kind == STAND_IN and name not in (STAND_IN, "web")]
-    reasons = [f"No corpus is set for {' and '.join(lacking)}."] if lacking else []
-    if kinds.get("web") in (STAND_IN, "bm25"):
-        reasons.append("No key is set for `web` (TAVILY_API_KEY or SERPER_API_KEY).")
-    return " ".join(reasons)
 
 
 def _names_in(sources: Any) -> list[str]:

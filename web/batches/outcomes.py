@@ -14,6 +14,7 @@ from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.nodes._texts.calibrated import confidence_basis
+from moot.nodes._texts.outage import outage_of
 from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import dissent, verdict_chip, verdict_of
@@ -42,6 +43,7 @@ class Outcome:
         decision: ``act`` or ``escalate``; None without a calibration.
         error: why the debate failed, or why its document cannot be read; otherwise empty.
         kind: the kind of the error in the document; empty if there is none.
+        outage: `outage_of` of the document; None without a document.
         usd: the cost so far; None if the cost is not known, or without a document.
         seconds: the debate's duration in all its runs; None without a document.
     """
@@ -59,6 +61,7 @@ class Outcome:
     decision: str | None = None
     error: str = ""
     kind: str = ""
+    outage: bool | None = None
     rounds: int | None = None
     stop_reason: str | None = None
     calls: int = 0
@@ -125,6 +128,7 @@ def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
         decision=document.get("decision"),
         error=in_words(error.get("detail") or ""),
         kind=error.get("kind") or "",
+        outage=outage_of(document),
         rounds=document["rounds"],
         stop_reason=document["stop_reason"],
         calls=len(calls),

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
-from moot.core.errors import MOST_OUTAGES, STOPS_BATCH, MootError, UserError, outage_stop_reason
+from moot.core.errors import STOPS_BATCH, MootError, OutageCount, UserError
 from moot.core.ledger import open_ledger
 from moot.core.redaction import hide_secrets
 from moot.web.batches import storage
@@ -62,8 +62,7 @@ class RunningBatch:
         """Maps the number of each row in progress to the id of its run. The id is empty until the run has started."""
         self.retries: set[int] = set()
         """The numbers of rows to retry if they failed."""
-        self.kinds: list[str | None] = []
-        """The kinds of the errors of the last debates that ended."""
+        self.outages = OutageCount()
         self.writing = asyncio.Lock()
 
     async def work(self) -> None:
@@ -167,9 +166,8 @@ class RunningBatch:
 
     async def _check_outcome(self, outcome: Outcome) -> None:
         """Stops the batch if a debate failed for a reason that affects all claims."""
-        self.kinds = [*self.kinds, outcome.kind or None][-MOST_OUTAGES:]
-        why = STOPS_BATCH.get(outcome.kind) if outcome.status == "failed" else None
-        why = why or outage_stop_reason(self.kinds)
+        outages = self.outages.stop_reason(outcome.outage)
+        why = (outcome.status == "failed" and STOPS_BATCH.get(outcome.kind)) or outages
         if why and not self.batch.stopped:
             await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
 
