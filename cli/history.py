@@ -70,7 +70,7 @@ def list_command(
             *(entry.get(name) for name in users),
             entry.get("graph"),
             entry.get("status"),
-            entry.get("answer") or "-",
+            (entry.get("answer") or "-") + (f" ({evidence})" if (evidence := entry.get("evidence")) else ""),
         )
         short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
         table.add_row(

@@ -11,6 +11,7 @@ from moot.retrievers._web import Source, WebResult, WebRetriever, ask, read_xml,
 from pydantic import BaseModel, Field
 
 ATOM = "{http://www.w3.org/2005/Atom}"
+TOTAL = "{http://a9.com/-/spec/opensearch/1.1/}totalResults"
 FIRST_DAY = "199101010000"
 """A time before the first preprint, in arXiv's format for dates."""
 OPERATORS = ("AND", "OR", "NOT", "ANDNOT", "TO")
@@ -77,4 +78,5 @@ class ArxivRetriever(WebRetriever):
         for entry in map(Entry.model_validate, fields):
             if "/api/errors" in entry.id or entry.title == "Error":
                 raise self.source.refusal(200, entry.summary)
+        self.source.check_empty(fields, int(text_within(feed.find(TOTAL)) or 0))
         return [Preprint.model_validate(entry) for entry in fields]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from moot.retrievers._web import Source, WebResult, WebRetriever, ask
 from pydantic import BaseModel
@@ -24,10 +25,18 @@ class Work(BaseModel):
     abstract_inverted_index: dict[str, list[int]] | None = None
 
 
+class Meta(BaseModel):
+    """The field that is read from an answer's description: the number of all works that match."""
+
+    count: int = 0
+
+
 class Works(BaseModel):
     """The fields that are read from an answer of the API."""
 
     results: list[Work]
+    meta: Meta = Meta()
+    error: Any = None
 
 
 def abstract_of(index: dict[str, list[int]]) -> str:
@@ -56,7 +65,7 @@ class OpenAlexRetriever(WebRetriever):
         required = {"search": query, "filter": f"has_abstract:true{until}", "per-page": str(k), "select": FIELDS}
         optional = {"api_key": self.source.key(), "mailto": os.environ.get("OPENALEX_MAILTO", "")}
         params = required | {name: value for name, value in optional.items() if value}
-        works = await ask(self.source, self.limits, Works.model_validate_json, "/works", params=params)
+        works = await ask(self.source, self.limits, self._read, "/works", params=params)
         return [
             WebResult(
                 abstract_of(work.abstract_inverted_index or {}),
@@ -65,5 +74,10 @@ class OpenAlexRetriever(WebRetriever):
                 work.doi or work.id,
                 work.publication_date,
             )
-            for work in works.results
+            for work in works
         ]
+
+    def _read(self, body: bytes) -> list[Work]:
+        works = Works.model_validate_json(body)
+        self.source.check_empty(works.results, works.meta.count, works.error)
+        return works.results

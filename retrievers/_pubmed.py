@@ -21,6 +21,7 @@ class SearchResult(BaseModel):
     """The fields that are read from ESearch's result: the papers' ids, or the error."""
 
     idlist: list[Pmid] | None = None
+    count: int = 0
     error: str | None = Field(default=None, alias="ERROR")
 
 
@@ -122,6 +123,7 @@ class PubMedRetriever(WebRetriever):
                 raise self.source.refusal(200, error)
             if found is None or found.idlist is None:
                 raise ValueError("it has neither results nor an error")
+            self.source.check_empty(found.idlist, found.count)
             return found.idlist
 
         return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common_parameters() | params)
@@ -130,7 +132,9 @@ class PubMedRetriever(WebRetriever):
         """The records with these ids, in the order of PubMed's answer. Some ids may have no record."""
 
         def read(body: bytes) -> list[Paper]:
-            return [parse_paper(record) for record in read_xml(body, "PubmedArticleSet")]
+            papers = [parse_paper(record) for record in read_xml(body, "PubmedArticleSet")]
+            self.source.check_empty(papers, len(ids))
+            return papers
 
         params = {"id": ",".join(ids), "retmode": "xml", "rettype": "abstract"}
         return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common_parameters() | params)

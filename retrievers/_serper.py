@@ -26,6 +26,7 @@ class Reply(BaseModel):
     """The fields that are read from an answer of the API."""
 
     organic: list[Result]
+    message: Any = None
 
 
 def iso_google_date(shown: str | None) -> str | None:
@@ -60,6 +61,11 @@ class SerperRetriever(WebRetriever):
         if day := self.last_day:
             body["tbs"] = f"cdr:1,cd_min:1/1/1900,cd_max:{day.month}/{day.day}/{day.year}"
         headers = {"X-API-KEY": self.source.key()}
-        reply = await ask(self.source, self.limits, Reply.model_validate_json, "/search", body=body, headers=headers)
-        ranked = sorted(reply.organic, key=lambda row: row.position)
+        rows = await ask(self.source, self.limits, self._read, "/search", body=body, headers=headers)
+        ranked = sorted(rows, key=lambda row: row.position)
         return [WebResult(row.snippet, row.title, row.link, row.link, iso_google_date(row.date)) for row in ranked]
+
+    def _read(self, body: bytes) -> list[Result]:
+        reply = Reply.model_validate_json(body)
+        self.source.check_empty(reply.organic, 0, reply.message)
+        return reply.organic

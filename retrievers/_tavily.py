@@ -27,6 +27,7 @@ class Reply(BaseModel):
     """The fields that are read from an answer of the API."""
 
     results: list[Result]
+    error: Any = None
 
 
 class TavilyRetriever(WebRetriever):
@@ -58,7 +59,9 @@ class TavilyRetriever(WebRetriever):
                 found = await client.search(query, max_results=k, end_date=end, timeout=self.limits.timeout)
             except imported("tavily.errors").TimeoutError as error:
                 raise TimeoutError from error
-            return Reply.model_validate(found)
+            reply = Reply.model_validate(found)
+            self.source.check_empty(reply.results, 0, reply.error)
+            return reply
 
         reply = await call_within_limits(self.source, self.limits, call)
         return [

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from importlib.metadata import version
@@ -105,6 +105,17 @@ class Source:
         if kind in ("authentication", "quota"):
             return UserError(text, kind=kind)
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
+
+    def check_empty(self, results: Sized, total: int, fault: object = None) -> None:
+        """Raises an error if an answer has no results, but says that there are some, or that the search failed.
+
+        Args:
+            results: the answer's results.
+            total: the number of results that the answer says there are.
+            fault: the answer's error message, if it has one.
+        """
+        if not results and (total or fault):
+            raise self.failure("server_error", str(fault or f"it counts {total} results, but sent none"))
 
     def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
         """The error for an answer with this HTTP status and message. For some sources, ``status`` may even be 200."""

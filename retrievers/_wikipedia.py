@@ -7,6 +7,8 @@ User-Agent includes ``WIKIPEDIA_CONTACT``, an e-mail address or a page, if it is
 
 from __future__ import annotations
 
+from typing import Any
+
 from moot.retrievers._web import Source, WebResult, WebRetriever, ask
 from pydantic import BaseModel
 
@@ -50,6 +52,7 @@ class Reply(BaseModel):
     """The fields that are read from an answer. An answer without results has only ``batchcomplete``."""
 
     error: Failure | None = None
+    warnings: dict[str, Any] = {}
     query: Query | None = None
     batchcomplete: bool | None = None
 
@@ -94,4 +97,6 @@ class WikipediaRetriever(WebRetriever):
             raise self.source.refusal(200, f"{reply.error.code}: {reply.error.info}")
         if reply.query is None and reply.batchcomplete is None:
             raise ValueError("it has neither results nor an error")
-        return sorted(reply.query.pages if reply.query else [], key=lambda page: page.index)
+        pages = reply.query.pages if reply.query else []
+        self.source.check_empty(pages, 0, reply.warnings.get("search"))
+        return sorted(pages, key=lambda page: page.index)

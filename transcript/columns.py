@@ -7,6 +7,7 @@ DEBATE_COLUMNS = (
     "system",
     "status",
     "answer",
+    "evidence",
     "confidence",
     "confidence_rests_on",
     "decision",

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
 from moot.nodes._texts.quotes import find_quote
+from moot.nodes._texts.verdict import nothing_found
 from moot.retrievers._stores import corpora_folder
 from moot.transcript.document import settings_of, unfit_error
 from moot.transcript.report.head import verdict_chip
@@ -373,7 +374,9 @@ def all_document_ids() -> list[str]:
 
 
 def entry(id: str) -> dict[str, Any]:
-    """A document's entry in the list: its id, the fields `LIST_FIELDS`, and the answer as a chip.
+    """A document's entry in the list: its id, the fields `LIST_FIELDS`, ``evidence``, and the answer as a chip.
+
+    ``evidence`` says if the debate found nothing (`nothing_found`).
 
     The entry of a damaged document has only its id and ``fault``.
 
@@ -386,15 +389,17 @@ def entry(id: str) -> dict[str, Any]:
     return dict(_entry(id, path, path.stat().st_mtime_ns))
 
 
+def entry_of(id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's entry in the list; see `entry`."""
+    fields = {key: document[key] for key in LIST_FIELDS}
+    return {"id": id, **fields, "evidence": nothing_found(document), "chip": asdict(verdict_chip(document))}
+
+
 @lru_cache(maxsize=4096)
 def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
     """The entry of a file. The file's modification time (``changed``) is part of the cache's key."""
     try:
         document = json.loads(path.read_bytes())
-        return {
-            "id": id,
-            **{key: document[key] for key in LIST_FIELDS},
-            "chip": asdict(verdict_chip(document)),
-        }
+        return entry_of(id, document)
     except (ValueError, KeyError, TypeError, RecursionError):
         return {"id": id, "fault": "Its file is damaged."}

@@ -15,7 +15,6 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import TableRow
 from moot.core.files import escape_formula, write_error
 from moot.core.words import count_with_noun
-from moot.nodes._texts.verdict import NOTHING_FOUND
 from moot.retrievers._evidence import clean
 from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
 from rich.console import Console
@@ -220,6 +219,6 @@ def _answer_cell(outcome: Outcome | None) -> Text:
     if outcome is None:
         return Text(NOT_BEGUN, style="dim")
     if outcome["status"] == "done":
-        basis = f" ({NOTHING_FOUND})" if outcome.get("found_nothing") else ""
+        basis = f" ({outcome['evidence']})" if outcome.get("evidence") else ""
         return Text(clean(outcome["answer"] or "no answer") + basis, style="bold" if outcome["answer"] else "")
     return Text("bad row" if outcome["status"] == "bad" else "failed", style="red")

@@ -20,7 +20,8 @@ from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis
-from moot.nodes._texts.outage import found_nothing, outage_of
+from moot.nodes._texts.outage import outage_of
+from moot.nodes._texts.verdict import nothing_found
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import store_locally
@@ -132,7 +133,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
     return {
         "status": document["status"],
         "answer": document["answer"],
-        "found_nothing": found_nothing(document),
+        "evidence": nothing_found(document),
         "confidence": document["confidence"],
         "confidence_rests_on": confidence_basis(document),
         "decision": document.get("decision"),

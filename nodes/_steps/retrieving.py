@@ -154,7 +154,9 @@ def retrieve_node(*, required: bool = False) -> Node:
             return {"turns": [failed], "corpora": readings, "error": fault.record(run.ledger.place())}
         if outcome == "empty":
             asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
-            run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
+            day = run.settings.published_before
+            dated = f" published before {day}" if day else ""
+            run.ledger.warn("empty_retrieval", f"{asked} found nothing{dated} for {query!r}.")
         shortened = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
         found = await all_at_once(summarise_abstract(state, piece, run) for piece in shortened)
         for read, piece in zip(shortened, found, strict=True):

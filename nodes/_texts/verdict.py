@@ -125,7 +125,9 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
     if not known and _was_meant_to_search(document):
-        why = "the searches found nothing" if found_nothing(document) else "none was found"
+        day = document["settings"].get("published_before")
+        nothing = "the searches found nothing" + (f" published before {day}" if day else "")
+        why = nothing if found_nothing(document) else "none was found"
         warn("no_evidence", f"The verdict is based on no evidence: {why}.")
     elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
         warn("no_evidence", "The verdict is based on no evidence: it was decided without any.")
@@ -198,6 +200,15 @@ def caveats(document: Mapping[str, Any]) -> list[Warned]:
 def caveat_in_words(warned: Warned) -> str:
     """The text with which a warning is shown with the verdict."""
     return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
+
+
+def nothing_found(document: Mapping[str, Any]) -> str:
+    """`NOTHING_FOUND` if the debate is done, and its searches worked and found nothing; else an empty text.
+
+    Args:
+        document: a result document.
+    """
+    return NOTHING_FOUND if document["status"] == "done" and found_nothing(document) else ""
 
 
 def verdict_line(document: Mapping[str, Any], verdict: str) -> str:

@@ -64,6 +64,16 @@ def statuses(folder: Path) -> list[str]:
         return [row["status"] for row in csv.DictReader(file)]
 
 
+def test_rows_of_a_system_that_does_not_search_do_not_interrupt_a_succession_of_outages(
+    tmp_path: Path, wikipedia: Encyclopaedia
+) -> None:
+    wikipedia.down = "otter"
+    claims = write_claims(tmp_path, [f"The otter {number} swims." for number in range(12)])
+    systems = ("--graphs", "rag,chain_of_thought", "--model", "openai:stub", "--set", "attempts=1", "--at-once", 1)
+    done = moot("batch", claims, "--out", tmp_path / "out", *systems)
+    assert (done.returncode, "the sources of 3 rows in succession" in done.stdout.replace("\n", " ")) == (3, True)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_batch_stops_after_three_outages_in_succession_and_then_continues(
     workers: int, tmp_path: Path, wikipedia: Encyclopaedia
@@ -109,7 +119,7 @@ def test_a_claim_that_could_not_be_checked_has_no_verdict_anywhere(tmp_path: Pat
         texts.append((tmp_path / f"otter.{kind}").read_text("utf-8"))
     said = "\n".join(texts).replace("answers: SUPPORTS, REFUTES, NOT ENOUGH INFO", "")
     assert ("NOT ENOUGH INFO" in said, "Not enough" in said, "No verdict" in said) == (False, False, True)
-    review = ("--format", "claimreview", "--publisher", "News", "--url", "https://news.test/1")
+    review = ("--claimreview", "--publisher", "News", "--url", "https://news.test/1")
     assert moot("report", file, *review, "--out", tmp_path / "review.json").returncode == 2
     assert not (tmp_path / "review.json").exists()
 
@@ -125,5 +135,12 @@ def test_each_verdict_line_says_that_the_searches_found_nothing(tmp_path: Path, 
         assert "(nothing found)" in (tmp_path / f"otter.{kind}").read_text("utf-8").replace("\\", "")
     done = moot("batch", claims, "--out", tmp_path / "out", *RAG)
     assert done.stdout.count("(nothing found)") == 2
+    with (tmp_path / "out" / "table.csv").open(encoding="utf-8-sig", newline="") as table:
+        assert [row["evidence"] for row in csv.DictReader(table)] == ["nothing found"] * 2
+    assert moot("list").stdout.count("(nothing found)") == 3
+    review = ("--claimreview", "--publisher", "News", "--url", "https://news.test/1")
+    assert moot("report", file, *review, "--out", tmp_path / "review.json").returncode == 0
+    rating = json.loads((tmp_path / "review.json").read_text("utf-8"))["reviewRating"]
+    assert rating["alternateName"].endswith(" (nothing found)")
     wikipedia.finds = True
     assert "nothing found" not in moot("verify", *RAG, "The otter swims.").stdout

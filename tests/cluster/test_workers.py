@@ -121,11 +121,11 @@ def test_a_batch_stops_after_three_source_outages_in_succession(
 ) -> None:
     """The outages of all processes count together."""
     with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
-        rag = ("--graph", "rag", "--set", 'sources=["wikipedia"]', "--set", "attempts=1")
+        systems = ("--graphs", "rag,chain_of_thought", "--set", "attempts=1")  # the second system does not search
         with changed_environment(experiment, WIKIPEDIA_BASE_URL=f"http://127.0.0.1:{free_port()}"):
             experiment.start_worker("--workers", 2, "--at-once", 1)
         wait_for_workers(experiment, 1)
-        batch = experiment.submit(30, words=rag)
+        batch = experiment.submit(30, words=systems)
         experiment.wait(lambda: batch.poll() is not None)
         statuses = [row["status"] for row in experiment.table()]
         assert (batch.returncode, {*statuses}) == (3, {"failed", "not begun"})

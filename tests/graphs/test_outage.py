@@ -135,6 +135,38 @@ async def test_if_some_searches_succeed_there_is_a_verdict_with_a_warning(graph:
         assert "retrieval_failed" in {one["kind"] for one in document["warnings"]}
 
 
+@pytest.mark.parametrize("graph", SEARCHING)
+async def test_if_wikipedia_cannot_replace_a_source_given_texts_or_another_source_are_enough(graph: str) -> None:
+    failed = await debate(graph, "web", "bm25")
+    check_outage(failed, "Wikipedia would be read", "TAVILY_API_KEY", "No corpus is set for `bm25`")
+    assert failed["calls"] == []
+    documents = [await debate(graph, given=GIVEN), await debate(graph, "web", given=GIVEN)]
+    if graph != "react":  # the scripted agent calls its first tool only
+        documents += [await debate(graph, SHELF, "web")]
+    for document in documents:
+        assert (document["status"], document["error"]) == ("done", None)
+        assert "retrieval_failed" in {one["kind"] for one in document["warnings"]}
+
+
+async def test_if_each_source_fails_the_error_says_why_wikipedia_was_searched() -> None:
+    document = await debate("tool_mad", DOWN, "web")
+    check_outage(document, DOWN, "`wikipedia`", "TAVILY_API_KEY", "`--corpus NAME`")
+
+
+async def test_a_fallback_that_stands_for_the_failed_source_does_not_prolong_a_debate() -> None:
+    readers = [{"name": "a", "retriever": "wikipedia", "fallback": ["web"]}, {"name": "b", "retriever": DOWN}]
+    document = await debate("tool_mad", debaters=readers, max_rounds=3, scoring="all_rounds")
+    check_outage(document, "`wikipedia`")
+    assert document["rounds"] == 1
+
+
+async def test_an_empty_result_before_a_day_names_the_day() -> None:
+    document = await debate("rag", "bm25:demo-news", published_before="1900-01-01")
+    details = {one["kind"]: one["detail"] for one in document["warnings"]}
+    assert "found nothing published before 1900-01-01 for" in details["empty_retrieval"]
+    assert details["no_evidence"].endswith("the searches found nothing published before 1900-01-01.")
+
+
 async def test_searches_that_fail_only_in_later_rounds_do_not_end_the_debate(monkeypatch: pytest.MonkeyPatch) -> None:
     for fails, status in (({3, 4}, "done"), ({1, 2}, "failed")):
         monkeypatch.setattr(unsteady, "count", 0)

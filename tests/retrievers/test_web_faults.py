@@ -168,6 +168,15 @@ async def test_a_response_in_a_wrong_format_is_an_error_and_not_an_empty_result(
 
 
 @every_vendor
+async def test_a_failed_search_with_status_200_is_an_error_and_not_an_empty_result(
+    vendor: Vendor, start: StartVendor
+) -> None:
+    await start(vendor, lambda n: web.Response(text=vendor.failed))
+    caught = await error_of(vendor, attempts=1)
+    assert (caught.kind, caught.retryable) == ("server_error", True)
+
+
+@every_vendor
 @pytest.mark.parametrize("status", [301, 302, 307])
 async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, serve: Serve, status: int) -> None:
     elsewhere = await serve(lambda n, body: web.Response())

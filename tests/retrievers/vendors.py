@@ -36,6 +36,7 @@ class Vendor:
         key: the environment variable of the vendor's key; empty if the vendor uses no key.
         used_up: the status and the body of the response if the account's quota is used up.
         odd: response bodies in wrong formats.
+        failed: the response body of a search that failed, with status 200 and without results.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Vendor:
     key: str = ""
     used_up: tuple[int, str] | None = None
     odd: tuple[str, ...] = ()
+    failed: str = ""
 
 
 StartVendor = Callable[..., Awaitable[Server]]
@@ -100,6 +102,7 @@ TAVILY = Vendor(
         tavily_reply(TAVILY_RESULT, {"url": "https://example.org", "title": "no content"}),
         tavily_reply({**TAVILY_RESULT, "score": "high"}),
     ),
+    '{"results": [], "error": "The backend timed out."}',
 )
 
 # https://serper.dev/playground
@@ -124,6 +127,7 @@ SERPER = Vendor(
     "SERPER_API_KEY",
     (400, '{"message": "Not enough credits", "statusCode": 400}'),
     ('{"credits": 1}', '{"organic": null}', serper_reply({"title": "no link"})),
+    '{"organic": [], "message": "The search failed."}',
 )
 
 # https://docs.openalex.org/api-entities/works/work-object
@@ -143,6 +147,7 @@ OPENALEX = Vendor(
     # https://developers.openalex.org/api-reference/authentication
     (429, '{"error": "Rate limit exceeded", "message": "Insufficient budget. Resets at midnight UTC"}'),
     ('{"results": [{}]}', '{"results": "x"}', "{}"),
+    '{"meta": {"count": 5}, "results": []}',
 )
 
 # https://www.mediawiki.org/wiki/API:Search, https://www.mediawiki.org/wiki/Extension:TextExtracts
@@ -171,13 +176,14 @@ WIKIPEDIA = Vendor(
     {"/w/api.php": wiki_reply(*PAGES)},
     '{"batchcomplete": true}',
     odd=("{}", '{"query": {}}', '{"query": {"pages": [{"title": "no rank"}]}}', '{"error": "words"}'),
+    failed='{"batchcomplete": true, "warnings": {"search": {"warnings": "Too busy."}}, "query": {"pages": []}}',
 )
 
 # https://www.ncbi.nlm.nih.gov/books/NBK25499/#chapter4.ESearch
 
 
 def esearch_reply(*numbers: str) -> str:
-    found = {"count": "2", "retmax": "2", "retstart": "0", "idlist": numbers, "translationset": []}
+    found = {"count": str(len(numbers)), "retmax": "2", "retstart": "0", "idlist": numbers, "translationset": []}
     return json.dumps({"header": {"type": "esearch", "version": "0.3"}, "esearchresult": found})
 
 
@@ -208,6 +214,7 @@ PUBMED = Vendor(
     esearch_reply(),
     "NCBI_API_KEY",
     odd=("{}", '{"esearchresult": {}}', '{"esearchresult": {"idlist": ["../x"]}}'),
+    failed='{"esearchresult": {"count": "2", "idlist": []}}',
 )
 
 # https://info.arxiv.org/help/api/user-manual.html
@@ -228,7 +235,7 @@ ARXIV = Vendor(
     "arxiv",
     "ARXIV_BASE_URL",
     {"/api/query": FEED.format(entries=ENTRY)},
-    FEED.format(entries=""),
+    FEED.format(entries="").replace(">1<", ">0<"),
     odd=(
         "<feed/>",
         "Rate exceeded.",
@@ -236,6 +243,7 @@ ARXIV = Vendor(
         FEED.format(entries=ENTRY.replace("2003-07-07", "July")),
         '<!DOCTYPE feed [<!ENTITY a "aaaa">]>' + FEED.format(entries=ENTRY).partition("\n")[2],
     ),
+    failed=FEED.format(entries=""),
 )
 
 VENDORS = [TAVILY, SERPER, OPENALEX, WIKIPEDIA, PUBMED, ARXIV]

@@ -216,6 +216,11 @@ def test_three_source_outages_in_succession_stop_the_batch(shared_server: Server
     assert found["statuses"] == {"failed": 3, "none": 3}
     assert [(row["chip"], bool(row["error"])) for row in found["rows"]] == [(None, True)] * 3 + [(None, False)] * 3
     working = {"sources": ["bm25:demo-news"]}
+    closed_book = {"graph": "chain_of_thought", "settings": {"model": "openai:stub"}}
+    rows = [{"claim": claim, **extra} for claim in claims for extra in ({}, closed_book)]
+    id = start_batch(shared_server, batch_of(rows, graph="rag", context=context, at_once=1))
+    found = wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"] and now)
+    assert found["statuses"] == {"failed": 3, "done": 2, "none": 7}
     rows = [{"claim": "Zwxq vrklth qqpf."}, {"claim": "The Moon.", "settings": working}]
     id = start_batch(shared_server, batch_of(rows, graph="rag", context={**context, **working}))
     words = [row["chip"][1] for row in wait_for_batch(shared_server, id)["rows"]]

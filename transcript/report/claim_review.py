@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.transcript.document import checked_parts
-from moot.transcript.report.codes import answer_kind, answer_word
+from moot.transcript.report.codes import answer_kind
+from moot.transcript.report.head import verdict_chip
 from moot.transcript.report.sources import plain
 
 RATINGS = {"ref": 1, "sup": 5}
@@ -68,7 +69,7 @@ def _review(document: Mapping[str, Any], publisher: str, url: str) -> dict[str, 
     if task["subject"] != "claim" or task["kind"] != "labels":
         raise UserError("A ClaimReview needs a debate about a claim, with labels as answers.", kind="bad_request")
     kind = answer_kind(task, answer)
-    rating: dict[str, Any] = {"@type": "Rating", "alternateName": plain(answer_word(kind, answer))}
+    rating: dict[str, Any] = {"@type": "Rating", "alternateName": verdict_chip(document).word}
     if kind in RATINGS:
         rating |= {"ratingValue": RATINGS[kind], "worstRating": 1, "bestRating": 5}
     item: dict[str, Any] = {"@type": "Claim", "name": plain(document["claim"])}

@@ -10,12 +10,11 @@ from moot.core.words import count_with_noun
 from moot.nodes._steps.compare import last_answers
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
-from moot.nodes._texts.outage import found_nothing
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
-    NOTHING_FOUND,
     caveat_in_words,
     caveats,
+    nothing_found,
     turns_by_reason,
     verdict_citations,
 )
@@ -95,7 +94,8 @@ def verdict_chip(document: Mapping[str, Any]) -> Chip:
 
 def nothing_found_words(document: Mapping[str, Any]) -> str:
     """The words after a verdict if the debate's searches worked and found nothing, else an empty text."""
-    return f" ({NOTHING_FOUND})" if document["status"] == "done" and found_nothing(document) else ""
+    words = nothing_found(document)
+    return words and f" ({words})"
 
 
 def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
@@ -378,8 +378,10 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     """The dissents: a text, and a list with the chip, the agent and the reason of each dissent.
 
     The text says how answers changed, or that there are no dissents; the text may be empty. The text and the list
-    are both empty if there is no panel and there are fewer than two votes.
+    are both empty if there is no panel and there are fewer than two votes, or if the debate failed.
     """
+    if document["status"] == "failed":
+        return "", []
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [

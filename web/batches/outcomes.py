@@ -15,6 +15,7 @@ from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.outage import outage_of
+from moot.nodes._texts.verdict import nothing_found
 from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import dissent, verdict_chip, verdict_of
@@ -34,6 +35,7 @@ class Outcome:
             started or was deleted, or if it is done and its document is missing.
         document: the id of the debate's document; None if there is none, or if the debate is running or waiting.
         answer: the document's answer; None if the debate has no answer, or without a document.
+        evidence: `nothing_found` of the document; empty without a document.
         chip: the kind and the word of the answer, for the chip that shows it; None without a document.
         backing: the basis of the verdict, in a sentence.
         divided: whether the debate is done, and `dissent` lists a dissent.
@@ -52,6 +54,7 @@ class Outcome:
     document: str | None = None
     graph: str | None = None
     answer: str | None = None
+    evidence: str = ""
     chip: tuple[str, str] | None = None
     backing: str = ""
     divided: bool = False
@@ -119,6 +122,7 @@ def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
         document=stem,
         graph=document["graph"],
         answer=document["answer"],
+        evidence=nothing_found(document),
         chip=(chip.kind, chip.word),
         backing=verdict_of(document, names).backing,
         divided=bool(document["status"] == "done" and dissent(document, names)[1]),

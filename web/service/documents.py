@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import secrets
 import zlib
-from dataclasses import asdict
 from typing import Any
 
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
-from moot.transcript.report.head import verdict_chip
 from moot.web import debates
 from moot.web.caller import current_user
 
@@ -163,17 +161,12 @@ def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
 def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, Any]:
     """The database row of a document of the current user."""
     content = debates.document_text(document)
-    entry = {
-        "id": id,
-        **{key: document[key] for key in debates.LIST_FIELDS},
-        "chip": asdict(verdict_chip(document)),
-    }
     return {
         "id": id,
         "debate": document["id"] if debates.HEX.fullmatch(document["id"] or "") else id[-32:],
         "person": current_user.get(),
         "run": run,
         "status": document["status"],
-        "entry": json.dumps(entry),
+        "entry": json.dumps(debates.entry_of(id, document)),
         "document": zlib.compress(content.encode()),
     }
