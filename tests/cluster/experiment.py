@@ -102,8 +102,9 @@ class QueueExperiment:
             for number in range(rows):
                 is_poison = poison and number == rows // 2
                 lines.writerow({"claim": poison, **POISON} if is_poison else {"claim": f"Claim {number:05} on otters."})
-        model = ("--graph", "tit_for_tat", "--model", "openai:stub")
-        return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *model, *words)
+        system = () if "--graphs" in words else ("--graph", "tit_for_tat")
+        words = (*system, "--model", "openai:stub", *words)
+        return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *words)
 
     def count_ended_rows(self) -> int:
         """The number of rows that are done or have failed."""

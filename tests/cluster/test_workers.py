@@ -127,7 +127,7 @@ def test_a_batch_stops_after_three_source_outages_in_succession(
         wait_for_workers(experiment, 1)
         batch = experiment.submit(30, words=systems)
         experiment.wait(lambda: batch.poll() is not None)
-        statuses = [row["status"] for row in experiment.table()]
+        statuses = [row["rag: status"] for row in experiment.table()]
         assert (batch.returncode, {*statuses}) == (3, {"failed", "not begun"})
         assert 3 <= statuses.count("failed") <= 6
         assert "No further row was started: the sources of 3 rows in succession" in log_of(experiment)

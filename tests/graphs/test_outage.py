@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from moot.evals._stats.outcomes import outcome_of
 from moot.graphs import load_graph
+from moot.transcript.report.report import report
 
 from tests.conftest import CLAIM, StartStub, StubEndpoint, free_port
 from tests.faults.sources import unsteady
@@ -133,6 +134,12 @@ async def test_if_some_searches_succeed_there_is_a_verdict_with_a_warning(graph:
         document = await debate(graph, *sources, **more)
         assert (document["status"], document["error"]) == ("done", None), sources
         assert "retrieval_failed" in {one["kind"] for one in document["warnings"]}
+
+
+async def test_the_report_of_an_outage_has_no_dissent() -> None:
+    document = await debate("tool_mad", DOWN)
+    assert len(document["votes"]) == 2
+    assert "Dissent" not in report(document, "md") + report(document, "html")
 
 
 @pytest.mark.parametrize("graph", SEARCHING)
