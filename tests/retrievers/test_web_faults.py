@@ -191,6 +191,7 @@ async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, se
 async def test_invalid_environment_variables_are_user_errors(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     if vendor.key:
         monkeypatch.setenv(vendor.key, KEY)
+    monkeypatch.delenv(vendor.address, raising=False)  # a proxy is not used for loopback
     monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
     caught = await error_of(vendor)
     assert (caught.kind, type(caught), "ALL_PROXY" in caught.detail) == ("invalid_environment", UserError, True)

@@ -16,7 +16,7 @@ from moot.web.debates import checked_document
 
 from tests.conftest import CLAIM, MODELS, StartStub, says, supports
 
-LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "bm25"}]
+LEXICAL = [{"name": "rag", "retriever": "bm25:demo-news"}, {"name": "search", "retriever": "bm25:demo-news"}]
 Output = tuple[dict[str, Any], list[Line]]
 
 
@@ -99,10 +99,10 @@ async def test_reasons_of_tool_mad_if_every_round_is_run(start_stub: StartStub) 
 
 
 async def test_reasons_of_madke_until_the_judge_finds_agreement(start_stub: StartStub) -> None:
-    roles = {name: f"openai:stub-{name}" for name in ("debater-1", "debater-2", "judge", "summariser")}
+    roles = {name: f"openai:stub-{name}" for name in ("debater-1", "debater-2", "judge", "summariser", "equivalence")}
     silent = {"model": "stub-debater-1", "match": "your `answer`", "times": 1, "reply": "I would rather not say."}
     agree = {"model": "stub-judge", "match": "agree"}
-    pool: dict[str, Any] = {"sources": ["bm25"], "selection": False, "max_rounds": 4}
+    pool: dict[str, Any] = {"sources": ["bm25:demo-news"], "selection": False, "max_rounds": 4}
     start_stub([
         silent, {**silent}, says("debater-1", "An egg-layer"), says("debater-2", "A layer of eggs"),
         {**agree, "times": 1, "fields": {"agree": False, "reason": "Not in their reasons."}},
@@ -157,8 +157,8 @@ async def test_reasons_of_the_rounds_in_both_phases_of_a_trial(start_stub: Start
     goes_on = {"needed": False, "close": False, "debate_resolved": False}
     start_stub([{"fields": goes_on}])
     document, _ = await run_debate(
-        "proclaim", model="openai:stub", sources=["bm25"], plateau=0, exhaustion=0, max_rounds=3, switched_rounds=1,
-        progressive_retrieval=progressive,
+        "proclaim", model="openai:stub", sources=["bm25:demo-news"], plateau=0, exhaustion=0, max_rounds=3,
+        switched_rounds=1, progressive_retrieval=progressive,
     )  # fmt: skip
     found = [(record["phase"], record["round"], record["reason"]) for record in document["round_log"]]
     primary = ["min_rounds", "unresolved", "max_rounds"] if progressive else [*["every_round"] * 2, "max_rounds"]

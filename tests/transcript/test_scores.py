@@ -12,7 +12,7 @@ from tests.conftest import CLAIM
 
 
 def test_unknown_scores_are_not_called_low() -> None:
-    debaters = [{"name": name, "retriever": "bm25"} for name in ("rag", "search")]
+    debaters = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
     words = ScoredWords(load_graph("tool_mad").settings(model="openai:m", debaters=debaters))
     scores = {"rag": {"faithfulness": 0.1, "answer_relevance": 1.0}, "search": {"faithfulness": None}}
     shared = {"round": 1, "phase": "primary", "step": "respond", "answer": "SUPPORTS", "evidence_ids": []}

@@ -20,15 +20,15 @@ from tests.transcript.shelf import TEXT
 
 ID = evidence_id("Shelf", TEXT)
 SHELF = "langchain:tests.transcript.shelf"
-LEXICAL = [{"name": name, "retriever": "bm25"} for name in ("rag", "search")]
+LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
 GRAPHS: dict[str, dict[str, Any]] = {
     "tool_mad": {"debaters": LEXICAL, "scoring": "consensus_only"},
-    "madke": {"sources": ["bm25"]},
+    "madke": {"sources": ["bm25:demo-news"]},
     "society_of_minds": {},
     "tit_for_tat": {},
     "self_consistency": {"samples": 3},
     "chain_of_thought": {},
-    "proclaim": {"sources": ["bm25"], "max_rounds": 1, "switched_rounds": 1, "progressive_retrieval": False},
+    "proclaim": {"sources": ["bm25:demo-news"], "max_rounds": 1, "switched_rounds": 1, "progressive_retrieval": False},
 }
 
 
@@ -158,7 +158,9 @@ async def test_a_verdict_has_a_warning_if_the_decider_saw_no_evidence(start_stub
     assert verdict_warnings({**document, "answer": None, "evidence": []}) == []
     closed = {**document, "evidence": [], "corpora": [], "settings": {"sources": ["bm25"], "retrieval": "none"}}
     assert verdict_warnings(closed) == []
-    assert [one["kind"] for one in verdict_warnings({**closed, "settings": {"sources": ["bm25"]}})] == ["no_evidence"]
+    assert [one["kind"] for one in verdict_warnings({**closed, "settings": {"sources": ["bm25:demo-news"]}})] == [
+        "no_evidence"
+    ]
 
 
 async def test_a_verdict_has_a_caveat_if_its_citations_have_one_origin(start_stub: StartStub) -> None:
