@@ -20,6 +20,7 @@ def test_each_dissenting_sample_has_its_own_reason() -> None:
     document: dict[str, Any] = {
         "task": make_task("fever", claim="Eggs."),
         "metrics": {},
+        "status": "done",
         "answer": "SUPPORTS",
         "votes": [
             {"agent": "agent-1", "number": number, "answer": one, "group": one} for number, one in enumerate(answers, 1)
