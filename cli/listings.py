@@ -56,7 +56,7 @@ def benchmark_rows(benchmarks: Iterable[Benchmark]) -> Iterator[Row]:
 def setting_rows(settings: type[Settings]) -> Iterator[Row]:
     """The row of every setting: its name, its default (for a prompt, the name of a file), its range and its meaning."""
     schema = settings.model_json_schema()
-    defaults = settings().model_dump(mode="json") | {"model": None}
+    defaults = settings().model_dump(mode="json")
     for name, field in schema["properties"].items():
         shipped = f"prompts/{settings.prompts[name]}.md" if name in settings.prompts else None
         about = field.get("description", "") + element_fields(field, schema.get("$defs", {}))

@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moot.core.config import operators_model
 from moot.core.errors import UserError
-from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.settings import Settings, checked_settings, with_usual_model
 
 
 def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any], graph: str = "") -> Settings:
@@ -25,7 +26,16 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
     Raises:
         UserError: as `parse_pairs`; or a setting is unknown, or a value is not valid.
     """
-    return checked_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")), graph)
+    return chosen_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")), graph)
+
+
+def chosen_settings(kind: type[Settings], values: Mapping[str, Any], graph: str = "") -> Settings:
+    """A graph's settings from values of the command line and the configuration; see `checked_settings`.
+
+    The model of MOOT_MODEL is added here, so that an error about it names the variable.
+    """
+    usual = {"model"} if values.get("model") == operators_model() else set()
+    return with_usual_model(checked_settings(kind, {k: v for k, v in values.items() if k not in usual}, graph))
 
 
 def parse_pairs(

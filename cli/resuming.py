@@ -20,6 +20,7 @@ from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
 from moot.nodes._models.chat_models import missing_model_error
 from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
+from moot.nodes._runtime.node import check_named
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._vendors.catalogue import check_provider
 
@@ -89,7 +90,7 @@ def debate_setup(
         system.settings, chosen.pairs, {**chosen.defaults, **chosen.preset, **chosen.named}, system.name
     )
     if not resume:
-        check_models(settings)
+        check_models(settings, system)
     if fresh or mode != "record":
         return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
     candidates = asyncio.run(unfinished_debates(system.name, given))
@@ -100,21 +101,28 @@ def debate_setup(
             raise nothing_to_resume_error(f" of {system.name}")
         earlier = candidates[0]
         settings = resumed_settings(system, chosen, settings, earlier)
-        check_models(settings)
+        check_models(settings, system)
         return DebateSetup(settings, resumed_use(earlier), earlier)
     recorded = hide_secrets(settings.recorded())
     found = next((debate for debate in candidates if can_continue(debate, recorded)), None)
     return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
 
 
-def check_models(settings: Settings) -> None:
+def check_models(settings: Settings, system: DebateSystem | None = None) -> None:
     """Checks that a model is named, and the providers of all models, before anything runs.
 
+    Args:
+        settings: the settings.
+        system: the debate system whose roles need a model, if any.
+
     Raises:
-        UserError: no model is named, or a model's provider does not exist.
+        UserError: no model is named, or none for a role, or a model's provider does not exist.
     """
     if not (named := settings.models_named()):
         raise missing_model_error()
+    if system is not None:
+        builder: Any = system.graph.builder
+        check_named(settings, builder.needs(settings).roles)
     for name in named:
         check_provider(name)
 

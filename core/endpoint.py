@@ -106,7 +106,7 @@ def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key:
     if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
             f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it, or set "
-            f"{provider.base_url_variable} to your own endpoint, or use the model embedded:smollm2-135m.",
+            f"{provider.base_url_variable} to your own endpoint.",
             kind="missing_key",
         )
     return Endpoint(base_url, key or "not-needed", provider.key_variable)

@@ -73,7 +73,7 @@ def batch(
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
-        from moot.cli.batch.jobs import BatchOptions
+        from moot.cli.batch.jobs import BatchOptions, check_first_row
         from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
         from moot.cli.batch.table import FILE
         from moot.cli.resuming import parse_mode
@@ -108,5 +108,6 @@ def batch(
         mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # raises errors of the file before the folder is created
+        check_first_row(claims, row_options)
         with exclusive_folder(out, "batch", LOCK, FILE):
             raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))

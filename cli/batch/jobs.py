@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moot.cli.options import parse_pairs
+from moot.cli.options import chosen_settings, parse_pairs
+from moot.cli.resuming import check_models
 from moot.core.errors import UserError
-from moot.evals._benchmarks.claim_files import ClaimRow
+from moot.evals._benchmarks.claim_files import BadRow, ClaimRow
 from moot.graphs import load_graph
-from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.settings import Settings
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
 """Ids that can be file names unchanged, unless `RESERVED` matches them."""
@@ -66,7 +67,7 @@ class BatchOptions:
         several = len(self.systems) > 1
         pairs = [pair for pair in self.pairs if not several or _setting_name(pair) in kind.model_fields]
         given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
-        settings: Settings = checked_settings(kind, {**given, **own}, system)
+        settings = chosen_settings(kind, {**given, **own}, system)
         if getattr(settings, "ask_person", ()):
             raise UserError("A batch cannot ask a person: leave out `ask_person`.", kind="invalid_setting")
         return settings
@@ -122,6 +123,25 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list
         key = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
         jobs.append(Job(row.number, f"{name}.{system}" if several else name, system, key, asked, settings))
     return jobs
+
+
+def check_first_row(rows: Iterable[ClaimRow | BadRow], options: BatchOptions) -> None:
+    """Checks the models of the first row whose settings are valid. Blocking.
+
+    Raises:
+        UserError: as `check_models`; or the file of claims cannot be read.
+    """
+    for row in rows:
+        if isinstance(row, BadRow):
+            continue
+        systems = [row.graph] if row.graph else options.systems
+        try:
+            chosen = [(options.settings(system, row.settings), load_graph(system)) for system in systems]
+        except UserError:
+            continue  # the row becomes a bad row
+        for settings, system in chosen:
+            check_models(settings, system)
+        return
 
 
 def file_name(id: str, *, taken: bool = False) -> str:

@@ -21,7 +21,14 @@ from moot.graphs import load_graph
 from moot.graphs._registry import suggest
 from moot.nodes._models.equal_cost import BUDGET_NAMES, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
-from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Settings, checked_settings, problem_of
+from moot.nodes._runtime.settings import (
+    EvidenceSettings,
+    ModelName,
+    Settings,
+    checked_settings,
+    problem_of,
+    with_usual_model,
+)
 from moot.nodes._runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -325,7 +332,7 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
         **named,
         **system.settings,
     }
-    if (model := checked_settings(settings_type, settings, system.graph).model) is not None:
+    if (model := with_usual_model(checked_settings(settings_type, settings, system.graph)).model) is not None:
         settings["model"] = model  # so that the logs have the model of MOOT_MODEL
     task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
     label = system.label.strip() or system.graph

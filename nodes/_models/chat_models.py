@@ -76,10 +76,11 @@ class ChatModel:
     is_capped: bool = False
 
 
-def missing_model_error(role: str = "") -> UserError:
-    """The error that no model is named, for a role if one is given; it lists the ways to name a model."""
+def missing_model_error(*roles: str) -> UserError:
+    """The error that no model is named, for roles if any are given; it lists the ways to name a model."""
+    lacking = f" for the role{'s' * (len(roles) > 1)} {', '.join(roles)}" if roles else ""
     return UserError(
-        f"No model is named{f' for the role {role}' if role else ''}. Name one as provider:name, e.g. "
+        f"No model is named{lacking}. Name one as provider:name, e.g. "
         'openai:gpt-4o-mini: in Python and the API by context={"model": "openai:gpt-4o-mini"}, in Studio in the '
         "assistant's settings, on the command line by --model or `moot config set model NAME`, or everywhere by the "
         f"environment variable MOOT_MODEL. To try moot without a key: {EMBEDDED}, whose verdicts have no meaning.",

@@ -267,13 +267,13 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """Whether the run must end although the state has no error."""
         return False
 
-    def settings_from(self, context: Any) -> Settings:
-        """The settings that a context of this graph gives.
+    def settings_from(self, context: Any, **others: Mapping[str, Any]) -> Settings:
+        """The settings that a context of this graph gives, with ``weaker`` and ``stronger`` ones (see `settings_from`).
 
         Raises:
             UserError: the context cannot be used as settings; the message says what can.
         """
-        return settings_from(context, self._kind, self.context_schema or self._kind)
+        return settings_from(context, self._kind, self.context_schema or self._kind, **others)
 
     def _settings(self, state: Any) -> Any:
         return resume_settings(self.settings_from(_runtime().context), state)

@@ -31,6 +31,12 @@ def parent_config(config: RunnableConfig | None) -> RunnableConfig | None:
     return {**running, **(config or {}), "configurable": {**place, **own}}
 
 
+def is_nested() -> bool:
+    """Whether the graph of the running node runs in a node of another graph."""
+    place = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    return "|" in place.get("checkpoint_ns", "")
+
+
 class ResumeListener(GraphCallbackHandler):
     """Calls a function with a graph's saved state when LangGraph resumes the graph in a node of another graph.
 

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
-from moot.core.config import operators_model
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
@@ -29,7 +29,7 @@ from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
-from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.settings import Settings, checked_settings, with_usual_model
 from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
@@ -126,26 +126,45 @@ class NodeContext:
 S = TypeVar("S", bound=Settings)
 
 
-def settings_from(context: Any, kind: type[S], checked: type[S]) -> S:
+def settings_from(
+    context: Any,
+    kind: type[S],
+    checked: type[S],
+    weaker: Mapping[str, Any] = MappingProxyType({}),
+    stronger: Mapping[str, Any] = MappingProxyType({}),
+) -> S:
     """The settings that a graph's context gives.
 
-    Settings of the class ``kind`` are returned unchanged. The fields of another context are checked as settings: those
+    Settings of the class ``kind`` are used as they are. The fields of another context are checked as settings: those
     of a mapping, a dataclass or a Pydantic object, or the fields that were set in settings of a base class of ``kind``.
+    If no model is named, the model is that of MOOT_MODEL (`with_usual_model`).
 
     Args:
         context: the context of the graph, or of the graph around it; None for the default settings.
         kind: the class of the graph's settings.
         checked: this class with the graph's prompts as fields (`with_prompts`).
+        weaker: settings for which the context's own values count, if it has any.
+        stronger: settings that count instead of the context's.
 
     Raises:
-        UserError: the context cannot be used as settings; the message says what can.
+        UserError: the context cannot be used as settings; the message says what can. Or MOOT_MODEL is needed, but is
+            not valid.
     """
-    if isinstance(context, kind):
-        return context
+    return with_usual_model(_settings_from(context, kind, checked, weaker, stronger))
+
+
+def _settings_from(
+    context: Any, kind: type[S], checked: type[S], weaker: Mapping[str, Any], stronger: Mapping[str, Any]
+) -> S:
+    is_complete = isinstance(context, kind)
+    if is_complete and not weaker and not stronger:
+        return context  # type: ignore[no-any-return]
     if context is None:
-        return checked_settings(kind, {})
+        return checked_settings(checked if weaker or stronger else kind, {**weaker, **stronger})
     try:
-        return checked_settings(checked, _fields_of(context, kind))
+        given = _fields_of(context, type(context) if is_complete else kind)
+        wanted = type(context) if isinstance(context, checked) else checked
+        return checked_settings(wanted, {**weaker, **given, **stronger})
     except UserError as error:
         raise UserError(
             f"The context ({type(context).__name__}) cannot be used as settings of this debate, which takes "
@@ -172,11 +191,8 @@ def _fields_of(context: Any, kind: type[Settings]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=100)
-def _default_settings(kind: type[Settings], model: str | None) -> tuple[Settings, dict[str, Any]]:
-    """The default settings of a class, and these settings as a result document records them.
-
-    They depend on ``model``, the model of MOOT_MODEL.
-    """
+def _default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
+    """The default settings of a class, and these settings as a result document records them."""
     default = kind()
     return default, default.recorded()
 
@@ -199,8 +215,9 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
         return settings
-    default, recorded = _default_settings(type(settings), operators_model())
-    if vars(settings) != vars(default) or begun == recorded:
+    default, recorded = _default_settings(type(settings))
+    usual = {"model": with_usual_model(default).model}
+    if vars(settings) != vars(default) | usual or begun == recorded | usual:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
     known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT_SUFFIX)}
@@ -250,6 +267,20 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
     return _model_choice(choice) if isinstance(choice, str) else choice
+
+
+def check_named(settings: Settings, roles: Mapping[str, str | ModelChoice | None]) -> None:
+    """Checks that each role has a model.
+
+    Args:
+        settings: the debate's settings.
+        roles: the roles, each with its own model, or with None.
+
+    Raises:
+        UserError: roles have no model; the message names them.
+    """
+    if lacking := [role for role, own in roles.items() if not (settings.models.get(role, own) or settings.model)]:
+        raise missing_model_error(*lacking)
 
 
 @lru_cache(maxsize=256)
@@ -355,7 +386,7 @@ class Node:
             )
         if settings is None:
             raise missing_settings_error(self.called)
-        return settings
+        return with_usual_model(settings)
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
         """Runs the step and returns its writes.

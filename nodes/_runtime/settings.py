@@ -16,7 +16,6 @@ from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._normalise import MOST_TOKENS
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -72,10 +71,6 @@ def waits_for_person(settings: Any, moment: Moment) -> bool:
     return moment in getattr(settings, "ask_person", ())
 
 
-def _named_or_usual(model: Any) -> Any:
-    return operators_model() if model is None else model
-
-
 class Settings(BaseModel):
     """Settings of every debate."""
 
@@ -87,9 +82,8 @@ class Settings(BaseModel):
     why_without: ClassVar[str] = ""
     """The reason why the graph does not use the fields in ``without``; error messages begin with it."""
 
-    model: Annotated[ModelName | None, BeforeValidator(_named_or_usual)] = Field(
+    model: ModelName | None = Field(
         default=None,
-        validate_default=True,
         examples=MODELS,
         description="Model of all roles that have none of their own, as provider:name (openai, ollama, vllm, "
         "anthropic, google_genai, embedded, fake ...). Null: the model of the environment variable MOOT_MODEL; without "
@@ -393,6 +387,22 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
         problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
         see = f" See: moot settings {graph}" if graph else ""
         raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
+
+
+def with_usual_model(settings: S) -> S:
+    """The settings with the model of MOOT_MODEL, if they name no model of all roles and the variable is set.
+
+    Raises:
+        UserError: the variable is needed, but its value is not valid.
+    """
+    if settings.model is not None or (usual := operators_model()) is None:
+        return settings
+    try:
+        named = checked_settings(Settings, {"model": usual}).model
+    except UserError as error:
+        detail = f"The environment variable MOOT_MODEL cannot be used. {error.detail}"
+        raise UserError(detail, kind="invalid_environment") from error
+    return settings.model_copy(update={"model": named})
 
 
 def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:

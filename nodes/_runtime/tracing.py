@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -32,6 +32,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
+from moot.core.errors import UserError
 from moot.core.redaction import environment_keys, hide_secrets
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.debate_ledger import current_use
@@ -41,6 +42,7 @@ from moot.nodes._models.session import Session, ceilings_in, current_recorder, s
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
+from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
 from moot.nodes._telemetry.start import watch
 
@@ -163,17 +165,35 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def _settings_in(self, config: Any, context: Any) -> Any:
         """The settings of a run as its context; None for the defaults.
 
-        They come from the run's own context, else from that of the graph around it, else from the settings in
-        ``configurable``, where LangGraph formerly expected them. Other keys of ``configurable`` do not count.
+        They come from the run's own context and the settings in its own ``configurable``, where LangGraph formerly
+        expected them; the context counts if both name a setting. Without an own context, they come from its own
+        ``configurable``, then the context of the graph around it, then that graph's ``configurable``. Other keys of
+        ``configurable`` do not count.
+
+        Raises:
+            UserError: the run's own context is a `Settings` object, and ``configurable`` has another value.
         """
         builder: Any = self.builder
+        names = builder.context_schema.model_fields
+
+        def configured(given: Any) -> dict[str, Any]:
+            found = (given or {}).get("configurable") or {}
+            return {key: value for key, value in found.items() if key in names}
+
         parent = var_child_runnable_config.get()
+        inherited = configured(parent)
+        passed = {key: value for key, value in configured(config).items() if inherited.get(key, self) != value}
+        own = configured(self.config) | passed
+        if context:
+            settings = builder.settings_from(context, weaker=own)
+            if isinstance(context, Settings) and own:
+                check_same(settings, builder.settings_from(context, stronger=own), own)
+            return settings
         around = get_runtime() if (parent or {}).get("configurable") else None
-        context = context or (around and around.context)
-        if not context:
-            own = (config or {}).get("configurable") or (parent or {}).get("configurable") or {}
-            context = {key: value for key, value in own.items() if key in builder.context_schema.model_fields}
-        return builder.settings_from(context) if context else None
+        context = (around and around.context) or None
+        if context or own or inherited:
+            return builder.settings_from(context, weaker=inherited, stronger=own)
+        return None
 
     async def _in_outer_session(
         self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]
@@ -260,6 +280,20 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             raise
         finally:
             await session.end(ended)
+
+
+def check_same(settings: Settings, configured: Settings, names: Iterable[str]) -> None:
+    """Checks that a context and ``configurable`` name the same values of settings.
+
+    Raises:
+        UserError: they do not.
+    """
+    for name in names:
+        if getattr(settings, name) != getattr(configured, name):
+            raise UserError(
+                f"The context and `configurable` name different values of the setting {name!r}. Name it only once.",
+                kind="invalid_setting",
+            )
 
 
 async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found: StateSnapshot) -> None:

@@ -75,7 +75,7 @@ def same_source_warnings(settings: Settings) -> list[str]:
     groups: dict[frozenset[str], dict[str, list[str]]] = {}
     for speaker in _own_readers(settings):
         names = _names_in(speaker.retriever)
-        read = frozenset(":".join(filter(None, resolve(name, settings.corpus))) for name in names)
+        read = frozenset(corpus or kind for kind, corpus in (resolve(name, settings.corpus) for name in names))
         groups.setdefault(read, {})[speaker.name] = names
     return [
         f"{' and '.join(by_speaker)} read the same source: {' and '.join(sorted(read))}. {why} Name a corpus "

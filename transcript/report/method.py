@@ -114,7 +114,7 @@ def command(document: Mapping[str, Any]) -> str:
             words += [word for label in task["labels"] for word in ("--option", task["meanings"].get(label, label))]
         for option, key in (("--claim-date", "claim_date"), ("--speaker", "speaker")):
             words += [option, task[key]] if task.get(key) else []
-    default = type(settings)().model_dump(mode="json") | {"model": None}  # MOOT_MODEL may differ elsewhere
+    default = type(settings)().model_dump(mode="json")
     for name, value in settings.recorded().items():
         if value == default.get(name):
             continue

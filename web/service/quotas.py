@@ -18,7 +18,7 @@ from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.prices import price_of, read_prices
-from moot.nodes._runtime.settings import checked_settings
+from moot.nodes._runtime.settings import checked_settings, with_usual_model
 from moot.web.caller import DATABASE, caller_client, current_user, public_text
 from moot.web.checks import RUN_ROUTES, graph_and_settings, replay, settings_in
 from moot.web.guard import is_own
@@ -93,7 +93,7 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
     if body.get("input") is not None and graph in graph_names(others=True):
         kind = load_graph(graph, others=True).settings
         known = {key: value for key, value in settings.items() if key in kind.model_fields}
-        settings = checked_settings(kind, known, graph).model_dump()  # includes the model of MOOT_MODEL
+        settings = with_usual_model(checked_settings(kind, known, graph)).model_dump()
     prices = await asyncio.to_thread(read_prices)
     unknown = {
         model

@@ -60,7 +60,7 @@ export class Home {
         { key: model, name: modelName(model), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
-      lacks[model] ? "embedded" : model,
+      lacks[model] ? "" : model,
       () => this.#modelChosen(),
     );
     this.named = h("input", { id: "model-name", type: "text", list: "known-models", placeholder: "provider:name, for example ollama:qwen3:8b", autocomplete: "off", oninput: () => this.update() });
@@ -317,13 +317,13 @@ export class Home {
   /** Settings from the three choices; typed settings override them. */
   #chosenSettings() {
     const model = this.#modelName();
-    if (!model) throw new Error("Name the model, or choose another one.");
-    const chosen = { model: model === "embedded" ? this.choices.embedded : model };
+    const typed = this.#typedSettings();
+    if (!model && !typed.model && !typed.models) throw new Error(this.model.key ? "Name the model, or choose another one." : "Choose a model.");
+    const chosen = model ? { model: model === "embedded" ? this.choices.embedded : model } : {};
     const debaters = this.properties.debaters?.default;
     const own = debaters?.some?.((one) => one.retriever) ? debaters : null;
     if (!own && !this.properties.sources) return chosen;
-    const written = this.#typedSettings();
-    if (written.debaters || written.sources || written.corpus || written.retrieval) return chosen;
+    if (typed.debaters || typed.sources || typed.corpus || typed.retrieval) return chosen;
     if (this.evidence.key !== "documents") {
       const source = this.evidence.key;
       return { ...chosen, ...(own ? { debaters: own.map((one) => ({ ...one, retriever: source })) } : { sources: [source] }) };
