@@ -206,6 +206,7 @@ def _choices() -> dict[str, Any]:
     """As `choices`. Blocking.
 
     ``lacks`` maps ``web`` and the offered model to the reason why each cannot be used, or to an empty text.
+    ``usual`` is ``embedded`` if `moot config` or ``MOOT_MODEL`` names the built-in model, else empty.
     """
     corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
@@ -217,6 +218,7 @@ def _choices() -> dict[str, Any]:
         "prices": prices,
         "lacks": {"web": _missing_for_web_search(), offered: lacks},
         "model": offered,
+        "usual": "embedded" if value_of("model") == EMBEDDED else "",
         "embedded": EMBEDDED,
         "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *SOURCES.names(), *searched],
         "corpora": corpora,

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
+from moot.core.config import operators_model
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
@@ -26,6 +27,7 @@ from moot.nodes._models.session import Session, current_ceilings, current_sessio
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS
 from moot.nodes._runtime.budget import Decision, uncounted_error
+from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
@@ -216,7 +218,7 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     if not begun or not isinstance(settings, Settings):
         return settings
     default, recorded = _default_settings(type(settings))
-    usual = {"model": with_usual_model(default).model}
+    usual = {"model": operators_model()}
     if vars(settings) != vars(default) | usual or begun == recorded | usual:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
@@ -364,11 +366,15 @@ class Node:
         if fault:
             update = {"error": fault.record(ledger.place())} | update
         runtime.stream_writer(place | step_event(ledger, update, time.perf_counter() - started))
-        if update.get("error") and not self.keeps_errors:
+        if update.get("error") and not (self.keeps_errors and self._can_keep(update["error"])):
             raise fault or error_from_record(update["error"])
         update = ledger_update(ledger, state) | update
         current_session().note_writes(update)
         return dict(self.writes(update)) if self.writes else update
+
+    def _can_keep(self, error: Mapping[str, Any]) -> bool:
+        """Whether an error can become the state's ``error``: the state around a nested graph may have no such key."""
+        return not (self.opens and error["kind"] == "missing_model" and is_nested())
 
     @property
     def called(self) -> str:

@@ -19,7 +19,6 @@ from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
-from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node import Node, NodeContext, check_named, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
@@ -118,8 +117,6 @@ def open_node(
                 await check_stand_in(needed.sources, claim, run)
             await add_debate_metadata(document)
         except MootError as error:
-            if error.kind == "missing_model" and is_nested():  # the state around the graph may have no key for errors
-                raise
             return document | {"error": error.record(OPENING)}
         return document
 

@@ -72,14 +72,15 @@ def same_source_warnings(settings: Settings) -> list[str]:
     Args:
         settings: the debate's settings.
     """
+    corpus = "" if settings.corpus else " a corpus (`corpus`), or"
     groups: dict[frozenset[str], dict[str, list[str]]] = {}
     for speaker in _own_readers(settings):
         names = _names_in(speaker.retriever)
-        read = frozenset(corpus or kind for kind, corpus in (resolve(name, settings.corpus) for name in names))
+        read = frozenset(content or kind for kind, content in (resolve(name, settings.corpus) for name in names))
         groups.setdefault(read, {})[speaker.name] = names
     return [
-        f"{' and '.join(by_speaker)} read the same source: {' and '.join(sorted(read))}. {why} Name a corpus "
-        "(`corpus`), or other sources (`retriever`)."
+        f"{' and '.join(by_speaker)} read the same source: {' and '.join(sorted(read))}. {why} Name{corpus} "
+        "other sources (`retriever`)."
         for read, by_speaker in groups.items()
         if len({*map(tuple, by_speaker.values())}) > 1
         and (why := reasons_to_replace([name for names in by_speaker.values() for name in names], settings.corpus))

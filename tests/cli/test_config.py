@@ -68,6 +68,7 @@ def test_options_override_the_environment_which_overrides_the_configuration_file
         ("verify", CLAIM, "--corpus", "demo-news", "--beside", "self_consistency"),
         ("batch", "claims.csv", "--out", "verdicts", "--graph", "standard_prompting"),
         ("claims", "text.txt"),
+        ("batch", "claims.csv", "--out", "out"),
         ("eval", "run", "--graph", "standard_prompting", "--task", "claims=claims.csv", "--logs", "logs"),
     ],
     ids=" ".join,
@@ -81,7 +82,41 @@ def test_without_a_named_model_a_command_ends_with_an_error_that_lists_the_ways(
     done = moot(*words)
     output = " ".join((done.stdout + done.stderr).split())
     assert (done.returncode != 0, "Verdict" in output, "built-in model" in output) == (True, False, False), output
+    assert not (tmp_path / "out").exists()
     assert [way for way in ("--model", "MOOT_MODEL", "moot config set model") if way not in output] == [], output
+
+
+@pytest.mark.parametrize(
+    "words", [("verify", CLAIM), ("batch", "claims.jsonl", "--out", "out")], ids=["verify", "batch"]
+)
+def test_roles_without_a_model_are_named_before_anything_runs(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "claims.jsonl").write_text(json.dumps({"claim": CLAIM}) + "\n")
+    done = moot(*words, "--graph", "tool_mad", "--set", "models.judge=fake:1")
+    output = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "for the roles rag, search" in output) == (2, True), output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("system", ["standard_prompting", "tool_mad"])
+def test_moot_model_is_not_read_if_a_model_is_named_and_its_errors_name_it(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_MODEL", "gpt-4o")
+    words = ("verify", CLAIM, "--graph", system, "--corpus", "demo-news")
+    done = moot(*words, "--model", "fake:1", "--json")
+    assert (done.returncode, json.loads(done.stdout)["settings"]["model"]) == (0, "fake:1"), done.stderr
+    (tmp_path / "claims.csv").write_text("claim,label\nBees make honey.,SUPPORTS\n")
+    evaluation = ("eval", "run", "--graph", system, "--task", f"claims={tmp_path}/claims.csv", "--logs", tmp_path / "l")
+    batch = ("batch", tmp_path / "claims.csv", "--graph", system, "--out", tmp_path / "out")
+    for others in (words, evaluation, batch):
+        done = moot(*others)
+        output = " ".join((done.stdout + done.stderr).split())
+        assert (done.returncode, "MOOT_MODEL cannot be used" in output, "Traceback" in output) == (2, True, False), (
+            output
+        )
 
 
 def test_moot_model_names_the_model_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

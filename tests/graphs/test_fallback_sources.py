@@ -138,7 +138,8 @@ async def test_a_corpus_replaces_the_web_without_a_key(models: dict[str, Any]) -
     document = await debate(**models, corpus="demo-news")
     assert sources_read(document) == {("chroma", "chroma:demo-news"), ("web", "bm25:demo-news")}
     assert [detail.split("`")[1] for detail in fallback_warnings(document)] == ["web"]
-    assert "same_source" not in {warned["kind"] for warned in document["warnings"]}
+    (same,) = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "same_source"]
+    assert "rag and search read the same source: demo-news. No key is set for `web`" in same
 
 
 async def test_the_warning_about_a_fallback_names_the_failed_source(

@@ -120,6 +120,51 @@ async def test_settings_of_a_base_class_and_configurable_name_the_model(stub: St
     assert models_called(stub) == {"stub-named"}
 
 
+async def test_a_runs_own_context_and_configurable_both_count(
+    stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nearer place counts: the run's own ones before those of the graph around it."""
+    monkeypatch.setenv("MOOT_MODEL", "openai:stub-usual")
+    system = load_graph("standard_prompting")
+    named: Any = {"configurable": {"model": NAMED}}
+    other: Any = {"model": "openai:stub-other", "seed": 1}
+
+    async def call(state: Parent) -> Any:
+        return await system.graph.ainvoke({"claim": state["claim"]}, named)
+
+    runs = [
+        system.graph.with_config(named).ainvoke(CLAIM, context={"seed": 1}),
+        as_subgraph(system.graph.with_config(named), None).ainvoke(CLAIM, context=other),
+        as_subgraph(call, None).ainvoke(CLAIM, context=other),
+        as_subgraph(system.graph, None).ainvoke(CLAIM, named, context={"seed": 1}),
+        system.graph.ainvoke(CLAIM, {"configurable": other}, context={"model": NAMED}),
+        system.graph.ainvoke(CLAIM, named, context={"seed": 1}),
+        system.graph.ainvoke(CLAIM, named, context=system.settings(seed=1)),
+        system.graph.ainvoke(CLAIM, named, context=system.settings(seed=1, model=NAMED)),
+    ]
+    for run in runs:
+        settings = (await run)["settings"]
+        assert (settings["model"], settings["seed"]) == (NAMED, 1)
+    assert models_called(stub) == {"stub-named"}
+    with pytest.raises(UserError, match="different values of the setting 'model'"):
+        await system.graph.ainvoke(CLAIM, named, context=system.settings(model="openai:stub-other"))
+
+
+@pytest.mark.parametrize("nest", NESTS[1:])
+@pytest.mark.parametrize("context", [{}, {"models": {"judge": NAMED}}], ids=["none", "judge only"])
+async def test_a_subgraph_without_a_model_raises_in_any_state(stub: StubEndpoint, nest: Nest, context: Any) -> None:
+    class Narrow(TypedDict, total=False):
+        claim: str
+        answer: Any
+
+    builder: Any = StateGraph(Narrow)
+    builder.add_node("debates", nest(load_graph("tool_mad").graph, None))
+    graph = builder.add_edge(START, "debates").add_edge("debates", END).compile()
+    with pytest.raises(UserError, match="No model is named for the roles rag, search") as caught:
+        await graph.ainvoke(CLAIM, context=context)
+    assert (caught.value.kind, stub.requests()) == ("missing_model", [])
+
+
 @pytest.mark.parametrize("nest", NESTS)
 @pytest.mark.parametrize(
     ("context", "problem"),
@@ -172,7 +217,8 @@ async def test_moot_model_is_the_default_everywhere_but_never_replaces_a_named_m
     assert (await graph.ainvoke(CLAIM, context={"model": NAMED}))["settings"]["model"] == NAMED
     assert models_called(stub) == {"stub-usual", "stub-named"}
     monkeypatch.setenv("MOOT_MODEL", "gpt-4o")
-    with pytest.raises(UserError, match="name a model as provider:name"):
+    assert (await graph.ainvoke(CLAIM, context={"model": NAMED}))["settings"]["model"] == NAMED
+    with pytest.raises(UserError, match="MOOT_MODEL cannot be used.*name a model as provider:name"):
         await graph.ainvoke(CLAIM)
 
 

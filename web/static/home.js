@@ -60,7 +60,7 @@ export class Home {
         { key: model, name: modelName(model), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
-      lacks[model] ? "" : model,
+      lacks[model] ? choices.usual : model,
       () => this.#modelChosen(),
     );
     this.named = h("input", { id: "model-name", type: "text", list: "known-models", placeholder: "provider:name, for example ollama:qwen3:8b", autocomplete: "off", oninput: () => this.update() });
