@@ -146,6 +146,22 @@ async def test_the_form_shows_what_a_choice_costs_or_why_it_is_unavailable(page:
     await page.get_by_text("This method does not search").wait_for()
 
 
+async def test_without_a_key_a_person_must_choose_the_model(page: Page) -> None:
+    async def remove_key(route: Any) -> None:
+        response = await route.fetch()
+        found = await response.json()
+        await route.fulfill(response=response, json=found | {"lacks": {"web": "", found["model"]: "Needs a key"}})
+
+    await page.route("**/moot/api/choices", remove_key)
+    await page.goto("/moot")
+    await page.get_by_label(BOX).fill(CLAIM)
+    assert await page.locator("input[name=model]:checked").count() == 0
+    await page.get_by_role("button", name=GO).click()
+    await page.get_by_text("Choose a model.").wait_for()
+    await page.get_by_label("Built in").check()
+    assert "free" in await page.locator("#line").inner_text()
+
+
 async def test_a_person_answers_questions_after_leaving_and_reloading_the_page(page: Page, served: Served) -> None:
     """The person changes a query; then strikes one piece of evidence and adds another."""
     asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
