@@ -165,7 +165,7 @@ def _settings_from(
         return checked_settings(checked if weaker or stronger else kind, {**weaker, **stronger})
     try:
         given = _fields_of(context, type(context) if is_complete else kind)
-        wanted = type(context) if isinstance(context, checked) else checked
+        wanted = type(context) if is_complete and context.prompts else checked
         return checked_settings(wanted, {**weaker, **given, **stronger})
     except UserError as error:
         raise UserError(

@@ -256,3 +256,14 @@ async def test_a_debate_in_a_debate_graph_keeps_its_own_settings(stub: StubEndpo
         await run(inner.graph)
     assert (await run(graph_node(inner.graph)))["error"]["kind"] == "invalid_setting"
     assert models_called(stub) == {"stub-named"}
+
+
+async def test_a_debate_with_subgraphs_takes_prompts_from_context_and_configurable_at_once(stub: StubEndpoint) -> None:
+    """A LangGraph server passes a context in both places."""
+    graph = load_graph("tool_mad").graph
+    schema: Any = graph.context_schema
+    context = {"model": NAMED, "max_rounds": 1, "corpus": "demo-news"}
+    context |= {name: f"{schema.model_fields[name].default} Edited." for name in schema.prompts}
+    for given in (context, schema(**context)):
+        document = await graph.ainvoke(CLAIM, {"configurable": context}, context=given)
+        assert (document["settings"]["model"], document["status"]) == (NAMED, "done"), document["error"]
