@@ -27,7 +27,7 @@ from moot.web.caller import DATABASE, check_auth, has_users
 from moot.web.cancelling import patch_cancellation
 from moot.web.checks import Checks, check_maxima_names
 from moot.web.docs import Docs
-from moot.web.guard import Guard
+from moot.web.guard import Guard, check_mount_prefix
 from moot.web.idempotency import IdempotencyKeys
 from moot.web.login import Login, read_token
 from moot.web.mcp import Tools
@@ -54,6 +54,7 @@ async def record_debates() -> AsyncIterator[None]:
         WorldError: the database cannot be reached.
     """
     check_auth()
+    check_mount_prefix()
     current_use()  # raises an error if MOOT_LEDGER is not valid
     await asyncio.to_thread(begin_server_telemetry)
     await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits for it

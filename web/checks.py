@@ -83,8 +83,10 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
     if isinstance(body, list) and len(body) > MOST_RUNS:
         raise UserError(f"One request may start at most {MOST_RUNS} runs, not {len(body):,}.", kind="bad_request")
     for one in body if isinstance(body, list) else [body]:
-        params = one.get("params", one) if isinstance(one, dict) else None
-        if isinstance(params, dict):
+        # Calls of tools have a run in `params`; LangGraph ignores this key in a run itself.
+        for params in (one, one.get("params")) if isinstance(one, dict) else ():
+            if not isinstance(params, dict):
+                continue
             check_input(params, path)
             for values, _ in settings_in(params):
                 check_loading(values)
@@ -179,7 +181,7 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
         UserError: a setting is unknown, or its value is out of its range.
     """
     id_in_path = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
-    named = params.get("graph_id") or params.get("assistant_id") or id_in_path
+    named = params.get("graph_id" if path.startswith("/assistants") else "assistant_id") or id_in_path
     given = list(settings_in(params))
     if not given or not isinstance(named, str):
         return

@@ -6,12 +6,14 @@ all these requests, and would use the user's API keys for them.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from collections.abc import Collection
 from ipaddress import ip_address
 
+from moot.core.errors import UserError
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -90,6 +92,23 @@ def lowercase_names(variable: str) -> frozenset[str]:
     return frozenset(n for name in os.environ.get(variable, "").split(",") if (n := name.strip().rstrip("/").lower()))
 
 
+def check_mount_prefix() -> None:
+    """Refuses to serve below a path, because the patterns of checked and refused routes begin at the root.
+
+    Raises:
+        UserError: a variable of LangGraph's server sets such a path.
+    """
+    http = json.loads(os.environ.get("LANGGRAPH_HTTP") or "{}")
+    named = {name: os.environ.get(name) for name in ("MOUNT_PREFIX", "LANGGRAPH_MOUNT_PREFIX")}
+    for name, prefix in (named | {"http.mount_prefix": http.get("mount_prefix")}).items():
+        if prefix:
+            raise UserError(
+                f"{name}: moot is not served below a path, because its checks know the paths of routes. Unset it, and "
+                "let a proxy remove the path.",
+                kind="invalid_environment",
+            )
+
+
 def is_own(scope: Scope) -> bool:
     """Whether a request comes from this server itself.
 
@@ -108,7 +127,8 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 class Guard:
     """Middleware that answers `UNSERVED` routes with 404, and other requests with 403 if `refusal` refuses them.
 
-    A refused websocket is closed. The header `PRIVATE` is removed from allowed requests.
+    Websockets are closed: LangGraph's server would start runs by their messages, which no check reads. The same routes
+    answer HTTP requests. The header `PRIVATE` is removed from allowed requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -120,15 +140,12 @@ class Guard:
         """Passes a request on or refuses it."""
         if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
-        method = scope.get("method", "GET")
-        if UNSERVED.match(scope["path"]):
+        if scope["type"] == "websocket" or UNSERVED.match(scope["path"]):
             return await not_found(scope, receive, send)
-        fault = refusal(Headers(scope=scope), method, scope["path"], self.hosts, self.origins)
+        fault = refusal(Headers(scope=scope), scope["method"], scope["path"], self.hosts, self.origins)
         if not fault:
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name != PRIVATE]
             return await self.app(scope, receive, send)
         # A browser hides the answer from the website, so the reason is also logged.
-        log.warning("%s %r was refused: %r", method, scope["path"], fault)
-        if scope["type"] == "websocket":
-            return await send({"type": "websocket.close", "code": 1008, "reason": fault})
+        log.warning("%s %r was refused: %r", scope["method"], scope["path"], fault)
         return await JSONResponse({"detail": fault}, 403)(scope, receive, send)

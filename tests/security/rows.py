@@ -118,6 +118,8 @@ def routes(settings: Any, word: str) -> list[Row]:
     found = [Row(f"{word} on {path}", path, body, word) for path, body in bodies.items()]
     configured = run_with(None, "rag") | {"config": {"configurable": settings}}
     found += [
+        *(Row(f"{word} beside params", "/runs/wait", run | {"params": other}, word) for other in ({}, 5)),
+        Row(f"{word} beside a graph_id", "/runs/wait", run | {"graph_id": "none"}, word),
         Row(f"{word} as configurable", "/runs/wait", configured, word),
         Row(f"{word} in an assistant", "/assistants/{assistant}", {"context": settings}, word, method="PATCH"),
         Row(f"{word} with an assistant", "/runs/wait", run | {"assistant_id": "{assistant}"}, word),
@@ -278,4 +280,11 @@ ABOVE = [
 """Settings that multiply calls, above what the server allows."""
 MANY = [Row("many runs", "/runs/batch", [run_with({}, "rag")] * 101, "at most 100 runs|once for each run", (422, 501))]
 
-ROWS = [*NAMES, *ROUTES, *FILES, *UPLOADS, *ADDRESSES, *BODIES, *MESSAGES, *ABOVE, *MANY]
+BATCH = {"id": "6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19", "name": "x", "graph": "rag", "claims": [CLAIM], "context": {}}
+SHAPES = [
+    Row(f"given is {given!r}", "/moot/api/batches", BATCH | {"input": {"given": given}}, "given", missing=("service",))
+    for given in (5, {"a": 1}, "text")
+]
+"""Inputs of another shape."""
+
+ROWS = [*SHAPES, *NAMES, *ROUTES, *FILES, *UPLOADS, *ADDRESSES, *BODIES, *MESSAGES, *ABOVE, *MANY]

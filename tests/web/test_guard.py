@@ -128,13 +128,15 @@ def test_the_log_names_the_setting_that_allows_studio(server: Server) -> None:
     assert f"add {STUDIO} to MOOT_ALLOWED_ORIGINS" in server.log()
 
 
-def test_a_websocket_of_another_website_is_refused(server: Server) -> None:
+@pytest.mark.parametrize("origin", ["https://evil.example", ""])
+def test_a_websocket_is_refused(server: Server, origin: str) -> None:
+    """Also one of the server's own pages: nothing would check its messages."""
     place = urlsplit(server.url)
     lines = ["GET /threads/1/stream HTTP/1.1", f"Host: {place.netloc}", "Upgrade: websocket", "Connection: Upgrade"]
     lines += [
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
-        "Origin: https://evil.example",
+        f"Origin: {origin or server.url}",
     ]
     with socket.create_connection((str(place.hostname), place.port or 80)) as raw:
         raw.sendall("\r\n".join([*lines, "", ""]).encode())

@@ -65,9 +65,10 @@ def test_a_named_proxy_is_trusted_to_name_the_address_of_a_client(limited: Serve
         ("MOOT_MAXIMA", "samples", "is not a setting with its maximum"),
         ("MOOT_MAXIMA", "samples=nan", "is not a setting with its maximum"),
         ("MOOT_MAXIMA", "sample=5", "there is no setting 'sample'. Did you mean samples?"),
+        ("MOUNT_PREFIX", "/x", "moot is not served below a path"),
     ],
 )
-def test_a_server_with_a_wrong_limit_does_not_start(tmp_path: Path, variable: str, value: str, message: str) -> None:
+def test_a_server_with_a_wrong_variable_does_not_start(tmp_path: Path, variable: str, value: str, message: str) -> None:
     command = [sys.executable, *SERVE, str(free_port())]
     variables = os.environ | {"MOOT_HOME": str(tmp_path / "home"), variable: value}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)

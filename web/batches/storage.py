@@ -129,6 +129,8 @@ def parse_batch(body: Any) -> Batch:
     if not (ID.fullmatch(batch.id) and 1 <= batch.at_once <= MOST_AT_ONCE and limit_is_valid):
         problem = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
         raise UserError(f"This is not a batch: {problem}", kind="bad_request")
+    if not isinstance(batch.input.get("given") or [], list):
+        raise UserError("This is not a batch: `given` is a list of texts.", kind="bad_request")
     name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
     return replace(batch, name=name, stopped="", ended=False, faults={})
 
