@@ -42,7 +42,7 @@ def test_traces_of_the_server_contain_no_api_key(tmp_path: Path) -> None:
 
 
 def test_the_server_ends_even_if_langsmith_never_answers(tmp_path: Path) -> None:
-    assert json.loads((ROOT / "langgraph.json").read_text())["env"] == ENVIRONMENT
+    assert json.loads((ROOT / "langgraph.json").read_text())["env"] == ENVIRONMENT | {"FORWARDED_ALLOW_IPS": ""}
     with running_stub(tmp_path / "stub", []) as stub, silent() as address:
         environment = {"LANGSMITH_TRACING": "true", "LANGSMITH_API_KEY": KEY, "LANGSMITH_ENDPOINT": address}
         with contextmanager(langgraph_dev)(tmp_path / "server", stub, **environment) as server:

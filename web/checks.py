@@ -16,7 +16,7 @@ from langgraph_sdk.errors import APIError
 from moot.core.callers import MAXIMA, check_calibration, check_embedder, check_model, check_source, maxima
 from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
-from moot.graphs._registry import graph_names
+from moot.graphs._registry import descriptions, graph_names
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._vendors.catalogue import check_callers_model
 from moot.retrievers._documents.fetch import private_address_of
@@ -54,9 +54,8 @@ def check_maxima_names() -> None:
     Raises:
         UserError: the variable is not valid, or it names an unknown setting.
     """
-    known = {
-        name for graph in graph_names(others=True) for name in load_graph(graph, others=True).settings.model_fields
-    }
+    served = descriptions(others=True)  # without systems of packages that cannot be imported
+    known = {name for graph in served for name in load_graph(graph, others=True).settings.model_fields}
     if unknown := sorted(maxima().keys() - known):
         raise UserError(
             f"{MAXIMA}: there is no setting {unknown[0]!r}. {did_you_mean(unknown[0], known)}See: moot settings GRAPH",

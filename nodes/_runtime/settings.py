@@ -347,8 +347,8 @@ class SourcesSettings(EvidenceSettings):
     )
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources and their fallbacks."""
-        return (*self.sources, *self.fallback)
+        """The sources and their fallbacks; empty without sources."""
+        return (*self.sources, *self.fallback) if self.sources else ()
 
 
 class PoolSettings(SourcesSettings):

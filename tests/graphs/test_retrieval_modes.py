@@ -55,7 +55,7 @@ async def test_prompts_of_all_rounds_say_that_the_only_search_failed(
 ) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", "http://127.0.0.1:9")
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
-    debaters = [{"name": "rag", "retriever": "wikipedia"}, {"name": "search"}]
+    debaters = [{"name": "rag", "retriever": "wikipedia"}, {"name": "search", "retriever": "bm25:demo-news"}]
     await debate("tool_mad", models=MODELS, scoring="all_rounds", retrieval="once", max_rounds=2, debaters=debaters)
     answered = [p for p in stub.prompts("stub-rag") if "your `answer`" in p]
     assert [p.count("(none, as the sources could not be searched)") for p in answered] == [1, 1]

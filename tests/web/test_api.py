@@ -233,13 +233,11 @@ async def test_a_chat_continues_on_its_thread(client: LangGraphClient) -> None:
 
 
 async def test_an_agent_gets_the_reply_of_a_debate_over_a2a(server: Server, client: LangGraphClient) -> None:
-    [assistant] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
+    assistant = await client.assistants.create(GRAPH, context=FAKE)
     parts = [{"kind": "text", "text": CLAIM}]
     message = {"role": "user", "parts": parts, "messageId": "1"}
     asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
-    await client.assistants.update(assistant["assistant_id"], context=FAKE)
     answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)
-    await client.assistants.update(assistant["assistant_id"], context={})
     assert answer["result"]["history"][-1]["parts"][0]["text"] == reply_text(answer)
 
 
