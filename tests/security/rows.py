@@ -45,6 +45,8 @@ def run_with(context: Any, graph: str = "tool_mad") -> dict[str, Any]:
     return {"assistant_id": graph, "input": CLAIM, "context": context}
 
 
+DECOYS: tuple[Any, ...] = ({}, 5)
+"""Values of a key that the server ignores in a run."""
 MODULE: Any = {"sources": ["langchain:evilmod:x"]}
 UNLISTED = {
     "MOOT_LANGCHAIN_SOURCES": [
@@ -118,7 +120,7 @@ def routes(settings: Any, word: str) -> list[Row]:
     found = [Row(f"{word} on {path}", path, body, word) for path, body in bodies.items()]
     configured = run_with(None, "rag") | {"config": {"configurable": settings}}
     found += [
-        *(Row(f"{word} beside params", "/runs/wait", run | {"params": other}, word) for other in ({}, 5)),
+        *(Row(f"{word} beside params", "/runs/wait", run | {"params": other}, word) for other in DECOYS),
         Row(f"{word} beside a graph_id", "/runs/wait", run | {"graph_id": "none"}, word),
         Row(f"{word} as configurable", "/runs/wait", configured, word),
         Row(f"{word} in an assistant", "/assistants/{assistant}", {"context": settings}, word, method="PATCH"),
