@@ -5,6 +5,6 @@ Results state how many items are missing.
 Each name is imported on its first use, because most are slow to import and some need the extra ``evals``.
 """
 
-from moot.core.public import public_names
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,6 +5,6 @@ state keys that the docstring of its factory names; ``.with_keys(reads, writes)`
 settings come from the run's context or from ``.with_settings(Settings(...))``.
 """
 
-from moot.core.public import public_names
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,5 +1,5 @@
 """Sources of evidence, text encoders and corpora. All sources share one protocol."""
 
-from moot.core.public import public_names
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -434,7 +434,7 @@ def corpus_digest(name: str) -> str:
         WorldError: the Chroma server failed.
     """
     known = None if name in DEMO_CORPORA else _find_corpus(name)
-    return known.digest if known and known.digest else _cached_digest(name, corpus_state(name))
+    return known.digest if known else _cached_digest(name, corpus_state(name))
 
 
 @lru_cache(maxsize=64)

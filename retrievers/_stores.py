@@ -38,7 +38,7 @@ class Manifest:
 
     ``dimension`` is the length of the vectors. ``passages`` is the number of passages after the last complete build.
     ``digest`` is the digest of the passages (`moot.retrievers._corpus.digest_of`). It is empty if the corpus is not
-    complete, or if an older version of moot built the corpus.
+    complete.
     """
 
     name: str
@@ -73,6 +73,8 @@ def _parse_manifest(name: str, content: str | bytes) -> Manifest:
     manifest = TypeAdapter(Manifest).validate_json(content)
     if manifest.name != name:
         raise ValueError(f"it is the manifest of {manifest.name!r}")
+    if manifest.complete and not manifest.digest:
+        raise ValueError("it has no digest of the passages")
     return manifest
 
 
@@ -203,7 +205,7 @@ class FolderStore:
     def _recorded_checksums(self, name: str) -> dict[str, str] | None:
         """The checksums in a corpus's manifest.
 
-        None if there is no manifest, if the corpus is unfinished, or if an older version of moot wrote the manifest.
+        None if there is no manifest, or if the corpus is unfinished.
         """
         try:
             sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")

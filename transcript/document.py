@@ -150,8 +150,7 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
 def _records(document: Document) -> Sequence[RoundRecord]:
     """The record of each round.
 
-    If the document has no records, one record is built from the votes and scores of the last round. A document has no
-    records if moot 0.1.0 wrote it, or if the debate stopped before the end of its first round.
+    If the debate stopped before the end of its first round, one record is built from its votes and scores.
     """
     if log := document.get("round_log"):
         return log  # type: ignore[no-any-return]

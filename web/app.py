@@ -50,7 +50,7 @@ async def record_debates() -> AsyncIterator[None]:
 
     Raises:
         UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
-            the database are from a later version of moot.
+            the database are from another version of moot.
         WorldError: the database cannot be reached.
     """
     check_auth()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from moot.core.errors import MootError, UserError
 from moot.core.files import storage_error, write_atomically
 from moot.core.home import private_folder
-from moot.nodes._runtime.document import upgrade_document
+from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
 from moot.nodes._texts.quotes import find_quote
@@ -57,8 +57,8 @@ def parse_document(content: bytes) -> Document:
     """Parses and checks a result document from outside, for example from ``moot verify --out``.
 
     Raises:
-        UserError: the document is too large, is not JSON or is not a result document; a later version of moot wrote it;
-            this version does not know its graph or settings; a quote marked as verified is not at its position in the
+        UserError: the document is too large, is not JSON or is not a result document in the present schema; this
+            version does not know its graph or settings; a quote marked as verified is not at its position in the
             evidence; or the summary cites a quote that was not checked.
     """
     document = parse_stored(content)
@@ -71,7 +71,7 @@ def parse_stored(content: bytes) -> Document:
     """Parses JSON as a result document.
 
     Raises:
-        UserError: the content is too large, not JSON or not a result document, or a later version of moot wrote it.
+        UserError: the content is too large, not JSON, or not a result document in the present schema.
     """
     if len(content) > LARGEST:
         raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
@@ -83,13 +83,14 @@ def parse_stored(content: bytes) -> Document:
 
 
 def checked_document(value: Any) -> Document:
-    """Checks that a value is a result document; returns it in this version's schema, without unknown fields.
+    """Checks that a value is a result document; returns it without unknown fields.
 
     Raises:
-        UserError: the value is not a result document, or a later version of moot wrote it.
+        UserError: the value is not a result document in the present schema.
     """
     try:
-        document: Document = _document_adapter().validate_python(upgrade_document(value), strict=True)
+        check_schema(value)
+        document: Document = _document_adapter().validate_python(value, strict=True)
         start_time(document)
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:
@@ -345,10 +346,10 @@ def has_document(id: str) -> bool:
 
 
 def load(id: str) -> Document:
-    """A document, in this version's schema.
+    """A document.
 
     Raises:
-        UserError: there is no such document, it is damaged or too large, or a later version of moot wrote it.
+        UserError: there is no such document, it is damaged or too large, or its schema is not the present one.
     """
     return parse_stored(content_of(id))
 

@@ -18,6 +18,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
+from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.outage import outage_of
@@ -167,6 +168,7 @@ def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Out
     """
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())
+        check_schema(document)
         is_ours = document["id"] == job.key and document["status"] == "done"
         return outcome_of(document, prices) if is_ours else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # no document, or one that no batch wrote

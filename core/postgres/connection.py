@@ -16,7 +16,7 @@ T = TypeVar("T")
 Job = Callable[[Any], T]
 
 VERSION = 4
-"""The version of moot's tables. Each change of the tables increases the version and adds an element to `UPGRADES`."""
+"""The version of moot's tables. Each change of the tables increases it, and tables of another version are refused."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
 PAUSE = 0.25
@@ -68,7 +68,8 @@ CREATE TABLE moot.shares (
 CREATE TABLE moot.debates (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, id text NOT NULL UNIQUE, fingerprint text NOT NULL,
     version text NOT NULL, graph text NOT NULL, input text NOT NULL, settings text NOT NULL, status text NOT NULL,
-    started float8 NOT NULL, updated float8 NOT NULL, document text, note text
+    started float8 NOT NULL, updated float8 NOT NULL, document text, note text, person text, owner text, pid integer,
+    idempotency_key text UNIQUE, thread text, run text
 );
 CREATE TABLE moot.entries (
     seq bigint GENERATED ALWAYS AS IDENTITY, debate bigint NOT NULL REFERENCES moot.debates ON DELETE CASCADE,
@@ -76,10 +77,6 @@ CREATE TABLE moot.entries (
     size bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY (debate, key)
 );
 CREATE INDEX entries_key ON moot.entries (key);
-"""
-SERVED = """
-ALTER TABLE moot.debates ADD COLUMN person text, ADD COLUMN owner text, ADD COLUMN pid integer,
-    ADD COLUMN idempotency_key text UNIQUE, ADD COLUMN thread text, ADD COLUMN run text;
 CREATE INDEX debates_of_person ON moot.debates (person, started DESC);
 CREATE INDEX debates_of_thread ON moot.debates (thread) WHERE thread IS NOT NULL;
 CREATE TABLE moot.servers (
@@ -87,7 +84,7 @@ CREATE TABLE moot.servers (
 );
 CREATE TABLE moot.documents (
     id text PRIMARY KEY, debate text NOT NULL, person text, run text, status text NOT NULL, entry text NOT NULL,
-    tokens float8 NOT NULL, usd float8, document bytea NOT NULL, written timestamptz NOT NULL DEFAULT now()
+    document bytea NOT NULL, written timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX documents_of_debate ON moot.documents (debate);
 CREATE INDEX documents_of_person ON moot.documents (person, id DESC);
@@ -95,28 +92,19 @@ CREATE TABLE moot.asked (
     id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, person text NOT NULL, at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX asked_by ON moot.asked (person, at);
-"""
-SPENT = """
 CREATE TABLE moot.spent (
     id text PRIMARY KEY, person text NOT NULL, tokens float8 NOT NULL, usd float8, at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX spent_by ON moot.spent (person, at);
-INSERT INTO moot.spent SELECT id, person, tokens, usd, written FROM moot.documents
-    WHERE person IS NOT NULL AND run IS NOT NULL;
-ALTER TABLE moot.documents DROP COLUMN tokens, DROP COLUMN usd;
 CREATE TABLE moot.keys (
     key text PRIMARY KEY, fingerprint text NOT NULL, thread text NOT NULL, run text,
     at timestamptz NOT NULL DEFAULT now()
 );
-"""
-RESERVED = """
 CREATE TABLE moot.reserved (
     key text PRIMARY KEY, person text NOT NULL, process text NOT NULL, tokens float8 NOT NULL, usd float8 NOT NULL
 );
 CREATE INDEX reserved_by ON moot.reserved (person);
 """
-UPGRADES = {1: SERVED, 2: SPENT, 3: RESERVED}
-"""By version, the SQL that upgrades the tables to the next version."""
 
 
 def queue_module(name: str) -> Any:
@@ -237,13 +225,13 @@ class Postgres:
     # --- moot's tables ------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's tables.
+        """Creates moot's and procrastinate's tables if they are missing.
 
         Args:
             patience: as for `do`; by default, there is no retry.
 
         Raises:
-            UserError: the tables are from a later version; or as `do`.
+            UserError: the tables are from another version; or as `do`.
             WorldError: as `do`.
         """
         schema = queue_module("procrastinate.schema").SchemaManager.get_schema()
@@ -256,18 +244,11 @@ class Postgres:
                 cursor.execute(schema)
             if moot_table is None:
                 cursor.execute(TABLES)
-                cursor.execute("INSERT INTO moot.about VALUES (1)")
+                cursor.execute("INSERT INTO moot.about VALUES (%s)", (VERSION,))
             cursor.execute("SELECT version FROM moot.about")
-            found = int(cursor.fetchone()[0])
-            while found in UPGRADES:
-                cursor.execute(UPGRADES[found])
-                found += 1
-                cursor.execute("UPDATE moot.about SET version = %s", (found,))
-            return found
+            return int(cursor.fetchone()[0])
 
-        found = self.do(make, patience)
-        if found != VERSION:
-            raise UserError(_later_version_text(found), kind="invalid_environment")
+        _check_version(self.do(make, patience))
 
     def check(self) -> None:
         """Checks that moot's tables exist and are from this version, and changes nothing.
@@ -284,26 +265,23 @@ class Postgres:
             return int(cursor.execute("SELECT version FROM moot.about").fetchone()[0])
 
         found = self.do(read_version)
-        if found == VERSION:
-            return
-        commands = "`moot service`, `moot worker` and `moot batch FILE --queue`"
         if found is None:
-            text = f"The database {self.name()} has no tables of moot: {commands} create them."
-        elif found < VERSION:
-            text = (
-                f"The tables of the database are from an earlier version of moot (their version is {found}, this moot "
-                f"uses {VERSION}): {commands} of this version upgrade them."
+            raise UserError(
+                f"The database {self.name()} has no tables of moot: `moot service`, `moot worker` and `moot batch FILE "
+                "--queue` create them.",
+                kind="invalid_environment",
             )
-        else:
-            text = _later_version_text(found)
-        raise UserError(text, kind="invalid_environment")
+        _check_version(found)
 
 
-def _later_version_text(found: int) -> str:
-    return (
-        f"The tables are from a later version of moot (their version is {found}, this moot uses {VERSION}). Use that "
-        "version of moot on all machines, or another database."
-    )
+def _check_version(found: int) -> None:
+    if found != VERSION:
+        raise UserError(
+            f"The tables are from {'a later' if found > VERSION else 'an earlier'} version of moot (their version is "
+            f"{found}, this moot uses {VERSION}). Name another database, use that version of moot on all machines or, "
+            "to lose all that moot stored in this database, remove its tables: DROP SCHEMA moot CASCADE.",
+            kind="invalid_environment",
+        )
 
 
 def _short_text(error: Exception) -> str:

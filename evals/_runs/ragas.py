@@ -42,7 +42,7 @@ from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, with
 from moot.evals._runs.logs import checked_document, damaged_error, samples_in
 from moot.evals._stats.outcomes import Document
 from moot.nodes._models.chat_models import open_chat_model
-from moot.nodes._runtime.document import upgrade_document
+from moot.nodes._runtime.document import check_schema
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.thoughts import without_thoughts
 from moot.nodes._texts.verdict import MOST_REASONS, turns_by_reason, verdict_turns
@@ -245,13 +245,12 @@ def _document_at(path: Path) -> Any:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return (
-        upgrade_document(content) if isinstance(content, dict) and "turns" in content and "claim" in content else None
-    )
+    return content if isinstance(content, dict) and "turns" in content and "claim" in content else None
 
 
 def _check_document(document: Any, place: str) -> Document:
     try:
+        check_schema(document)
         return checked_document(document, RAGAS_FIELDS)
     except (LookupError, TypeError, ValueError) as error:
         raise damaged_error(place, error) from error

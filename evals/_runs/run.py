@@ -269,23 +269,19 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
     """Yield a message for each cell that is run again although the folder has a log of the cell.
 
-    The message names the parts that differ (`moot.evals._identity.parts`). If no earlier log of the cell records
-    such parts, the message says that an older version of moot wrote the log.
+    The message names the parts that differ (`moot.evals._identity.parts`).
     """
     newest = newest_logs(logs)
     for cell in cells:
         earlier = [log for key, log in newest.items() if key.partition(".")[0] == cell.key]
         if earlier and log_key(cell.key, parts[cell.key]) not in newest:
-            known = [(moot_metadata(log).get("parts"), file_name(log)) for log in earlier]
-            candidates = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
-            changed, other = min(candidates, key=lambda candidate: len(candidate[0]), default=([], known[0][1]))
-            reason = (
-                f"these differ: {', '.join(changed)}"
-                if candidates
-                else "an older version of moot wrote that log and did not record everything that the run depended on"
+            known = [(moot_metadata(log).get("parts") or {}, file_name(log)) for log in earlier]
+            candidates = [(differences(noted, parts[cell.key]), name) for noted, name in known]
+            changed, other = min(candidates, key=lambda candidate: len(candidate[0]))
+            yield (
+                f"{cell.system} on {cell.task.name} is run again, because it is not the same run as {other}: these "
+                f"differ: {', '.join(changed)}."
             )
-            name = f"{cell.system} on {cell.task.name}"
-            yield f"{name} is run again, because it is not the same run as {other}: {reason}."
 
 
 def file_name(log: EvalLog) -> str:

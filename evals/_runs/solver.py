@@ -26,7 +26,7 @@ from moot.evals._stats.evidence_count import count_evidence
 from moot.evals._stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
-from moot.nodes._runtime.document import upgrade_document
+from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
@@ -105,7 +105,7 @@ async def run_debate(system: DebateSystem, question: Question, settings: Setting
 
 
 def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
-    """The result document of the debate on a sample, in this version's form; None if there is none.
+    """The result document of the debate on a sample; None if there is none.
 
     Args:
         sample: a sample from a log, or the state of a sample, as scorers receive it. If Inspect recovered the sample
@@ -113,7 +113,7 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
             its events and attachments.
 
     Raises:
-        ValueError: the document is damaged.
+        ValueError: the document is damaged, or its schema is not the present one.
     """
     stored = sample.store.get(DOCUMENT)
     if stored is None and isinstance(sample, EvalSample):
@@ -122,12 +122,13 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
 
 
 def parsed_document(stored: str) -> dict[str, Any]:
-    """Parse a result document, and convert it to this version's form.
+    """Parse a result document.
 
     Raises:
-        ValueError: the document is damaged.
+        ValueError: the document is damaged, or its schema is not the present one.
     """
-    document: dict[str, Any] = upgrade_document(loads(stored))
+    document: dict[str, Any] = loads(stored)
+    check_schema(document)
     return document
 
 

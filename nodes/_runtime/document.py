@@ -1,4 +1,4 @@
-"""Builds the result documents of new, finished and unfinished debates, and upgrades older documents."""
+"""Builds the result documents of new, finished and unfinished debates, and checks the schema of documents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from moot.core.errors import UserError
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._records.entries import Call, Turn, Warned
 from moot.nodes._runtime.budget import ceilings_and_spending
@@ -230,34 +229,17 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     return document_of({**closed_state(state, completed_fields(state)), **undecided})
 
 
-DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
-    "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
-}
-DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
-DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
-DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
-"""The keys that documents of each earlier version of the schema lack, with default values."""
-
-
-def upgrade_document(found: Any) -> Any:
-    """A result document in the current schema, made from one of an earlier version.
-
-    Documents in the current schema and values that are no documents are returned unchanged.
-
-    Args:
-        found: plain JSON that may be a document.
+def check_schema(document: Any) -> None:
+    """Checks that plain JSON that may be a result document has the present schema.
 
     Raises:
-        UserError: the document has an unknown version of the schema, so a later version of moot wrote it.
+        ValueError: it has another schema or none; the message says what to do.
     """
-    version = found.get("schema_version") if isinstance(found, dict) else None
-    if isinstance(version, str) and version not in (SCHEMA_VERSION, *DEFAULTS_BEFORE) and "moot_version" in found:
-        known = ", ".join((*sorted(DEFAULTS_BEFORE), SCHEMA_VERSION))
-        raise UserError(
-            f"This document has schema_version {version[:20]}, but this version of moot reads {known}. Install the "
-            "version of moot that wrote the document, or a later one.",
-            kind="invalid_file",
+    found = document.get("schema_version") if isinstance(document, Mapping) else None
+    if found is None:
+        raise ValueError("it has no `schema_version`")
+    if found != SCHEMA_VERSION:
+        raise ValueError(
+            f"it has `schema_version` {str(found)[:20]}, but this version of moot reads only {SCHEMA_VERSION}; run the "
+            "debate again"
         )
-    if not isinstance(version, str) or version not in DEFAULTS_BEFORE:
-        return found
-    return {**DEFAULTS_BEFORE[version], **found, "schema_version": SCHEMA_VERSION}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -430,18 +429,6 @@ class Node:
                 ``warnings`` and ``depth`` if the node made a call or warned.
         """
         return replace(self, reads=reads, writes=writes)
-
-    def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
-        """The old name of `with_settings`. The next release will not have this name."""
-        warnings.warn("Node.having is now Node.with_settings.", DeprecationWarning, stacklevel=2)
-        return self.with_settings(defaults, name, keeps_errors=keeps_errors)
-
-    def mapped(
-        self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
-    ) -> Node:
-        """The old name of `with_keys`. The next release will not have this name."""
-        warnings.warn("Node.mapped is now Node.with_keys.", DeprecationWarning, stacklevel=2)
-        return self.with_keys(reads, writes)
 
 
 def turn_location(state: Any) -> dict[str, Any]:

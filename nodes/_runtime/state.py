@@ -205,7 +205,7 @@ class DocumentHead(TypedDict):
     """The first keys of a result document."""
 
     schema_version: Annotated[str, Field(description="The version of this document's schema.")]
-    id: Annotated[str, Field(description="The debate's id; empty in documents with a schema before 1.2.")]
+    id: Annotated[str, Field(description="The debate's id.")]
     status: Annotated[
         Status, Field(description="How the debate ended. `interrupted`: it has not ended. `failed`: see `error`.")
     ]

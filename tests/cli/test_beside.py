@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import VerdictOutput
 from moot.transcript.report.report import report
 from pydantic import TypeAdapter
@@ -66,7 +65,7 @@ def test_verdicts_and_costs_of_debate_and_control_are_printed_and_stored(
     assert f"USD x{beside['ratios']['usd']:.2f} (${control_cost['usd']:.6f} of ${debate_cost['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):
         assert f"A vote over several lines of reasoning, at equal {unit}: Refuted, unlike the debate." in report(
-            upgrade_document(stored), kind
+            stored, kind
         )
     seeds = [request["seed"] for request in stub.requests()]
     assert len(set(seeds)) == len(seeds) == sum(call_counts(stub))

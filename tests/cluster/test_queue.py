@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.core.errors import BudgetExhausted, UserError
+from moot.core.errors import BudgetExhausted
 from moot.core.ledger import key_of
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Request
@@ -185,18 +185,6 @@ def test_batch_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         done = moot("batch", action)
         assert done.returncode == 2
         assert "needs a queue" in done.stderr
-
-
-def test_tables_of_a_later_version_are_refused(postgres: Postgres) -> None:
-    def change_version(change: int) -> None:
-        postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = version + %s", (change,)))
-
-    change_version(1)
-    try:
-        with pytest.raises(UserError, match="a later version"):
-            postgres.prepare()
-    finally:
-        change_version(-1)
 
 
 def test_leases_shrink_with_the_remaining_budget(postgres: Postgres) -> None:

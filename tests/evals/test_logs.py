@@ -122,7 +122,7 @@ def test_one_of_several_attempts_at_a_run_is_read(
 
 
 def test_a_log_supersedes_only_logs_with_the_same_key(tmp_path: Path) -> None:
-    """Logs of older versions of moot have no key. A log with a key does not supersede logs without a key."""
+    """Logs that only Inspect wrote have no key. A log with a key does not supersede logs without a key."""
     one = {"1": debate("SUPPORTS")}
     named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
     for day, (name, items, facts) in enumerate(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError
 from moot.core.ledger.records import Request
-from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
+from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
 from moot.web.caller import current_user
@@ -58,19 +58,14 @@ def test_a_search_finds_a_claim_with_quotes_in_any_case(ledgers: tuple[ServedLed
     assert [len(ledger.debates(text=text)) for text in ('SAID "NO"', 'said "yes"')] == [1, 0]
 
 
-def test_tables_of_version_1_are_upgraded_and_tables_of_later_versions_refused(server: Server) -> None:
-    with closing(Postgres(server.url)) as postgres:
-        postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
-        postgres.do(lambda cursor: cursor.execute(TABLES))
-        postgres.do(lambda cursor: cursor.execute("INSERT INTO moot.about VALUES (1)"))
-        old = "INSERT INTO moot.debates (id, fingerprint, version, graph, input, settings, status, started, updated) "
-        postgres.do(lambda cursor: cursor.execute(old + "VALUES ('b', '', '', 'rag', '{}', '{}', 'done', 1, 1)"))
-        postgres.prepare()
-        assert [row.status for row in ServedLedger(postgres, "me").debates(id="b")] == ["done"]
-        assert 1 + len(UPGRADES) == VERSION
-        postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = %s", (VERSION + 1,)))
-        with pytest.raises(UserError, match="later version"):
-            postgres.prepare()
+@pytest.mark.parametrize(("version", "words"), [(VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")])
+def test_tables_of_other_versions_are_refused(postgres: Postgres, version: int, words: str) -> None:
+    postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = %s", (version,)))
+    for use in (postgres.prepare, postgres.check):
+        with pytest.raises(UserError, match=f"{words} of moot .* another database") as raised:
+            use()
+        assert raised.value.kind == "invalid_environment"
+    assert postgres.do(lambda cursor: cursor.execute("SELECT version FROM moot.about").fetchone()[0]) == version
 
 
 def test_a_debate_has_one_worker_until_this_worker_is_lost(

@@ -13,6 +13,7 @@ from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
+from moot.nodes._runtime.document import check_schema
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.outage import outage_of
 from moot.nodes._texts.verdict import nothing_found
@@ -105,10 +106,11 @@ def _read_outcome(path: Path, changed: int) -> Outcome:
     """The outcome in a document. The file's modification time (``changed``) is part of the cache's key."""
     try:
         document = json.loads(path.read_bytes())
+        check_schema(document)
         with checked_parts():
             return _outcome_of(path.stem, document)
-    except (ValueError, RecursionError):
-        return Outcome("failed", path.stem, error="The document is damaged.")
+    except (ValueError, RecursionError) as error:
+        return Outcome("failed", path.stem, error=f"The document cannot be read: {str(error)[:300]}.")
     except UserError as error:
         return Outcome("failed", path.stem, error=error.detail)
 

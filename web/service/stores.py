@@ -73,7 +73,7 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
         url: the database's address.
 
     Raises:
-        UserError, WorldError: the database cannot be used, or its tables are from a later version.
+        UserError, WorldError: the database cannot be used, or its tables are from another version.
     """
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)
