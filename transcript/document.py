@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -10,9 +10,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.graphs import load_graph
-from moot.nodes._records.entries import RoundRecord
 from moot.nodes._runtime.settings import checked_settings
-from moot.nodes._steps.compare import answers_of
 from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
@@ -96,7 +94,7 @@ def round_sections(document: Document) -> list[Section]:
 
     pooled = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any("weight" in piece for piece in document["evidence"])
-    records = {(record["phase"], record["round"]): record for record in _records(document)}
+    records = {(record["phase"], record["round"]): record for record in document["round_log"]}
     outcome = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
     for phase, spoken in groupby(enumerate(document["turns"]), lambda turn: turn[1]["phase"]):
         for number, turns in groupby(spoken, lambda turn: turn[1]["round"]):
@@ -145,17 +143,3 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
             shown.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in shown]
-
-
-def _records(document: Document) -> Sequence[RoundRecord]:
-    """The record of each round.
-
-    If the debate stopped before the end of its first round, one record is built from its votes and scores.
-    """
-    if log := document.get("round_log"):
-        return log  # type: ignore[no-any-return]
-    last: Any = {"round": document["rounds"], "phase": "primary", "votes": document["votes"]}
-    if document["scores"]:
-        scores = {turn["agent"]: turn["scores"] for turn in answers_of(document["turns"])}
-        last |= {"reason": "unstable", "scores": scores}
-    return [last]

@@ -240,6 +240,6 @@ def check_schema(document: Any) -> None:
         raise ValueError("it has no `schema_version`")
     if found != SCHEMA_VERSION:
         raise ValueError(
-            f"it has `schema_version` {str(found)[:20]}, but this version of moot reads only {SCHEMA_VERSION}; run the "
+            f"it has `schema_version` {found!r:.20}, but this version of moot reads only {SCHEMA_VERSION!r}; run the "
             "debate again"
         )

@@ -9,7 +9,7 @@ from moot.graphs import load_graph
 from moot.nodes._records.reducers import merge_rounds, recorded_round
 from moot.nodes._runtime.running import DebateRun
 from moot.nodes._texts.show import score_and_threshold
-from moot.transcript import Line, Live, ending, round_sections
+from moot.transcript import Line, Live, round_sections
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
 from moot.web.debates import checked_document
@@ -140,16 +140,6 @@ async def test_reasons_of_tit_for_tat_until_the_moderator_prefers_an_answer(star
     )
     check_reasons(output, ["no_preference", "preferred"], "no answer yet - Both err.")
     assert [line.who for line in output[1] if line.text == "It holds."] == ["moderator"]
-
-
-async def test_a_document_without_a_round_log_shows_its_last_findings_and_the_verdict(start_stub: StartStub) -> None:
-    document, _ = await three_rounds_of_tool_mad(start_stub, scoring="on")
-    rounds = [line.text for section in round_sections(document) for line in section.lines if line.tone == "finding"]
-    del document["round_log"]
-    assert [
-        line.text for section in round_sections(document) for line in section.lines if line.tone == "finding"
-    ] == rounds[-2:]
-    assert ending(document).lines[0].text.startswith("Verdict: SUPPORTS")
 
 
 @pytest.mark.parametrize("progressive", [True, False])
