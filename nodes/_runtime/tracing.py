@@ -21,7 +21,7 @@ from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import langsmith
 from langchain_core.runnables import RunnableConfig
@@ -82,7 +82,7 @@ class Client(langsmith.Client):
         set_langsmith_environment()
         super().__init__(anonymizer=self._clean)
         atexit.unregister(finish_at_exit)
-        atexit.register(finish_at_exit)
+        atexit.register(finish_at_exit, self)
 
     def _clean(self, value: Any) -> Any:
         return hide_secrets(value, self._keys)
@@ -120,17 +120,17 @@ def guard_traces() -> None:
     moot's graphs call this themselves. If you use moot's nodes in your own graph, call it once before the graph's first
     run.
     """
-    if run_trees._CLIENT is None and tracing_is_enabled():  # LangSmith's public getter would create a client
+    if tracing_is_enabled() and client_of_process().timeout_ms == NO_TIME:
         langsmith.configure(client=Client())
 
 
-RESUMING_KEY = "__pregel_resuming"
-"""If this key in ``configurable`` is false, a graph with an input starts from its first node. Otherwise LangGraph
-resumes the graph if the thread's state is from the same run.
+NO_TIME = (1, 1)
+"""The time limits, in milliseconds, of the client that LangSmith creates if none was set. It is replaced at once."""
 
-A server restarts a run after the loss of its worker. If the run were resumed, the node that opens the debate would not
-run, and nothing would store the debate's document.
-"""
+
+def client_of_process() -> langsmith.Client:
+    """LangSmith's client of this process; if none was set, a client with the time limits `NO_TIME`."""
+    return run_trees.get_cached_client(timeout_ms=NO_TIME, auto_batch_tracing=False)
 
 
 class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -249,12 +249,19 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                     input = None
                 if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
                     session.skip(document_of(current.values), is_recorded=not is_restart)
-            else:
-                place = run_config.get("configurable") or {}
-                run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
+            elif await self._is_restarted(run_config):
+                # LangGraph would resume a run whose id is in the thread's state. Then the node that opens the debate
+                # would not run, and nothing would store the debate's document.
+                run_config = {**run_config, "metadata": {**(run_config.get("metadata") or {}), "run_id": uuid4().hex}}
             async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
                 async for chunk in chunks:
                     yield chunk
+
+    async def _is_restarted(self, config: RunnableConfig) -> bool:
+        """Whether a server runs the graph again, because the worker of the run was lost."""
+        if not self.checkpointer or "run_id" not in (config.get("configurable") or {}):
+            return False
+        return is_written_by_run(await self.aget_state(config), config)
 
     async def _recorded(
         self, input: Any, config: RunnableConfig, session: Session, options: dict[str, Any]
@@ -478,20 +485,19 @@ def project_of(run: RunTree) -> UUID | None:
         return None
 
 
-def wait_until_sent(seconds: float) -> bool:
-    """Waits until scores and runs are sent, at most ``seconds``; returns whether all runs (not scores) were sent."""
+def wait_until_sent(client: langsmith.Client, seconds: float) -> bool:
+    """Waits until scores and a client's runs are sent, at most ``seconds``; returns whether all runs were sent."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
         if thread.name == SENDING_THREAD:
             thread.join(max(0, deadline - time.monotonic()))
-    client = run_trees._CLIENT
-    if client is None or client.tracing_queue is None:
+    if client.tracing_queue is None:
         return True
     client.flush(timeout=max(0, deadline - time.monotonic()))
     return not client.tracing_queue.unfinished_tasks
 
 
-def finish_at_exit() -> None:
+def finish_at_exit(client: langsmith.Client) -> None:
     """Sends the rest of the trace at the end of a process; logs an error if `LONGEST_WAIT` seconds were not enough."""
-    if not wait_until_sent(LONGEST_WAIT):
+    if not wait_until_sent(client, LONGEST_WAIT):
         log.error("moot: parts of the trace have not reached LangSmith.")

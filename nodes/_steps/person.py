@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import Send, interrupt
 from moot.core.errors import UserError
 from moot.nodes._records.entries import PERSON, Turn
@@ -36,7 +37,7 @@ def check_resumable(settings: Any) -> None:
     Raises:
         UserError: the setting ``ask_person`` names a moment, but the graph has no checkpointer.
     """
-    if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get("__pregel_checkpointer"):
+    if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER):
         return
     raise UserError(
         "`ask_person` needs a checkpointer, which stores the debate while it waits: compile the graph with one "

@@ -64,6 +64,24 @@ async def test_a_resumed_debate_keeps_its_id(seen: list[Session]) -> None:
     assert seen[-1].before["calls"] == first["calls"]
 
 
+async def test_a_run_that_a_server_starts_again_begins_with_the_first_node() -> None:
+    """LangGraph by itself would resume a run whose id is in the thread's state."""
+    system = load_graph("standard_mad")
+    graph = system.graph.builder.compile(checkpointer=InMemorySaver())
+    settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news"})
+    config: Any = {"configurable": {"thread_id": "1", "run_id": "a run of a server"}}
+    for most in (4, 3, 1000):  # updates before the run's worker is lost
+        ran = []
+        async for update in graph.astream(CLAIM, config, context=settings, stream_mode="updates"):
+            ran += update
+            if len(ran) >= most:
+                break
+        assert ran[0] == "open"
+    undisturbed = await system.graph.ainvoke(CLAIM, context=settings)
+    document = (await graph.aget_state(config)).values
+    assert (document["status"], len(document["calls"])) == ("done", len(undisturbed["calls"]))
+
+
 async def test_debates_inside_a_users_graph_have_different_ids() -> None:
     inner = load_graph("standard_mad")
     builder = StateGraph(VerdictOutput, input_schema=ClaimInput)

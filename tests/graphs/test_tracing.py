@@ -22,7 +22,7 @@ from langsmith import utils
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes._runtime import tracing
-from moot.nodes._runtime.tracing import scores_of, wait_until_sent, with_costs
+from moot.nodes._runtime.tracing import NO_TIME, client_of_process, scores_of, wait_until_sent, with_costs
 
 from tests.collector import PROJECT, Collector, collecting
 from tests.conftest import MODELS, StartStub, reading_demo, says, supports
@@ -44,15 +44,14 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # LangSmith's default; moot's is true
         forget_client()
         yield running
-        wait_until_sent(TIME_LIMIT)
+        wait_until_sent(client_of_process(), TIME_LIMIT)
         monkeypatch.undo()
         forget_client()
 
 
 def forget_client() -> None:
     """Close LangSmith's client, so that a new client reads the environment variables again."""
-    if langsmith.run_trees._CLIENT is not None:
-        langsmith.run_trees._CLIENT.close()
+    client_of_process().close()
     langsmith.configure(client=None)
     utils.get_env_var.cache_clear()  # type: ignore[attr-defined]
     utils.get_tracer_project.cache_clear()
@@ -76,7 +75,7 @@ async def run_debate(
     document: dict[str, Any] = await system.graph.ainvoke(
         {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
     )
-    assert wait_until_sent(TIME_LIMIT)
+    assert wait_until_sent(client_of_process(), TIME_LIMIT)
     return document
 
 
@@ -215,11 +214,11 @@ async def test_calls_have_costs_after_another_process_resumes_the_debate(
     config = {"configurable": {"thread_id": "1"}}
     context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
     await graph.ainvoke({"claim": CLAIM}, config, context=context)
-    assert wait_until_sent(TIME_LIMIT)
+    assert wait_until_sent(client_of_process(), TIME_LIMIT)
     forget_client()  # as in another process, which starts without a client
     tracing.guard_traces()
     await graph.ainvoke(Command(resume=True), config)
-    assert wait_until_sent(TIME_LIMIT)
+    assert wait_until_sent(client_of_process(), TIME_LIMIT)
     [call] = (run for run in collector.runs.values() if run["run_type"] == "llm")
     assert metadata(call)["usage_metadata"]["total_cost"] > 0
 
@@ -372,7 +371,7 @@ async def test_the_users_own_langsmith_client_is_kept(start_stub: StartStub, col
     langsmith.configure(client=theirs)
     start_stub([{"fields": {"citations": []}}])
     await run_debate("standard_prompting")
-    assert langsmith.run_trees._CLIENT is theirs
+    assert client_of_process() is theirs
     assert collector.runs
 
 
@@ -380,4 +379,4 @@ async def test_without_tracing_no_langsmith_client_is_created(start_stub: StartS
     assert os.environ["LANGSMITH_TRACING"] == "false"
     start_stub([{"fields": {"citations": []}}])
     await run_debate("rag", sources=[LIBRARY])
-    assert langsmith.run_trees._CLIENT is None
+    assert client_of_process().timeout_ms == NO_TIME
