@@ -311,8 +311,8 @@ class Node:
         reads: converts a state with other keys to the step's input. By default, the state is the input.
         writes: converts the node's writes to an update of the state with other keys. By default, they are not changed.
         moment: the moment at which the node waits for a person; empty for other nodes.
-        idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
-            then lead past the node. By default, the step always runs.
+        idle: takes the state and the settings; returns whether the node does nothing and streams no events. By
+            default, the step always runs.
         decides: takes the settings; returns the smallest call of each role that decides in this node, by role. A node
             in which agents answer has their smallest call under the key None.
         reads_context: takes the graph's context and returns the settings. A `DebateGraph` sets it.
@@ -348,6 +348,8 @@ class Node:
         settings = self._settings(runtime)
         if self.keeps_errors and not self.opens:
             settings = resume_settings(settings, state, self.prompts)
+        if self.idle and self.idle(state, settings):
+            return {}
         ledger = Ledger(node=self.name, **turn_location(state))
         place = begin_event(ledger)
         runtime.stream_writer(place)
