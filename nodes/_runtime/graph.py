@@ -11,9 +11,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from moot.nodes._runtime.node import Node, NodeContext, resume_settings, settings_from
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
-from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.run_settings import is_default, settings_from
+from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.tracing import traced
 
@@ -98,9 +99,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()
             self.opened = self.opened or action.opens
-            own = action.defaults
-            reads = self.settings_from if own is None else lambda context: own
-            action = replace(action, name=name, keeps_errors=True, reads_context=reads)
+            action = replace(action, name=name, keeps_errors=True, in_debate=True)
         super().add_node(name, action, **options)
         return self
 
@@ -156,8 +155,41 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """
         return settings_from(context, self._kind, self.context_schema or self._kind, **others)
 
+    def resumed_settings(self, settings: Settings, state: Mapping[str, Any]) -> Settings:
+        """The settings for a debate that goes on: the run's own or, if these are the defaults, those of its start.
+
+        So a debate that is resumed without settings does not continue with the defaults, for example with another
+        model.
+
+        Args:
+            settings: the run's settings.
+            state: the debate's state, which has the settings of the debate's start.
+
+        Raises:
+            UserError: the settings of the debate's start are not valid in this version of moot.
+        """
+        begun = state.get("settings")
+        if not begun or not is_default(settings):
+            return settings
+        kind = self._class_of(settings)
+        default = kind().recorded()
+        return checked_settings(
+            kind, {name: value for name, value in begun.items() if value != default.get(name, self)}
+        )
+
+    def own_copy(self, settings: Settings) -> Settings:
+        """A copy of a run's settings, of the class that `resumed_settings` returns."""
+        kind = self._class_of(settings)
+        return kind.model_construct(settings.model_fields_set, **{**vars(kind()), **vars(settings)})
+
     def _settings(self, state: Any) -> Any:
-        return resume_settings(self.settings_from(_runtime().context), state)
+        """The run's settings. If the state is updated without a run, those with which the debate began."""
+        context = _runtime().context
+        return context if isinstance(context, self._kind) else self.resumed_settings(self.settings_from(None), state)
+
+    def _class_of(self, settings: Settings) -> type[Settings]:
+        kind: type[Settings] = self.context_schema or self._kind
+        return kind if issubclass(kind, type(settings)) else type(settings)
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compiles the graph. In a trace, all its runs have the system's name as a tag.
