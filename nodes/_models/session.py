@@ -239,7 +239,7 @@ class Recorder(Protocol):
 
         Args:
             use: how the run uses the ledger.
-            settings: the run's settings; a resumed debate has those of its start, too.
+            settings: the run's settings.
         """
 
     async def begun(self, session: Session) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents import create_agent
@@ -45,7 +44,7 @@ from moot.nodes._react.tool_calls import (
 )
 from moot.nodes._records.entries import StopReason, Task, Turn
 from moot.nodes._runtime.budget import is_spent
-from moot.nodes._runtime.node import Node, NodeContext, settings_from
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import SourcesSettings
 from moot.nodes._runtime.state import DebateState, StepUpdate
 from moot.nodes._speakers.single import AGENT
@@ -92,7 +91,7 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
     """
     return create_agent(
         FakeChatModel(),  # required, but never called, because the middleware calls the role's model
-        middleware=[ToolAgentMiddleware(settings, prompt)],
+        middleware=[ToolAgentMiddleware(prompt)],
         state_schema=ToolAgentState,
         context_schema=settings,
         name="agent",
@@ -142,15 +141,13 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     """Calls the model of the role `agent-1`, runs the searches that the model requests, and records all calls.
 
     Args:
-        settings: the class of the graph's settings.
         prompt: the prompt's name.
     """
 
     state_schema = ToolAgentState  # with LangChain's schema, the agent's messages would enter the debate's state
 
-    def __init__(self, settings: type[SourcesSettings], prompt: str) -> None:
+    def __init__(self, prompt: str) -> None:
         super().__init__()
-        self.reads_context = partial(settings_from, kind=settings, checked=settings)
         self.prompt = prompt
 
     async def awrap_model_call(
@@ -192,7 +189,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {}
             return {"turns": [_last_turn(message, state, speaker, run)]}
 
-        node = Node(step, "model", keeps_errors=True, reads_context=self.reads_context)
+        node = Node(step, "model", keeps_errors=True, in_debate=True)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
         messages = update.pop("messages", None) or [AIMessage("")]  # a message without a tool call ends the loop
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
@@ -211,7 +208,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
             return await retrieve_node().step({**reader, "debater": debater}, run)
 
         runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
-        node = Node(step, "tools", keeps_errors=True, reads_context=self.reads_context)
+        node = Node(step, "tools", keeps_errors=True, in_debate=True)
         update = await node({**state, "turns": [turn]}, runtime)
         update.setdefault("turns", [{**turn, "retrieval": "failed"}])
         result = ToolMessage(_result_text(update), name=call["name"], tool_call_id=call["id"])

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextvars import copy_context
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from langchain_core.callbacks import BaseCallbackManager
-from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from moot.nodes._runtime.node import Node, NodeContext, resume_settings, settings_from
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
-from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.run_settings import is_default, settings_from
+from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.tracing import traced
 
@@ -73,113 +67,13 @@ def _runtime() -> Runtime[Any]:
     return get_runtime() or Runtime()  # there is no runtime if the state is updated without a run
 
 
-RouterFunction = Callable[[Any, Any], Any]
-"""A router as a function of the state and the settings."""
-
-
-RUN_KEYS = ("run_name", "run_id")
-"""Keys of a config that belong to one run, but not to the runs inside it."""
-
-
-class RouterRunnable(Runnable[Any, Any]):
-    """A router that runs in the event loop. LangGraph would run each call of a plain function in a thread.
-
-    Args:
-        name: the router's name, which its runs have in a trace.
-        route: takes the state; returns the next node, or `Send` objects.
-        traced: whether its runs appear in a trace.
-    """
-
-    def __init__(self, name: str, route: Callable[[Any], Any], *, traced: bool = True) -> None:
-        self.name, self._route, self._traced = name, route, traced
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Returns the next node, or `Send` objects."""
-        if self._traced and has_callbacks(config):
-            return self._call_with_config(self._route, input, config)
-        token = var_child_runnable_config.set(config)
-        try:
-            return self._route(input)
-        finally:
-            var_child_runnable_config.reset(token)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Returns the next node, or `Send` objects."""
-        if self._traced and has_callbacks(config):
-            return await self._acall_with_config(self._aroute, input, config)
-        return self.invoke(input, config)
-
-    async def _aroute(self, input: Any) -> Any:
-        return self._route(input)
-
-
-def has_callbacks(config: RunnableConfig | None) -> bool:
-    """Whether runs with this config may have callbacks, such as a tracer.
-
-    This is false only if the config has a callback manager without handlers.
-    """
-    callbacks = (config or {}).get("callbacks")
-    return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
-
-
-class DirectNode(Runnable[Any, Any]):
-    """A node with its outgoing edges. Without callbacks, `ainvoke` runs both faster than LangGraph's sequence does.
-
-    Args:
-        whole: LangGraph's sequence of the node and its edges. It is used with callbacks, and by the other methods.
-    """
-
-    def __init__(self, whole: Any) -> None:
-        self._whole = whole
-        self._node, *self._edges = whole.steps
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs LangGraph's sequence."""
-        return self._whole.invoke(input, config, **kwargs)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Runs the node, then its edges one after the other. If there may be callbacks, runs LangGraph's sequence."""
-        if config is None or has_callbacks(config):
-            return await self._whole.ainvoke(input, config, **kwargs)
-        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
-        context = copy_context()  # a copy, so that the node does not change its caller's context variables
-        context.run(var_child_runnable_config.set, config)
-        written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
-        for edge in self._edges:
-            written = await edge.ainvoke(written, config)
-        return written
-
-    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
-        """Streams LangGraph's sequence."""
-        return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
-
-    def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        """Streams LangGraph's sequence."""
-        return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
-
-
-class Successor(NamedTuple):
-    """How the successor of a node is found.
-
-    Args:
-        router: returns the successor.
-        ends: the nodes that the router may return.
-        is_fixed: whether the router returns the same node for every state.
-    """
-
-    router: RouterFunction
-    ends: list[str]
-    is_fixed: bool
-
-
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
     If the compiled graph is called without a context, the nodes get the default settings; see also `settings_from`. The
     settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an
     error, or if the run must end for another reason (`must_end`), a conditional edge that may lead to the end leads
-    there, and its router is not called. Nodes that would do nothing (`Node.idle`) are drawn, but edges lead past them
-    if their successor is known.
+    there, and its router is not called.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -188,11 +82,6 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._prompts: dict[str, list[str]] = {}
         self._moments: set[str] = set()
         self.opened = ""
-        self._idle: dict[str, RouterFunction] = {}
-        self._routers: dict[str, list[tuple[RouterFunction, list[str]]]] = {}
-        self._past: dict[str, dict[str, Successor]] = {}
-        self._run_once: set[str] = set()
-        self._next_if_idle: dict[str, str] = {}
 
     def add_node(  # type: ignore[override]
         self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
@@ -210,11 +99,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()
             self.opened = self.opened or action.opens
-            if action.idle:
-                self._idle[name] = action.idle
-            own = action.defaults
-            reads = self.settings_from if own is None else lambda context: own
-            action = replace(action, name=name, keeps_errors=True, reads_context=reads)
+            action = replace(action, name=name, keeps_errors=True, in_debate=True)
         super().add_node(name, action, **options)
         return self
 
@@ -241,26 +126,21 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
             return self
 
-        def checked_route(state: Any, settings: Any) -> Any:
-            if leave and (state.get("error") or self.must_end(state, settings)):
+        async def route(state: Any) -> Any:
+            if leave and state.get("error"):
+                return leave
+            settings = self._settings(state)
+            if leave and self.must_end(state, settings):
                 return leave
             to = router(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
                 raise ValueError(f"{called} leads from {source} to {to}, which is not in the edge's path_map")
             return to
 
-        def route(state: Any) -> Any:
-            if leave and state.get("error"):
-                return leave
-            settings = self._settings(state)
-            return self._past_idle_nodes(source, checked_route(state, settings), state, settings)
-
-        called = getattr(path, "__name__", type(path).__name__)
+        called = route.__name__ = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
-        super().add_conditional_edges(source, RouterRunnable(called, route), ends)  # type: ignore[arg-type]
-        to = [] if isinstance(path_map, Mapping) else list(path_map or ())
-        self._routers.setdefault(source, []).append((checked_route, to))
+        super().add_conditional_edges(source, route, ends)  # type: ignore[arg-type]
         return self
 
     def must_end(self, state: Any, settings: Any) -> bool:
@@ -275,58 +155,41 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """
         return settings_from(context, self._kind, self.context_schema or self._kind, **others)
 
-    def _settings(self, state: Any) -> Any:
-        return resume_settings(self.settings_from(_runtime().context), state)
+    def resumed_settings(self, settings: Settings, state: Mapping[str, Any]) -> Settings:
+        """The settings for a debate that goes on: the run's own or, if these are the defaults, those of its start.
 
-    def _past_idle_nodes(self, source: str, to: Any, state: Any, settings: Any) -> Any:
-        past, seen = self._past.get(source, {}), set()
-        while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
-            seen.add(to)
-            to = past[to].router(state, settings)
-        return to
+        So a debate that is resumed without settings does not continue with the defaults, for example with another
+        model.
 
-    def _reroute_past_idle_nodes(self) -> None:
-        """Makes edges to a node lead to the node's successor at run time if the node would do nothing (`Node.idle`).
+        Args:
+            settings: the run's settings.
+            state: the debate's state, which has the settings of the debate's start.
 
-        If a router chooses the successor, an edge is changed only if it is the only edge to the node and starts at a
-        node that runs once. Otherwise several speakers or parallel nodes would each call the router.
+        Raises:
+            UserError: the settings of the debate's start are not valid in this version of moot.
         """
-        plain_edges = sorted(self.edges)
-        routers = [branch for branches in self.branches.values() for branch in branches.values()]
-        anywhere = any(branch.ends is None for branch in routers)
-        routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
-        incoming = Counter(to for _, to in plain_edges) + Counter(
-            to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
+        begun = state.get("settings")
+        if not begun or not is_default(settings):
+            return settings
+        kind = self._class_of(settings)
+        default = kind().recorded()
+        return checked_settings(
+            kind, {name: value for name, value in begun.items() if value != default.get(name, self)}
         )
-        follows = {
-            node: follow
-            for node in self._idle
-            if (follow := self._successor(node)) and (follow.is_fixed or incoming[node] == 1)
-        }
-        for source in {source for source, _ in plain_edges} | set(self.branches):
-            once = source in self._run_once or source not in routed
-            known = {node: follow for node, follow in follows.items() if once or follow.is_fixed}
-            self._past[source] = known
-            for to in [to for start, to in plain_edges if start == source and to in known]:
-                self.edges.remove((source, to))
-                route = partial(self._route_past, source, to)
-                super().add_conditional_edges(source, RouterRunnable(f"past_{to}", route, traced=False), [to])
-            for name, branch in self.branches[source].items():
-                ends = dict(branch.ends or {})
-                for node in (reached := [*ends.values()]):
-                    reached += [to for to in known[node].ends if to not in reached] if node in known else []
-                self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
 
-    def _successor(self, node: str) -> Successor | None:
-        after, routers = [to for source, to in self.edges if source == node], self._routers.get(node, [])
-        if node in self._next_if_idle:
-            after, routers = [self._next_if_idle[node]], []
-        if len(after) == 1 and not routers:
-            return Successor(lambda state, settings: after[0], after, is_fixed=True)
-        return Successor(*routers[0], is_fixed=False) if len(routers) == 1 and not after and routers[0][1] else None
+    def own_copy(self, settings: Settings) -> Settings:
+        """A copy of a run's settings, of the class that `resumed_settings` returns."""
+        kind = self._class_of(settings)
+        return kind.model_construct(settings.model_fields_set, **{**vars(kind()), **vars(settings)})
 
-    def _route_past(self, source: str, to: str, state: Any) -> Any:
-        return self._past_idle_nodes(source, to, state, self._settings(state))
+    def _settings(self, state: Any) -> Any:
+        """The run's settings. If the state is updated without a run, those with which the debate began."""
+        context = _runtime().context
+        return context if isinstance(context, self._kind) else self.resumed_settings(self.settings_from(None), state)
+
+    def _class_of(self, settings: Settings) -> type[Settings]:
+        kind: type[Settings] = self.context_schema or self._kind
+        return kind if issubclass(kind, type(settings)) else type(settings)
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compiles the graph. In a trace, all its runs have the system's name as a tag.
@@ -334,14 +197,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         Raises:
             ValueError: the graph is invalid, or two of its prompts would have the same field in the settings.
         """
-        if not self._past:
-            self._reroute_past_idle_nodes()
         self.context_schema = with_prompts(self._kind, self._prompts)
-        graph = super().compile(*arguments, **options)
-        for node in graph.nodes.values():
-            if len(getattr(node.node, "steps", ())) > 1:
-                vars(node)["node"] = DirectNode(node.node)
-        return traced(graph, self.opened)
+        return traced(super().compile(*arguments, **options), self.opened)
 
 
 def graph_node(graph: Any) -> Node:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from langgraph.runtime import Runtime
-from moot.core.config import operators_model
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
@@ -29,13 +26,11 @@ from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
-from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
-from moot.nodes._runtime.settings import Settings, checked_settings, with_usual_model
+from moot.nodes._runtime.settings import Settings, with_usual_model
 from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._search import CORPUS_SOURCES, resolve
-from pydantic import BaseModel
 
 
 @dataclass
@@ -124,118 +119,6 @@ class NodeContext:
         return await open_encoder(settings.embedder, limits_of(settings))
 
 
-S = TypeVar("S", bound=Settings)
-
-
-def settings_from(
-    context: Any,
-    kind: type[S],
-    checked: type[S],
-    weaker: Mapping[str, Any] = MappingProxyType({}),
-    stronger: Mapping[str, Any] = MappingProxyType({}),
-) -> S:
-    """The settings that a graph's context gives.
-
-    Settings of the class ``kind`` are used as they are. The fields of another context are checked as settings: those
-    of a mapping, a dataclass or a Pydantic object, or the fields that were set in settings of a base class of ``kind``.
-    If no model is named, the model is that of MOOT_MODEL (`with_usual_model`).
-
-    Args:
-        context: the context of the graph, or of the graph around it; None for the default settings.
-        kind: the class of the graph's settings.
-        checked: this class with the graph's prompts as fields (`with_prompts`).
-        weaker: settings for which the context's own values count, if it has any.
-        stronger: settings that count instead of the context's.
-
-    Raises:
-        UserError: the context cannot be used as settings; the message says what can. Or MOOT_MODEL is needed, but is
-            not valid.
-    """
-    return with_usual_model(_settings_from(context, kind, checked, weaker, stronger))
-
-
-def _settings_from(
-    context: Any, kind: type[S], checked: type[S], weaker: Mapping[str, Any], stronger: Mapping[str, Any]
-) -> S:
-    is_complete = isinstance(context, kind)
-    if is_complete and not weaker and not stronger:
-        return context  # type: ignore[no-any-return]
-    if context is None:
-        return checked_settings(checked if weaker or stronger else kind, {**weaker, **stronger})
-    try:
-        given = _fields_of(context, type(context) if is_complete else kind)
-        wanted = type(context) if is_complete and context.prompts else checked
-        return checked_settings(wanted, {**weaker, **given, **stronger})
-    except UserError as error:
-        raise UserError(
-            f"The context ({type(context).__name__}) cannot be used as settings of this debate, which takes "
-            f"{kind.__name__}(...), or an object or a dict with only fields of it. {error.detail} If the context "
-            "belongs to a graph of your own, add the debate with its own settings: "
-            f"graph_node(graph).with_settings({kind.__name__}(...)).",
-            kind="invalid_setting",
-        ) from error
-
-
-def _fields_of(context: Any, kind: type[Settings]) -> dict[str, Any]:
-    if isinstance(context, Settings):
-        given = type(context)
-        if not issubclass(kind, (given.__base__ or given) if given.prompts else given):
-            raise UserError("They are the settings of another system.", kind="invalid_setting")
-        return {name: getattr(context, name) for name in context.model_fields_set}
-    if isinstance(context, Mapping):
-        return dict(context)
-    if is_dataclass(context) and not isinstance(context, type):
-        return {one.name: getattr(context, one.name) for one in fields(context)}
-    if isinstance(context, BaseModel):
-        return dict(context)
-    raise UserError("It has no fields.", kind="invalid_setting")
-
-
-@lru_cache(maxsize=100)
-def _default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
-    """The default settings of a class, and these settings as a result document records them."""
-    default = kind()
-    return default, default.recorded()
-
-
-def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
-    """The settings for a run of a debate.
-
-    They are the run's own settings or, if these are the defaults, the settings with which the debate started.
-    So a debate that is resumed without settings does not continue with the defaults, for example with another model.
-
-    Args:
-        settings: the run's settings.
-        state: the debate's state, which has the settings of the debate's start.
-        prompts: names of prompts. The returned settings have their texts at the debate's start, even if the class of
-            ``settings`` has no fields for prompts.
-
-    Raises:
-        UserError: the settings of the debate's start are not valid in this version of moot.
-    """
-    begun = state.get("settings")
-    if not begun or not isinstance(settings, Settings):
-        return settings
-    default, recorded = _default_settings(type(settings))
-    usual = {"model": operators_model()}
-    if vars(settings) != vars(default) | usual or begun == recorded | usual:
-        return settings
-    kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
-    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT_SUFFIX)}
-    return _checked_settings(kind, json.dumps(known))
-
-
-@lru_cache(maxsize=64)
-def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settings]:
-    return with_prompts(kind, dict.fromkeys(prompts, ()))
-
-
-@lru_cache(maxsize=64)
-def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
-    """The settings that a document records. They are cached, because every node of a resumed debate needs them."""
-    return checked_settings(kind, json.loads(recorded))
-
-
 def seed_of(run: int | None, own: int | None) -> int | None:
     """The seed from which the seeds of a role's calls are derived.
 
@@ -310,11 +193,11 @@ class Node:
         reads: converts a state with other keys to the step's input. By default, the state is the input.
         writes: converts the node's writes to an update of the state with other keys. By default, they are not changed.
         moment: the moment at which the node waits for a person; empty for other nodes.
-        idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
-            then lead past the node. By default, the step always runs.
+        idle: takes the state and the settings; returns whether the node does nothing and streams no events. By
+            default, the step always runs.
         decides: takes the settings; returns the smallest call of each role that decides in this node, by role. A node
             in which agents answer has their smallest call under the key None.
-        reads_context: takes the graph's context and returns the settings. A `DebateGraph` sets it.
+        in_debate: whether the node is in a `DebateGraph`. Its settings are then ``defaults``, else LangGraph's context.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
@@ -329,15 +212,15 @@ class Node:
     moment: str = ""
     idle: Callable[[Any, Any], bool] | None = None
     decides: Callable[[Any], Mapping[str | None, Decision]] | None = None
-    reads_context: Callable[[Any], Settings] | None = None
+    in_debate: bool = False
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Runs the step.
 
         Raises:
-            UserError: the settings are missing or of the wrong class, or those recorded in the state are not valid.
-                Without ``keeps_errors`` also: the step raised it, the state lacks a key, the settings lack a field, or
-                a call has no token counts although tokens or cost are bounded.
+            UserError: the settings are missing or of the wrong class. Without ``keeps_errors`` also: the step raised
+                it, the state lacks a key, the settings lack a field, or a call has no token counts although tokens or
+                cost are bounded.
             WorldError: the step raised it, and ``keeps_errors`` is false.
         """
         if self.reads:
@@ -345,8 +228,8 @@ class Node:
         if state.get("error") and not self.always:
             return {}
         settings = self._settings(runtime)
-        if self.keeps_errors and not self.opens:
-            settings = resume_settings(settings, state, self.prompts)
+        if self.idle and self.idle(state, settings):
+            return {}
         ledger = Ledger(node=self.name, **turn_location(state))
         place = begin_event(ledger)
         runtime.stream_writer(place)
@@ -381,17 +264,18 @@ class Node:
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
-        if self.reads_context:
-            return self.reads_context(runtime.context)
-        settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
-        if self.defaults is not None and not isinstance(settings, type(self.defaults)):
+        if self.in_debate:
+            settings: Settings = runtime.context
+            return settings if self.defaults is None else with_usual_model(self.defaults)
+        found = runtime.context if isinstance(runtime.context, Settings) else self.defaults
+        if self.defaults is not None and not isinstance(found, type(self.defaults)):
             raise UserError(
-                f"The node {self.called} takes {type(self.defaults).__name__}, not {type(settings).__name__}.",
+                f"The node {self.called} takes {type(self.defaults).__name__}, not {type(found).__name__}.",
                 kind="missing_settings",
             )
-        if settings is None:
+        if found is None:
             raise missing_settings_error(self.called)
-        return with_usual_model(settings)
+        return with_usual_model(found)
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
         """Runs the step and returns its writes.

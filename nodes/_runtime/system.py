@@ -119,14 +119,13 @@ class Debate(DebateGraph):
             route: the router.
             to: the nodes that the router may return.
             after: the node from which the edge leads.
-            reviewed: a node between ``after`` and the router, at which a person may review the results of ``after``;
-                then ``after`` must run only once. Empty for no review.
+            reviewed: a node between ``after`` and the router, at which a person may review the results of ``after``.
+                Empty for no review.
 
         Raises:
             ValueError: the router is not a plain function, so only LangGraph can call it.
         """
         if reviewed:
-            self._run_once.add(after)
             self.add_edge(after, reviewed)
         self._add_route(reviewed or after, route, to)
 
@@ -169,7 +168,6 @@ class Debate(DebateGraph):
             self.add_edge(node, self._after)
             return
         self.add_node(REVIEW, human_review_node("verdict", phase=phase))
-        self._next_if_idle[REVIEW] = self._after
         self.add_edge(node, REVIEW)
         self._add_route(REVIEW, question_or(again or node, self._after), [again or node, self._after])
 

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -28,11 +28,9 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import get_runtime
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
-from moot.core.errors import UserError
 from moot.core.redaction import environment_keys, hide_secrets
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.debate_ledger import current_use
@@ -42,6 +40,7 @@ from moot.nodes._models.session import Session, ceilings_in, current_recorder, s
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
+from moot.nodes._runtime.run_settings import settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
 from moot.nodes._telemetry.start import watch
@@ -147,7 +146,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         A debate inside another debate has its own ceilings, within the ceilings of the outer debate.
         """
         guard_traces()
-        options["context"] = self._settings_in(config, options.get("context"))
+        options["context"] = settings_of_run(self, config, options.get("context"))
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
             # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
             options.setdefault("output_keys", self.output_channels)
@@ -162,46 +161,15 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             return self._in_node(input, config, parent, options)
         return self._in_session(input, config, options)
 
-    def _settings_in(self, config: Any, context: Any) -> Any:
-        """The settings of a run as its context; None for the defaults.
-
-        They come from the run's own context and the settings in its own ``configurable``, where LangGraph formerly
-        expected them; the context counts if both name a setting. Without an own context, they come from its own
-        ``configurable``, then the context of the graph around it, then that graph's ``configurable``. Other keys of
-        ``configurable`` do not count.
-
-        Raises:
-            UserError: the run's own context is a `Settings` object, and ``configurable`` has another value.
-        """
-        builder: Any = self.builder
-        names = builder.context_schema.model_fields
-
-        def configured(given: Any) -> dict[str, Any]:
-            found = (given or {}).get("configurable") or {}
-            return {key: value for key, value in found.items() if key in names}
-
-        parent = var_child_runnable_config.get()
-        inherited = configured(parent)
-        passed = {key: value for key, value in configured(config).items() if inherited.get(key, self) != value}
-        own = configured(self.config) | passed
-        if context:
-            settings = builder.settings_from(context, weaker=own)
-            if isinstance(context, Settings) and own:
-                check_same(settings, builder.settings_from(context, stronger=own), own)
-            return settings
-        around = get_runtime() if (parent or {}).get("configurable") else None
-        context = (around and around.context) or None
-        if context or own or inherited:
-            return builder.settings_from(context, weaker=inherited, stronger=own)
-        return None
-
     async def _in_outer_session(
         self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
         ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
         inner = with_session(config, session, ceilings)
+        replace_settings = self._replaceable_settings(options)
 
         async def resume(found: StateSnapshot) -> None:
+            replace_settings(found)
             if budget := found.values.get("budget"):
                 ceilings.resume(budget, found.values.get("calls") or ())
                 await count_earlier_calls(session, ceilings.parent, found)
@@ -221,9 +189,11 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
         """Runs the graph in a node of a graph that is not a debate. LangGraph decides whether to resume the graph."""
-        async with new_session(parent, options.get("context")) as session:
+        replace_settings = self._replaceable_settings(options)
+        async with new_session(parent, options["context"]) as session:
 
             async def resume(found: StateSnapshot) -> None:
+                replace_settings(found)
                 if not found.next and found.values.get("status") in ("done", "failed"):
                     session.skip(document_of(found.values), is_recorded=True)
                 else:
@@ -235,12 +205,24 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 async for chunk in chunks:
                     yield chunk
 
+    def _replaceable_settings(self, options: dict[str, Any]) -> Callable[[StateSnapshot], None]:
+        """Makes a copy of the settings the context, and returns a function that replaces them by `resumed_settings`.
+
+        Only LangGraph knows whether it resumes a graph in a node. When it says so, it has passed the context on, so the
+        settings are replaced in place.
+        """
+        builder: Any = self.builder
+        settings = options["context"] = builder.own_copy(options["context"])
+        return lambda found: settings.__setstate__(builder.resumed_settings(settings, found.values).__getstate__())
+
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
         found = await self.aget_state(config) if is_resumed else None
         before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
-        async with new_session(run_config, options.get("context"), before) as session:
+        builder: Any = self.builder
+        options["context"] = builder.resumed_settings(options["context"], before)
+        async with new_session(run_config, options["context"], before) as session:
             if is_resumed:
                 await session.resume(replied=input is not None and not is_restart)
                 current = await self.aget_state(config)
@@ -289,20 +271,6 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await session.end(ended)
 
 
-def check_same(settings: Settings, configured: Settings, names: Iterable[str]) -> None:
-    """Checks that a context and ``configurable`` name the same values of settings.
-
-    Raises:
-        UserError: they do not.
-    """
-    for name in names:
-        if getattr(settings, name) != getattr(configured, name):
-            raise UserError(
-                f"The context and `configurable` name different values of the setting {name!r}. Name it only once.",
-                kind="invalid_setting",
-            )
-
-
 async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found: StateSnapshot) -> None:
     """Counts the calls of an inner graph before it was resumed as spent, because the outer debate's state lacks them.
 
@@ -319,13 +287,13 @@ async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found
 
 @asynccontextmanager
 async def new_session(
-    run: RunnableConfig, context: Any, before: Mapping[str, Any] = MappingProxyType({})
+    run: RunnableConfig, settings: Settings, before: Mapping[str, Any] = MappingProxyType({})
 ) -> AsyncIterator[Session]:
     """Context manager: the session of a run, within the ceilings that the recorder reserves for the run.
 
     Args:
         run: the run's config.
-        context: LangGraph's context of the run.
+        settings: the run's settings.
         before: the state from which the debate continues.
     """
     recorder = current_recorder()
@@ -333,15 +301,9 @@ async def new_session(
         yield Session(before, use=current_use(), run=run, state=before)
         return
     use = recorder.use(run)
-    settings = (before.get("settings") or {}) | plain_settings(context)
-    async with recorder.reservation(use, settings) as reserved:
+    async with recorder.reservation(use, vars(settings)) as reserved:
         ceilings = Ceilings(parent=reserved) if reserved else open_ceilings()
         yield Session(before, use=use, recorder=recorder, run=run, state=before, ceilings=ceilings)
-
-
-def plain_settings(context: Any) -> dict[str, Any]:
-    """The settings in LangGraph's context, which may be an object, a mapping or None."""
-    return dict(context if isinstance(context, Mapping) else getattr(context, "__dict__", {}))
 
 
 def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:

@@ -236,6 +236,29 @@ async def test_a_resumed_debate_keeps_its_model_if_moot_model_changes(
     assert (document["settings"]["model"], models_called(stub)) == (NAMED, {"stub-named"})
 
 
+@pytest.mark.parametrize("nest", NESTS[1:])
+async def test_a_debate_in_a_graph_that_is_resumed_without_settings_keeps_its_own(
+    stub: StubEndpoint, nest: Nest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompt that was edited, the model, and the settings of a subgraph of the debate are those of its start."""
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import Command
+
+    system = load_graph("tool_mad")
+    graph = nest(system.graph, None).copy(update={"checkpointer": InMemorySaver()})
+    config: Any = {"configurable": {"thread_id": "t"}}
+    edited = f"{system.settings.model_fields['judge_prompt'].default} Edited."
+    asked = {"max_rounds": 1, "ask_person": ["verdict"], "corpus": "demo-news", "scoring": "all_rounds"}
+    await graph.ainvoke(CLAIM, config, context={"model": NAMED, "judge_prompt": edited, **asked})
+    before = len(stub.requests())
+    monkeypatch.setenv("MOOT_MODEL", "openai:stub-other")
+    for reply in ({"question": "Why?"}, {"accept": True}):
+        document = await graph.ainvoke(Command(resume=reply), config)
+    assert (document["answer"], models_called(stub)) == ("REFUTES", {"stub-named"})
+    assert "Edited." in stub.prompts()[-1]
+    assert len(stub.requests()) == before + 1
+
+
 async def test_a_debate_in_a_debate_graph_keeps_its_own_settings(stub: StubEndpoint) -> None:
     """The settings of the graph around it are those of another system."""
     inner = load_graph("standard_prompting")
