@@ -16,8 +16,8 @@ from moot.nodes._models.call.fitting import planned_call, weight_of_all
 from moot.nodes._models.call.request import Ask, Request
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.debate_ledger import DebateLedger
-from moot.nodes._models.ledger import branch
 from moot.nodes._models.ledger_messages import key_messages, ledger_model, message_of, model_hashes, value_of
+from moot.nodes._models.parallel import branch
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call

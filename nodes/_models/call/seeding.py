@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.nodes._models.call.request import Ask, Request
-from moot.nodes._models.ledger import branch
+from moot.nodes._models.parallel import branch
 from moot.nodes._models.seeds import CallSeeds
 
 if TYPE_CHECKING:
