@@ -17,8 +17,8 @@ from moot.evals._runs.logs import checked_document, damaged_error, samples_in
 from moot.evals._stats.item_scores import item_score
 from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
-from moot.nodes._models.caller import all_at_once
 from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.node import choose_model
 from moot.nodes._runtime.settings import Settings, checked_settings

@@ -35,6 +35,7 @@ from inspect_ai.model._model import (
     set_model_usage,
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
+from langchain_core.messages import convert_to_messages
 from moot.core.endpoint import PROVIDERS, find_endpoint
 from moot.core.errors import UserError
 from moot.evals._stats.outcomes import Document
@@ -89,7 +90,8 @@ class MootModel(ModelAPI):
         options: dict[str, Any] = {key: v for key in SHARED_OPTIONS if (v := getattr(config, key)) is not None}
         ledger = Ledger("inspect")
         speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), ledger)
-        reply = await speaker.converse(lambda chat: chat.ainvoke([(message.role, message.text) for message in input]))
+        messages = convert_to_messages([(message.role, message.text) for message in input])
+        reply = await speaker.converse(lambda chat, fitting: chat.ainvoke(list(fitting)), messages)
         output = ModelOutput.from_content(self.model_name, text_of(reply) if reply else "")
         output.usage = usage_of(ledger.calls[-1])
         return output

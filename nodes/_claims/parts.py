@@ -8,11 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
+from moot.nodes._models.call.fitting import max_reply_tokens
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
-from moot.nodes._models.fitting import max_reply_tokens
-from moot.nodes._models.speaker import Speaker, own_response_format
+from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
+from moot.nodes._models.structured import own_response_format
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
 

@@ -10,8 +10,8 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes._cortex.debating_graph import pair
-from moot.nodes._models.caller import all_at_once
 from moot.nodes._models.ledger import record_failed_call
+from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import NodeContext

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moot.core.errors import MootError, ReplyError
+from moot.nodes._models.parallel import branch
 from moot.nodes._records.entries import Call, Turn, Warned
 
 T = TypeVar("T")
-
-branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
-"""A coroutine's position among its node's parallel calls. Calls and warnings are sorted by this position.
-
-The first number counts the groups of parallel calls (`all_at_once`) that the node has already run. Inside a group, two
-numbers follow: the coroutine's index in the group, and the number of groups that the coroutine itself has run.
-"""
 
 
 @dataclass
@@ -45,10 +38,6 @@ class Ledger:
     def add_call(self, call: Call) -> None:
         """Records a call."""
         _insert(self.calls, self._places[0], call)
-
-    def empty_copy(self) -> Ledger:
-        """An empty ledger for the same node and turn."""
-        return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:
         """Records a problem that does not end the debate; ``where`` is by default the current `place`."""

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.redaction import Keys, hide_environment_keys, redact
-from moot.nodes._texts.datamarking import unmarked
 from moot.nodes._texts.replies import Reply
 from moot.nodes._texts.thoughts import OBJECT, field_without_thoughts, without_thoughts
 from moot.retrievers._evidence import clean
@@ -81,7 +80,7 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
     return ("", "") if message.text.strip() else ("empty", "it was empty")
 
 
-def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> tuple[R | None, str, str]:
+def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     """Parses a message as a reply of the expected schema.
 
     Objects that do not have this schema are ignored if one object has it. Different replies in one message are a
@@ -90,7 +89,6 @@ def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> t
     Args:
         message: the model's message.
         reply: the expected schema.
-        marked: whether to replace the marks of `datamarked` by spaces.
 
     Returns:
         The reply, or None if there is a problem. The outcome: ``ok``, ``refused``, ``cut``, ``empty`` or ``unparsed``.
@@ -107,7 +105,7 @@ def read_reply(message: AIMessage, reply: type[R], *, marked: bool = False) -> t
     problems: list[str] = []
     for value in values:
         try:
-            read = reply.model_validate(clean_texts(unmarked(value) if marked else value))
+            read = reply.model_validate(clean_texts(value))
             read.model_dump_json()
             found += [] if read in found else [read]
         except RecursionError:

@@ -13,11 +13,12 @@ from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
-from moot.nodes._models.caller import start_chain
+from moot.nodes._models.call.around import instructing, marking
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
+from moot.nodes._models.parallel import start_chain
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
@@ -31,6 +32,7 @@ from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._search import CORPUS_SOURCES, resolve
+from moot.retrievers._tampering import current_tampering
 
 
 @dataclass
@@ -80,7 +82,7 @@ class NodeContext:
             ceilings=self.ceilings,
             sample=("", sample),
             seed=seed_of(settings.seed, seed if choice.seed is None else choice.seed),
-            datamarking=getattr(settings, "datamarking", False),
+            around=(marking,) if getattr(settings, "datamarking", False) else (),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
@@ -88,7 +90,9 @@ class NodeContext:
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
-        return replace(speaker, **own, sample=(debater["name"], sample))
+        attack = current_tampering()
+        lies = (instructing(attack.instructions),) if attack.liar == debater["name"] else ()
+        return replace(speaker, **own, sample=(debater["name"], sample), around=(*speaker.around, *lies))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
         """The source with this name. ``recent``: whether a corpus's cached state may be used (see `open_retriever`)."""

@@ -13,8 +13,8 @@ from moot.core.errors import SOURCE_OUTAGE, MootError, WorldError
 from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
-from moot.nodes._models.speaker import own_response_format
 from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
+from moot.nodes._models.structured import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning

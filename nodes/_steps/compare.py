@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
-from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import RoundReason, StopReason, Task, Turn, Vote
 from moot.nodes._records.reducers import recorded_round

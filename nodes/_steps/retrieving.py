@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
-from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Reading, Task
 from moot.nodes._runtime.budget import in_time

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from moot.core.errors import MootError
-from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, affects_only_call
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -22,10 +23,13 @@ from moot.core.errors import MootError
 from moot.core.limiter import limiters
 from moot.core.redaction import hide_secrets
 from moot.core.telemetry.instruments import Telemetry, provider_and_model, server_of
+from moot.core.telemetry.switch import telemetry
+from moot.nodes._models.call.request import Ask, Attempt, Request
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes._models.session import Session
+from moot.nodes._models.speaker import Speaker
 from moot.retrievers import Evidence, Retriever
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -156,6 +160,19 @@ def place_attributes(place: Ledger) -> dict[str, Any]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
+def observing(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: records the metrics and the span of each call, while telemetry is on."""
+
+    async def observe(request: Request) -> AIMessage:
+        seen = telemetry()
+        assert seen is not None
+        args = (speaker.role, speaker.model, speaker.ledger, speaker.session, request.messages)
+        with CallWatch(seen, *args) as watch:
+            return await ask(replace(request, watches=(watch.watching, *request.watches)))
+
+    return observe
+
+
 class CallWatch:
     """Context manager that records the metrics and the span of a call to a model, with all requests of the call.
 
@@ -202,7 +219,7 @@ class CallWatch:
         self._span = self._around.__enter__()
         return self
 
-    def watching(self, attempt: Callable[[], Awaitable[AIMessage]]) -> Callable[[], Awaitable[AIMessage]]:
+    def watching(self, attempt: Attempt) -> Attempt:
         """Wraps a function that makes a request of this call, so that the request is recorded."""
 
         async def watched() -> AIMessage:

@@ -23,7 +23,7 @@ from moot.evals._attacks.attack import (
 )
 from moot.evals._runs.solver import document_in
 from moot.nodes._models.reply_parsing import read_reply
-from moot.nodes._texts.datamarking import EXPLANATION, MARK, datamarked, unmarked
+from moot.nodes._texts.datamarking import EXPLANATION, MARK, datamarked, unmarked_message
 from moot.nodes._texts.replies import SummaryReply
 from moot.prompts import as_data
 from moot.retrievers import Evidence
@@ -81,13 +81,16 @@ def test_datamarking_joins_only_the_words_of_evidence() -> None:
     assert "It rains." in str(prompt.content)
 
 
-def test_marks_in_a_reply_become_spaces() -> None:
-    assert unmarked({"summary": f"It{MARK}rained."}) == {"summary": "It rained."}
-    # A text that consists of marks becomes empty.
-    only_marks = AIMessage(json.dumps({"summary": MARK * 3}))
-    assert read_reply(only_marks, SummaryReply, marked=True) == (None, "unparsed", "`summary` is empty")
-    deep = AIMessage('{"summary": ' + "[" * 993 + "]" * 993 + "}")
-    assert read_reply(deep, SummaryReply, marked=True)[:2] == (None, "unparsed")
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_marks_in_a_reply_become_spaces(ascii_only: bool) -> None:
+    """This includes marks that JSON writes as escapes; a text that consists of marks becomes empty."""
+
+    def unmarked(summary: str) -> AIMessage:
+        return unmarked_message(AIMessage(json.dumps({"summary": summary}, ensure_ascii=ascii_only)))
+
+    assert json.loads(str(unmarked(f"It{MARK}rained.").content)) == {"summary": "It rained."}
+    assert json.loads(str(unmarked(f"\\{MARK}\\u02c6").content)) == {"summary": "\\ \\u02c6"}
+    assert read_reply(unmarked(MARK * 3), SummaryReply) == (None, "unparsed", "`summary` is empty")
 
 
 @pytest.fixture

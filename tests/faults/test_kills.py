@@ -7,14 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
-from moot.nodes._models.speaker import repeat_request
+from langchain_core.messages import AIMessage
+from moot.nodes._models.call.asking import second_request
 
 from tests.faults.ceilings import Kills, debate_error, evaluation_error
 from tests.faults.debates import SYSTEMS, Sandbox, sandbox, words_of
 from tests.faults.kills import Moment, count_sent, count_stored, kill, moments, start_by_resume
 from tests.forked import start
 
-REPEAT_REQUEST = repeat_request("").splitlines()[0]
+REPEAT_REQUEST = str(second_request(AIMessage(""), "")[1].content).splitlines()[0]
 """The first line of the message that follows an unusable reply."""
 
 

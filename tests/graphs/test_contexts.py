@@ -183,11 +183,11 @@ async def test_the_reply_schema_has_no_ids_of_left_out_evidence(start_stub: Star
     speaker.context_tokens = CONTEXT
     asked: list[Sequence[str]] = []
 
-    def record_ids(self: Speaker, reply: Any, ids: Sequence[str]) -> dict[str, Any]:
+    def record_ids(model: Any, how: str, reply: Any, ids: Sequence[str]) -> dict[str, Any]:
         asked.append(ids)
         return {}
 
-    monkeypatch.setattr(Speaker, "_request_options", record_ids)
+    monkeypatch.setattr("moot.nodes._models.speaker.reply_request", record_ids)
     pieces = check_given(GIVEN)
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)

@@ -97,15 +97,14 @@ async def outcome_of_call(
         model = ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x"))
         speaker = Speaker("rag", model, limits=Limits(attempts=1, max_wait=0))
 
-        async def send(chat: Any) -> BaseMessage:
-            asked = [HumanMessage("Is it so?")]
+        async def send(chat: Any, asked: Any) -> BaseMessage:
             if not as_stream:
                 return await chat.ainvoke(asked)  # type: ignore[no-any-return]
             parts = [part async for part in chat.astream(asked)]
             return sum(parts[1:], parts[0])  # type: ignore[no-any-return]
 
         try:
-            await speaker.converse(send)
+            await speaker.converse(send, [HumanMessage("Is it so?")])
         except MootError as error:
             return error
         [call] = speaker.ledger.calls
@@ -196,12 +195,11 @@ async def test_a_rate_limited_call_is_retried(as_stream: bool, monkeypatch: pyte
         chat = (await open_chat_model("openai:m", timeout=20)).chat
         speaker = Speaker("rag", ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x")), limits=Limits(attempts=1))
 
-        async def send(chat: Any) -> BaseMessage:
-            asked = [HumanMessage("Is it so?")]
+        async def send(chat: Any, asked: Any) -> BaseMessage:
             parts = [part async for part in chat.astream(asked)] if as_stream else [await chat.ainvoke(asked)]
             return parts[0]  # type: ignore[no-any-return]
 
-        assert await speaker.converse(send) is not None
+        assert await speaker.converse(send, [HumanMessage("Is it so?")]) is not None
         assert [call["attempts"] for call in speaker.ledger.calls] == [3]
 
 

@@ -2,17 +2,78 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
+from moot.nodes._models.call.request import Ask, Request
 from moot.nodes._models.chat_models import ChatModel
-from moot.nodes._models.contexts import CONTEXT_SHARE, bytes_of, bytes_per_token, context_of, reply_room, weight_of
-from moot.nodes._models.spend import REPLY_TOKENS
+from moot.nodes._models.contexts import (
+    CONTEXT_SHARE,
+    bytes_of,
+    bytes_per_token,
+    context_of,
+    count_prompt,
+    learn_from_refusal,
+    reply_room,
+    weight_of,
+)
+from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
 from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.shorten import drop_elements, shorten
+
+if TYPE_CHECKING:
+    from moot.nodes._models.speaker import Speaker
+
+MOST_REFUSALS = 4
+"""Maximum number of times that a prompt is shortened because the endpoint refused it as too long."""
+
+
+def fitting(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: shortens the messages to the model's context, and further if the endpoint refuses them as too long.
+
+    The prompt of a role that decides is also shortened to the budget that the ceilings leave.
+    """
+    model, name, ceilings = speaker.model, speaker.model.name, speaker.ceilings
+
+    async def fit(request: Request) -> AIMessage:
+        before = 0
+        for refusals in range(MOST_REFUSALS + 1):
+            planned = planned_call(speaker, request, 0)
+            room = ceilings.prompt_bytes(planned) if ceilings.decides(speaker.role, request.prompt) else None
+            room = None if room is None else room - planned.bytes
+            fitted = fit_messages(request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room)
+            speaker.set_not_shown(fitted.left_out)
+            try:
+                message = await ask(replace(request, messages=fitted.messages))
+            except UserError as error:
+                if error.kind != "too_long" or refusals == MOST_REFUSALS or fitted.size == before:
+                    raise
+                most = max_reply_tokens(model)
+                learn_from_refusal(name, model.endpoint.base_url, error.detail, fitted.size, most)
+                before = fitted.size
+                continue
+            call = request.calls[-1]
+            count_prompt(name, fitted.size, call["prompt_tokens"])
+            if fitted.left_out:
+                call["left_out"] = fitted.left_out
+            return message
+        raise AssertionError("unreachable")
+
+    return fit
+
+
+def planned_call(speaker: Speaker, request: Request, size: int | None = None) -> PlannedCall:
+    """A request as a call for the ceilings. ``size``: the bytes of its messages; by default they are counted."""
+    more = request.parts.get("schema") or request.parts.get("tools")
+    extra = len(json.dumps(more)) if more and speaker.ceilings.bounded else 0
+    size = weight_of_all(request.messages) if size is None else size
+    reply = max_reply_tokens(speaker.model) or REPLY_TOKENS
+    return PlannedCall(speaker.role, request.prompt, speaker.model.name, size + extra, reply)
 
 
 class FittedMessages(NamedTuple):

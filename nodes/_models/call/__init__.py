@@ -1,0 +1,1 @@
+"""A call to a model, in layers. Begin with `moot.nodes._models.call.stack`."""

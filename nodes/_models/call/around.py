@@ -1,0 +1,48 @@
+"""Layers that are wrapped around a speaker from outside. A call does not depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from moot.nodes._models.call.request import Ask, Layer, Request
+from moot.nodes._texts.datamarking import datamarked, unmarked_message
+
+if TYPE_CHECKING:
+    from moot.nodes._models.speaker import Speaker
+
+
+def marking(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: marks the evidence in prompts, and removes the marks from replies (`moot.nodes._texts.datamarking`)."""
+
+    async def mark(request: Request) -> AIMessage:
+        marked = replace(
+            request,
+            messages=datamarked(request.messages),
+            fault=lambda message: request.fault(unmarked_message(message)),
+        )
+        return unmarked_message(await ask(marked))
+
+    return mark
+
+
+def instructing(instructions: str) -> Layer:
+    """A layer that adds instructions to the end of each system message, such as those of a simulated attack."""
+
+    def instructed(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return [
+            one.model_copy(update={"content": f"{one.content}\n\n{instructions}"})
+            if isinstance(one, SystemMessage)
+            else one
+            for one in messages
+        ]
+
+    def layer(ask: Ask, speaker: Speaker) -> Ask:
+        async def instruct(request: Request) -> AIMessage:
+            return await ask(replace(request, messages=instructed(request.messages)))
+
+        return instruct
+
+    return layer

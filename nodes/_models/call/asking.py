@@ -1,0 +1,97 @@
+"""Asks for a usable reply, and once again with the reason if the reply is unusable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from moot.core.errors import BudgetExhausted, Outcome, ReplyError
+from moot.core.telemetry.switch import telemetry
+from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.reply_parsing import text_of
+from moot.prompts import as_data
+
+if TYPE_CHECKING:
+    from moot.nodes._models.speaker import Speaker
+
+LONGEST_ECHO = 2000
+"""Maximum number of characters of an unusable reply that the second request shows to the model."""
+
+
+def asking(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: the first usable reply of at most two. The second request says why the first reply was unusable.
+
+    There is no second request once `Speaker.tokens_left` are used, or if the ceilings leave too little for it.
+
+    The reply's call is the last of the request's calls. Without a usable reply, the layer raises `ReplyError`.
+    """
+
+    async def ask_until_usable(request: Request) -> AIMessage:
+        entry = request.entry
+        stored = entry.unusable if entry else None
+        if stored:
+            message, call = stored
+            request.calls.append(call)
+            speaker.set_not_shown(call.get("left_out"))
+        else:
+            message = await ask(request)
+        problem = judge(speaker, request, message)
+        if not problem:
+            return message
+        error = reply_error(speaker, request, problem)
+        used = tokens_of(speaker.ledger.calls) + tokens_of(request.calls)
+        if speaker.tokens_left is not None and used >= speaker.tokens_left:
+            raise error
+        if entry and not stored:
+            await entry.keep_unusable(message, request.calls[-1])
+        try:
+            message = await ask(replace(request, messages=[*request.messages, *second_request(message, problem)]))
+        except BudgetExhausted as exhausted:
+            raise error from exhausted
+        if problem := judge(speaker, request, message):
+            raise reply_error(speaker, request, problem)
+        return message
+
+    return ask_until_usable
+
+
+def conversing(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: the next reply of a conversation, which the caller may use or not."""
+
+    async def converse(request: Request) -> AIMessage:
+        message = await ask(request)
+        judge(speaker, request, message)
+        return message
+
+    return converse
+
+
+def judge(speaker: Speaker, request: Request, message: AIMessage) -> str:
+    """The fault of a message, in words; empty if it is usable. The last call records it, and a warning says it."""
+    outcome, problem = request.fault(message)
+    if seen := telemetry():
+        seen.count_reply(outcome, speaker.model.name)
+    call = request.calls[-1]
+    call["outcome"] = cast(Outcome, outcome)
+    if problem:
+        call["detail"] = problem
+        request.warnings.append((outcome, f"{speaker.role} ({speaker.model.name}): {problem}"))
+    return problem
+
+
+def reply_error(speaker: Speaker, request: Request, problem: str) -> ReplyError:
+    """The error for an unusable reply, which is the reply of the request's last call."""
+    kind = cast(Outcome, request.calls[-1]["outcome"])
+    return ReplyError(f"{speaker.model.name} gave no usable reply as {speaker.role}: {problem}.", kind)
+
+
+def second_request(message: AIMessage, problem: str) -> Sequence[BaseMessage]:
+    """The messages that follow an unusable reply. The problem may quote the reply, so it is enclosed as data."""
+    again = (
+        f"That reply could not be used.\n{as_data('problem', problem)}\nReply again, briefly, with one JSON object as "
+        "asked for."
+    )
+    return AIMessage(text_of(message)[:LONGEST_ECHO] or "(nothing)"), HumanMessage(again)

@@ -1,0 +1,35 @@
+"""Gives a request its sampling seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from langchain_core.messages import AIMessage
+from langchain_core.runnables.config import var_child_runnable_config
+from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.parallel import branch
+from moot.nodes._models.seeds import CallSeeds
+
+if TYPE_CHECKING:
+    from moot.nodes._models.speaker import Speaker
+
+
+def seeding(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: seeds that depend on the question, its place in the debate, and how often it was asked before."""
+
+    async def seed(request: Request) -> AIMessage:
+        assert speaker.seed is not None
+        ledger, (agent, sample) = speaker.ledger, speaker.sample
+        question = (speaker.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
+        seeds = CallSeeds(speaker.seed, question, request.messages)
+        asker = (seeds.first_seed, branch.get()[1::2])
+        repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
+        run = (var_child_runnable_config.get() or {}).get("metadata") or {}
+        # With a ledger, equal calls of one superstep share a reply, and so they share the seed.
+        shared = speaker.session.debate_ledger is not None
+        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
+        earlier = speaker.session.count_earlier_places(seeds.first_seed, (*question, *where, repeated))
+        return await ask(replace(request, seeds=replace(seeds, earlier=earlier) if earlier else seeds))
+
+    return seed

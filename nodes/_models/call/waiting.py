@@ -1,0 +1,61 @@
+"""Waits for the endpoint, repeats requests that failed, and records the call."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from langchain_core.messages import AIMessage
+from moot.core.errors import MootError
+from moot.core.limiter import limiter, with_retries
+from moot.nodes._models.call.request import Ask, Attempt, Request
+from moot.nodes._records.entries import Call
+
+if TYPE_CHECKING:
+    from moot.nodes._models.speaker import Speaker
+
+
+def waiting(ask: Ask, speaker: Speaker) -> Ask:
+    """A layer: each attempt waits for the endpoint's limiter. The call's record says how it went."""
+
+    async def wait(request: Request) -> AIMessage:
+        attempt: Attempt = partial(ask, request)
+        for watch in request.watches:
+            attempt = watch(attempt)
+        gate, started = limiter(speaker.model.endpoint.base_url), time.perf_counter()
+        try:
+            message, attempts = await with_retries(
+                attempt, speaker.limits, gate, speaker.model.name, request.before_repeat
+            )
+        except MootError as error:
+            error.where = error.where or speaker.ledger.place()
+            call = call_record(speaker, None, started, error.attempts)
+            request.calls.append({**call, "outcome": "failed", "detail": error.detail})
+            raise
+        request.calls.append(call_record(speaker, message, started, attempts))
+        return message
+
+    return wait
+
+
+def call_record(speaker: Speaker, message: AIMessage | None, started: float, attempts: int) -> Call:
+    """The record of a call; ``started`` is the begin of its first attempt (`time.perf_counter`)."""
+    usage = message.usage_metadata if message else None
+    record: Call = {
+        "node": speaker.ledger.node,
+        "role": speaker.role,
+        "agent": speaker.ledger.agent,
+        "phase": speaker.ledger.phase,
+        "round": speaker.ledger.round,
+        "model": speaker.model.name,
+        "reported_model": message.response_metadata.get("model_name") if message else None,
+        "prompt_tokens": usage["input_tokens"] if usage else None,
+        "completion_tokens": usage["output_tokens"] if usage else None,
+        "seconds": round(time.perf_counter() - started, 4),
+        "attempts": attempts,
+        "outcome": "ok",
+    }
+    if speaker.ledger.number:
+        record["number"] = speaker.ledger.number
+    return record

@@ -1,0 +1,62 @@
+"""How a reply with a schema is requested from a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.nodes._models.chat_models import ChatModel, StructuredOutput
+from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
+from moot.nodes._vendors.clients import reply_options
+
+
+def reply_request(
+    model: ChatModel, how: StructuredOutput, reply: type[Reply], evidence_ids: Sequence[str]
+) -> dict[str, Any]:
+    """The options of a call that request a reply; empty if only the prompt can request it.
+
+    Args:
+        model: the model.
+        how: the setting `structured_output`.
+        reply: the schema of the reply.
+        evidence_ids: ids that the reply may cite; used only if each call has its own schema (`ChatModel.tight`).
+
+    Raises:
+        UserError: the model cannot be asked for JSON without a schema.
+    """
+    if how == "text":
+        return {}
+    if how == "json_object":
+        if not model.json_mode:
+            raise UserError(
+                f"{model.name} cannot be asked for JSON without a schema: set `structured_output` to json_schema or "
+                "text.",
+                kind="invalid_setting",
+            )
+        return reply_options(model.structure, {"type": "json_object"})
+    if model.tight:
+        wanted = response_format(reply, tight_schema(reply, evidence_ids, model.longest_text))
+    else:
+        wanted = own_response_format(reply)
+    return reply_options(model.structure, wanted)
+
+
+def schema_in_words(model: ChatModel, how: StructuredOutput, reply: type[Reply]) -> str:
+    """The request for a reply that is added to the prompt; empty if the endpoint gets the schema."""
+    if how == "json_schema" and model.structure != "words":
+        return ""
+    return f"\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
+
+
+def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
+    """The response format that requests a reply by its JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
+
+
+@lru_cache(maxsize=256)
+def own_response_format(reply: type[Reply]) -> dict[str, Any]:
+    """The response format with the unchanged schema of a reply. All calls share it, so callers must not change it."""
+    return response_format(reply, reply_schema(reply))
