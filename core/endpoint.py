@@ -37,7 +37,10 @@ class Provider:
 PROVIDERS = {
     "openai": Provider("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", "https://api.openai.com/v1"),
     "ollama": Provider("ollama", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1"),
+    "lmstudio": Provider("lmstudio", "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY", "http://127.0.0.1:1234/v1"),
+    "llamacpp": Provider("llamacpp", "LLAMACPP_BASE_URL", "LLAMACPP_API_KEY", "http://127.0.0.1:8080/v1"),
     "vllm": Provider("vllm", "VLLM_BASE_URL", "VLLM_API_KEY", "http://127.0.0.1:8000/v1"),
+    "jan": Provider("jan", "JAN_BASE_URL", "JAN_API_KEY", "http://127.0.0.1:1337/v1"),
 }
 
 

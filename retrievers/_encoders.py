@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from moot.core.callers import check_embedder
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
+    PROVIDERS,
     Limits,
     create_once_in_thread,
     find_endpoint,
@@ -105,7 +106,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
     Args:
         name: ``all-MiniLM-L6-v2`` (offline if its package is installed); ``openai:NAME`` for an embedding model of an
-            OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); any other value is the name or folder of a
+            OpenAI-compatible endpoint (likewise for the other `PROVIDERS`); any other value is the name or folder of a
             sentence-transformers model.
         limits: limits of the endpoint, if the model is behind one.
 
@@ -115,7 +116,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     """
     check_embedder(name)
     provider, colon, model = name.partition(":")
-    if colon and provider in ("openai", "ollama", "vllm"):
+    if colon and provider in PROVIDERS:
         return await _open_endpoint_encoder(provider, model, limits)
     return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 

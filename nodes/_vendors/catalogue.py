@@ -125,6 +125,8 @@ OTHER_NAMES = {
     "google": "google_genai",
     "gpt": "openai",
     "grok": "xai",
+    "llama_cpp": "llamacpp",
+    "lm_studio": "lmstudio",
     "mistral": "mistralai",
     "vertex": "google_vertexai",
 }
@@ -150,8 +152,16 @@ def providers_here() -> list[ProviderHere]:
 
     The check does not use the network, so it does not notice an invalid key or a local server that is not running.
     """
-    titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
-    examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
+    titles = {
+        "embedded": "In this process",
+        "openai": "OpenAI, or any compatible endpoint",
+        "ollama": "Ollama",
+        "lmstudio": "LM Studio",
+        "llamacpp": "llama.cpp",
+        "vllm": "vLLM",
+        "jan": "Jan",
+    }
+    examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b", "lmstudio": "qwen/qwen3-8b"}
     names = ("embedded", *PROVIDERS, *VENDORS)
     here: list[ProviderHere] = []
     for name in names:
