@@ -50,6 +50,11 @@ SECRET = (
 )
 
 
+AUTO = "auto"
+"""The value of ``--model`` that takes the first model which can be used on this machine."""
+AUTO_IS_TYPED = "`auto` must be typed: --model auto, in verify, batch, claims, report and serve."
+
+
 @dataclass(frozen=True)
 class Value:
     """A value and its source: an environment variable, the path of the configuration file, or "default" if not set."""
