@@ -37,7 +37,7 @@ ShownReasons = Mapping[str, Turn | None]
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     """The lines on how a debate ended: the verdict or its absence, the cost, the warnings, and the control.
 
-    A debate that failed before its first turn has no lines on its warnings, and without calls none on its cost: they
+    A debate that failed before its first reply has no lines on its warnings, and without calls none on its cost: they
     would hide the error.
 
     Args:
@@ -55,7 +55,7 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     failed = document["status"] == "failed"
     if document["calls"] or not failed:
         yield own_line(costs(document), "aside")
-    if document["turns"] or not failed:
+    if not failed or any(call.get("outcome") != "failed" for call in document["calls"]):
         yield from _warnings(document, without_caveats=done)
     yield from control_lines(document)
 
