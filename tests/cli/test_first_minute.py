@@ -30,6 +30,7 @@ def check_error(words: list[str], step: str) -> None:
     error = done.stderr.strip().splitlines()[-1]
     assert step in error
     assert len(error) <= LONGEST
+    assert "Known: embedded" not in error
     assert "Warnings" not in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
