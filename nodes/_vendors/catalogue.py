@@ -205,12 +205,10 @@ def check_provider(name: str) -> None:
         return
     known = (*OWN_PROVIDERS, *VENDORS)
     other = OTHER_NAMES.get(provider)
-    meant = f"Did you mean {other}? " if other else did_you_mean(provider, known)
-    raise UserError(
-        f"The provider {provider!r} is unknown. {meant}Known: {', '.join(known)}; any other OpenAI-compatible endpoint "
-        "works as openai:NAME with OPENAI_BASE_URL set.",
-        kind="unknown_provider",
-    )
+    meant = f"Did you mean {other}?" if other else did_you_mean(provider, known).strip()
+    endpoint = "any other OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set"
+    otherwise = f"Known: {', '.join(known)}; {endpoint}."
+    raise UserError(f"The provider {provider!r} is unknown. {meant or otherwise}", kind="unknown_provider")
 
 
 def check_callers_model(name: str) -> None:
@@ -239,7 +237,7 @@ def vendor_endpoint(provider: str) -> Endpoint:
     if find_spec(vendor.module) is None:
         command = f'pip install "moot[{provider}]"' if provider == "anthropic" else f"pip install {vendor.package}"
         raise UserError(
-            f"Models of {vendor.title} need the package {vendor.package}: {command}. Or choose another model.",
+            f"Models of {vendor.title} need the package {vendor.package}: {command}",
             kind="missing_package",
         )
     found = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}
@@ -249,7 +247,7 @@ def vendor_endpoint(provider: str) -> Endpoint:
         missing = [vendor.keys[0]]
     if missing:
         raise UserError(
-            f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it, or choose another model.",
+            f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it: export {missing[0]}=...",
             kind="missing_key",
         )
     named = next((name for name in vendor.addresses if found[name]), "")
