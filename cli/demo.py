@@ -27,11 +27,11 @@ CLAIMS = {
     ),
     "space-station": (
         "The International Space Station has been inhabited ever since its first module reached orbit.",
-        "A debater changes its mind, because its second search finds a better passage.",
+        "A debater changes its mind over the passage that its second search finds.",
     ),
-    "malaria": (
-        "Egypt was the third African country to be certified free of malaria.",
-        "The claim stays open, because no passage settles it.",
+    "notre-dame": (
+        "The roof timbers of Notre-Dame that burned in 2019 had been cut in the thirteenth century.",
+        "The claim stays open: both debaters find passages about it, but none that settles it.",
     ),
 }
 """The claims by the names of their reports, each with the course of its debate."""
@@ -52,11 +52,14 @@ FIRST = (
     "and no website is asked."
 )
 LAST = "The model's replies and the vectors came from a record: your own model may answer worse or better."
-NEXT = """\
-Next:
-  {moot} verify "A claim of your own." --preset fast --model openai:gpt-4o-mini   # or ollama:NAME; it reads Wikipedia
-  {moot} graphs                                                                   # the debate systems
-  {moot} serve --open                                                             # the page; after `make setup`"""
+NEXT = """
+A claim of your own, with evidence from Wikipedia; other models are ollama:NAME, vllm:NAME, anthropic:NAME:
+  {moot} verify "..." --preset fast --model openai:gpt-4o-mini
+The debate systems:
+  {moot} graphs
+The page, after `make setup`:
+  {moot} serve --open
+"""
 
 
 def demo(out: Path) -> None:
@@ -70,7 +73,7 @@ def demo(out: Path) -> None:
     console.print(FIRST)
     files = []
     for number, (name, (claim, course)) in enumerate(CLAIMS.items(), start=1):
-        console.rule(f"{number} of {len(CLAIMS)}: {course}", align="left")
+        console.print(f"\n{number} of {len(CLAIMS)}: {course}", style="bold")
         document = debate(system, claim, console)
         files.append(out / f"{name}.html")
         try:
@@ -78,10 +81,8 @@ def demo(out: Path) -> None:
             write_atomically(files[-1], report(document, "html"))
         except OSError as error:
             raise write_error(files[-1], error) from error
-    console.rule()
-    console.print(
-        "The reports, with all passages and quotes:", *(f"  {file}" for file in files), sep="\n", markup=False
-    )
+    paths = "".join(f"\n  {file}" for file in files)
+    console.print(f"\nThe reports, with all passages and quotes:{paths}", markup=False)
     if sys.stdout.isatty() and has_desktop():
         webbrowser.open(files[1].resolve().as_uri())
     console.print(NEXT.format(moot="moot" if shutil.which("moot") else sys.argv[0]), markup=False)
@@ -100,8 +101,8 @@ def debate(system: DebateSystem, claim: str, console: Console) -> dict[str, Any]
     with ledger_use(LedgerUse("off")):
         run = DebateRun(system.graph, settings, lambda new: screen.show(live.feed(new)))
         document = asyncio.run(run.run({"claim": claim}))
-    if document["error"]:
-        raise error_from_record(document["error"])
+    if error := document["error"]:
+        raise error_from_record({**error, "detail": f"{error['where']}: {error['detail']}"})
     screen.show(live.end(document))
     return document
 

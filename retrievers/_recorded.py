@@ -19,7 +19,7 @@ NAME = "demo"
 MISSING = (
     "recorded:demo has no {what}. It answers only the requests of `moot demo`, word for word. For a claim of your own, "
     "name a model, e.g. openai:gpt-4o-mini. If a prompt, a setting or a passage of the demo has changed, its record "
-    "must be made anew; CONTRIBUTING.md says how."
+    "must be made anew: `python -m tests.demo`, see CONTRIBUTING.md."
 )
 
 

@@ -33,7 +33,6 @@ def test_the_demo_replays_its_debates_and_writes_their_reports(tmp_path: Path) -
     assert "Round 2" not in agreed
     assert re.search(r"changed +\S+.* to (SUPPORTS|REFUTES) in round", changed)
     assert "Verdict: NOT ENOUGH INFO" in left_open
-    assert "Round 3" in left_open
     found = re.findall(r"Citations: (\d+) verified, (\d+) unverified, (\d+) fabricated", done.stdout)
     assert len(found) == 3
     assert all(int(verified) and (unverified, fabricated) == ("0", "0") for verified, unverified, fabricated in found)
