@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_the_demo_replays_its_debates_and_writes_their_reports(tmp_path: Path) -
     calls = sum(map(int, re.findall(r"tokens in (\d+) calls", done.stdout)))
     assert calls == sum("reply" in line for line in LINES)  # the record has no line of older debates
     for name, (claim, _) in CLAIMS.items():
-        page = (tmp_path / "reports" / f"{name}.html").read_text(encoding="utf-8")
+        page = unescape((tmp_path / "reports" / f"{name}.html").read_text(encoding="utf-8"))
         assert claim in page
         assert "come from the record" in page
     assert not (tmp_path / "home").exists()
