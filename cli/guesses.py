@@ -14,7 +14,7 @@ from moot.cli.completing import names
 from typer.core import TyperGroup
 
 PANELS = {
-    "Check claims": ("verify", "claims", "batch", "serve", "service", "report"),
+    "Check claims": ("verify", "claims", "batch", "serve", "service", "report", "demo"),
     "Stored debates": ("list", "show", "delete"),
     "Configure and look up": ("config", "models", "index", "corpora", "graphs", "presets", "tasks", "settings"),
     "Measure and operate": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),

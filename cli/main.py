@@ -373,6 +373,16 @@ def service_command(
         end_now(0)
 
 
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="The folder for the reports.")] = Path("moot-demo"),
+) -> None:
+    """Debate three claims with recorded replies: no model, no key, no network."""
+    from moot.cli.demo import demo
+
+    demo(out)
+
+
 @app.command("assistants")
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",

@@ -88,7 +88,7 @@ def find_endpoint(provider: str) -> Endpoint:
     found = PROVIDERS.get(provider)
     if found is None:
         raise UserError(
-            f"The provider {provider!r} is unknown. Known: embedded, fake, {', '.join(PROVIDERS)}; any other "
+            f"The provider {provider!r} is unknown. Known: embedded, fake, recorded, {', '.join(PROVIDERS)}; any other "
             "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
             kind="unknown_provider",
         )

@@ -100,8 +100,9 @@ async def open_chat_model(
 
     Args:
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
-            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
-            LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
+            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``,
+            ``recorded:demo`` (the replies of `moot demo`), or a provider of LangChain's `init_chat_model` whose package
+            is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: the sampling temperature; None leaves it to the endpoint.
         max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
@@ -119,6 +120,12 @@ async def open_chat_model(
 
         return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
     check_provider(name)
+    if provider == "recorded":
+        from moot.nodes._models.recorded import RecordedChatModel
+        from moot.retrievers._recorded import check_record
+
+        check_record(model)
+        return ChatModel(name, RecordedChatModel(), Endpoint("recorded", ""))
     check_callers_model(name)
     if provider in VENDORS:
         options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}

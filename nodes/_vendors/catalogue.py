@@ -131,7 +131,7 @@ OTHER_NAMES = {
     "vertex": "google_vertexai",
 }
 """Other common names of providers, each with the name that moot uses."""
-OWN_PROVIDERS = ("embedded", "fake", *PROVIDERS)
+OWN_PROVIDERS = ("embedded", "fake", "recorded", *PROVIDERS)
 """The providers that need no client of a vendor."""
 
 
