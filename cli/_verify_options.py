@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from moot.cli.completing import completion_for
+from moot.cli.models import typed_model
 
 # Options of `moot verify` and of every row of `moot batch`
 GraphName = Annotated[
@@ -44,7 +45,13 @@ ClaimDate = Annotated[
 ]
 Speaker = Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")]
 Model = Annotated[
-    str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completion_for("models"))
+    str | None,
+    typer.Option(
+        callback=typed_model,
+        help="Model of all roles, as provider:name; see `moot models`. `auto` takes the first that can be used here: a "
+        "server on this machine, else a key.",
+        autocompletion=completion_for("models"),
+    ),
 ]
 SettingPairs = Annotated[
     list[str] | None,
@@ -82,7 +89,10 @@ LedgerMode = Annotated[
 ]
 
 # Options of `moot verify` alone
-Claim = Annotated[str, typer.Argument(help="The claim to check, or the question to answer.")]
+Claim = Annotated[
+    str | None,
+    typer.Argument(help="The claim to check, or the question to answer. Without it, a person at a terminal is asked."),
+]
 AskMoments = Annotated[
     str | None,
     typer.Option(

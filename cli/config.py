@@ -45,13 +45,10 @@ def set_command(
     """Write a value to the configuration file."""
     found = checked_value(key, value)
     if key == "model":
-        from moot.nodes._vendors.catalogue import check_provider, unavailable_reason
+        from moot.cli.models import check_model_name
+        from moot.nodes._vendors.catalogue import unavailable_reason
 
-        if ":" not in found:
-            raise UserError(
-                f"A model is named provider:name, not {found!r}, e.g. openai:gpt-4o-mini.", kind="invalid_setting"
-            )
-        check_provider(found)
+        check_model_name(found)
         if missing := unavailable_reason(found.partition(":")[0]):
             typer.echo(f"moot: {missing}", err=True)
     if key == "graph":

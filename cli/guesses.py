@@ -14,9 +14,9 @@ from moot.cli.completing import names
 from typer.core import TyperGroup
 
 PANELS = {
-    "Check claims": ("verify", "claims", "batch", "serve", "service", "report"),
+    "Check claims": ("verify", "claims", "batch", "serve", "service", "report", "demo"),
     "Stored debates": ("list", "show", "delete"),
-    "Configure and look up": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
+    "Configure and look up": ("config", "models", "index", "corpora", "graphs", "presets", "tasks", "settings"),
     "Measure and operate": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),
 }
 """Commands by heading, in the order of help."""
@@ -29,8 +29,6 @@ OTHER_NAMES = {
     "methods": "graphs",
 }
 HINTS = {
-    "models": "Models are named provider:name, for example openai:gpt-5-mini or ollama:qwen3:8b. To set a default: "
-    "moot config set model NAME. To see all values: moot config",
     "page": "The page is opened by: moot serve --open",
     "web": "The page is opened by: moot serve --open",
     "ui": "The page is opened by: moot serve --open",
@@ -55,7 +53,7 @@ GROUP_GUESSES = {
 """Guesses within each group of commands: an alias or a hint for each wrong name."""
 LEAST_CLAIM_WORDS = 3
 """Minimum number of words after ``moot`` at which the words count as a claim."""
-LISTS = ("graphs", "tasks", "presets", "list")
+LISTS = ("graphs", "models", "tasks", "presets", "list")
 """Commands that list something themselves; ``list`` after such a command is ignored."""
 EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service": "service"}
 """Commands that need an extra of moot, with the name of the extra. Other commands report a missing extra themselves."""

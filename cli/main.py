@@ -23,6 +23,7 @@ from moot.cli.evaluations import evaluations
 from moot.cli.guesses import PANELS, GuessingGroup
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
+from moot.cli.models import ask_claim, models, name_for_server, typed_model, with_model
 from moot.cli.parameters import AsJson
 from moot.cli.queue.command import worker
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=GuessingGroup,
     help="Check claims by letting language models argue over evidence.",
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -44,7 +44,20 @@ for name, command in (("list", list_command), ("show", show_command), ("delete",
     app.command(name)(command)
 
 
-@app.callback()
+EXAMPLE = 'moot verify "The Suez Canal has locks."'
+FIVE_COMMANDS = f"""\
+moot checks claims by letting language models argue over evidence.
+
+  moot serve --open                           the page: check a claim, an article or a list there
+  {EXAMPLE}     check a claim
+  moot index reports/ --corpus cases          read your own documents; use them with --corpus cases
+  moot claims article.pdf --out claims.csv    find the claims of a text
+  moot batch claims.csv --out verdicts        check every claim of a list
+
+Which models you can use: moot models. All commands: moot --help"""
+
+
+@app.callback(invoke_without_command=True)
 def all_commands(
     context: typer.Context,
     version: Annotated[
@@ -62,6 +75,9 @@ def all_commands(
     """Check claims by letting language models argue over evidence."""
     from moot.core.config import load_env_file
 
+    if context.invoked_subcommand is None:
+        print(FIVE_COMMANDS)  # noqa: T201
+        return
     load_env_file(env_file)
     servers = ("serve", "service")  # these commands start telemetry themselves
     if context.invoked_subcommand not in servers and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
@@ -104,7 +120,8 @@ def fail(error: MootError) -> NoReturn:
 
 @app.command()
 def verify(
-    claim: verify_options.Claim,
+    context: typer.Context,
+    claim: verify_options.Claim = None,
     graph: verify_options.GraphName = None,
     preset: verify_options.PresetName = None,
     task: verify_options.TaskName = None,
@@ -130,6 +147,8 @@ def verify(
     options = locals()
     from moot.cli.signals import Stop
 
+    if claim is None:
+        claim = ask_claim() or context.fail(f"Missing argument 'claim', for example: {EXAMPLE}")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control
@@ -139,19 +158,22 @@ def verify(
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
-        bundle = load_preset(preset)
-        chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
+        bundle, named = load_preset(preset), named_settings(options)
+        chosen = SettingSources(settings or [], named, bundle.settings, usual_settings())
         debate_input = {"claim": claim, **input_from_options(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = graph_to_resume(debate_input, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
-        setup = debate_setup(system, debate_input, chosen, ledger, resume=resume, fresh=fresh, control=beside)
+        how: Any = {"resume": resume, "fresh": fresh, "control": beside}
+        setup = with_model(lambda: debate_setup(system, debate_input, chosen, ledger, **how), named, stop.ask)
         control = parse_control(beside, equal, setup.settings)
         raise SystemExit(debate_and_print(system, debate_input, setup, stop, as_json=as_json, out=out, control=control))
 
 
 app.command("batch")(
-    with_options_of(verify, left_out=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
+    with_options_of(
+        verify, left_out=("context", "claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal")
+    )(batch)
 )
 
 
@@ -184,8 +206,9 @@ def report_command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model, as provider:name, that writes the missing summaries, with one call for each debate. A summary "
-            "is added to the debate's document.",
+            callback=typed_model,
+            help="Model, as provider:name or `auto`, that writes the missing summaries, with one call for each debate. "
+            "A summary is added to the debate's document.",
             show_default=False,
         ),
     ] = None,
@@ -208,6 +231,9 @@ def report_command(
 
 
 app.command("calibrate")(calibrate)
+
+
+app.command("models")(models)
 
 
 @app.command()
@@ -300,10 +326,19 @@ def serve_command(
         bool, typer.Option("--studio", help="Allow LangGraph Studio, a website, to use the server.")
     ] = False,
     opened: Annotated[bool, typer.Option("--open", help="Open the local page in a browser.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            callback=typed_model,
+            help="Model of debates that name none, as provider:name or `auto`; it overrides MOOT_MODEL.",
+            autocompletion=completion_for("models"),
+        ),
+    ] = None,
 ) -> None:
     """Serve the page, the LangGraph API and MCP on this machine."""
     from moot.web.serve import serve
 
+    name_for_server(model)
     serve(host, port, at_once, studio=studio, open_browser=opened)
 
 
@@ -336,6 +371,16 @@ def service_command(
         except SystemExit as ended:  # after SIGTERM or a failed start
             end_now(int(ended.code or 0))  # because a normal exit would take seconds
         end_now(0)
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="The folder for the reports.")] = Path("moot-demo"),
+) -> None:
+    """Debate three claims with recorded replies: no model, no key, no network."""
+    from moot.cli.demo import demo
+
+    demo(out)
 
 
 @app.command("assistants")

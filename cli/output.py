@@ -1,13 +1,26 @@
-"""Writes JSON documents to a file, and prints them."""
+"""Writes JSON documents to a file, and prints them; says at the start what the demonstration model can do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from moot.core.files import write_atomically, write_error
+
+
+def note_demonstration(models: Collection[str], results: str = "verdicts") -> None:
+    """Prints on standard error what to expect of the demonstration model, if it is one of the models.
+
+    Args:
+        models: the names of the models.
+        results: the word for the models' results.
+    """
+    if any(name.startswith("embedded:") for name in models):
+        text = f"it only shows how moot runs, and its {results} mean nothing. It may take minutes."
+        print(f"moot: the demonstration model answers (135 million parameters): {text}", file=sys.stderr)  # noqa: T201
 
 
 def write_document(

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.types import Command
 from moot.cli.ask import PersonPrompt
 from moot.cli.beside import Control, run_control
-from moot.cli.output import write_document
+from moot.cli.output import note_demonstration, write_document
 from moot.cli.report import renderer_of
 from moot.cli.resuming import DebateSetup, PersonReplies, resume_message
 from moot.cli.screen import Screen
@@ -60,6 +60,7 @@ def debate_and_print(
     history_is_on()  # raises if the value of MOOT_HISTORY is not valid
     if setup.earlier is not None and setup.earlier.entries:
         print(resume_message(setup.earlier), file=sys.stderr, flush=True)  # noqa: T201
+    note_demonstration(setup.settings.models_named())
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     live = Live(setup.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))

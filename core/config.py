@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError, did_you_mean
-from moot.core.files import write_atomically, write_error
+from moot.core.files import why_unread, write_atomically, write_error
 from moot.core.home import private_folder
 from moot.core.redaction import KEY_NAME, SHAPES
 
@@ -48,6 +48,11 @@ SECRET = (
     "{what} looks like a secret, and moot never stores secrets in its own files: set it in the environment, or in a "
     ".env file that `moot --env-file FILE` or `moot config set env_file FILE` names."
 )
+
+
+AUTO = "auto"
+"""The value of ``--model`` that takes the first model which can be used on this machine."""
+AUTO_IS_TYPED = "`auto` must be typed: --model auto, in verify, batch, claims, report and serve."
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,5 @@ def load_env_file(named: Path | None) -> None:
         with path.open(encoding="utf-8-sig") as lines:
             load_dotenv(stream=lines, override=False)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UserError(
-            f"The file of environment variables {path} cannot be read ({why}).", kind="missing_file"
-        ) from error
+        why = why_unread(path, error) if isinstance(error, OSError) else f"{path} is not UTF-8 text."
+        raise UserError(f"The file of environment variables: {why}", kind="missing_file") from error

@@ -37,7 +37,10 @@ class Provider:
 PROVIDERS = {
     "openai": Provider("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", "https://api.openai.com/v1"),
     "ollama": Provider("ollama", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1"),
+    "lmstudio": Provider("lmstudio", "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY", "http://127.0.0.1:1234/v1"),
+    "llamacpp": Provider("llamacpp", "LLAMACPP_BASE_URL", "LLAMACPP_API_KEY", "http://127.0.0.1:8080/v1"),
     "vllm": Provider("vllm", "VLLM_BASE_URL", "VLLM_API_KEY", "http://127.0.0.1:8000/v1"),
+    "jan": Provider("jan", "JAN_BASE_URL", "JAN_API_KEY", "http://127.0.0.1:1337/v1"),
 }
 
 
@@ -53,6 +56,11 @@ class Endpoint:
     api_key: str
     key_variable: str = ""
     api: str = ""
+
+    @property
+    def is_ollama(self) -> bool:
+        """Whether the endpoint is that of the provider ``ollama``."""
+        return self.key_variable == PROVIDERS["ollama"].key_variable
 
     @property
     def display_url(self) -> str:
@@ -80,7 +88,7 @@ def find_endpoint(provider: str) -> Endpoint:
     found = PROVIDERS.get(provider)
     if found is None:
         raise UserError(
-            f"The provider {provider!r} is unknown. Known: embedded, fake, {', '.join(PROVIDERS)}; any other "
+            f"The provider {provider!r} is unknown. Known: embedded, fake, recorded, {', '.join(PROVIDERS)}; any other "
             "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
             kind="unknown_provider",
         )
@@ -105,8 +113,8 @@ def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key:
         )
     if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
-            f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it, or set "
-            f"{provider.base_url_variable} to your own endpoint.",
+            f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it: "
+            f"export {provider.key_variable}=... (for a server of your own, set {provider.base_url_variable} instead).",
             kind="missing_key",
         )
     return Endpoint(base_url, key or "not-needed", provider.key_variable)

@@ -164,6 +164,13 @@ def check_writable(file: Path) -> None:
         raise write_error(file, error) from error
 
 
+def why_unread(file: Path | str, error: OSError) -> str:
+    """A sentence that says why a file cannot be read. If there is no such file, it says what to check."""
+    if isinstance(error, FileNotFoundError):
+        return f"There is no file {file}. Check its path."
+    return f"{file} cannot be read ({error.strerror or error})."
+
+
 def write_error(file: Path | str, error: OSError) -> MootError:
     """The error for a file that could not be written.
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
-from moot.core.endpoint import Endpoint
+from moot.core.endpoint import Endpoint, is_loopback
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
@@ -123,12 +124,20 @@ def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False)
         may_cost: whether the request may have arrived, so that the endpoint may charge for it.
     """
     return WorldError(
-        f"{endpoint.display_url} could not be reached ({error.__cause__ or error}). "
-        "Check the address, and that the server is running.",
+        f"{endpoint.display_url} could not be reached ({error.__cause__ or error}). {_remedy(endpoint)}",
         kind="unreachable",
         retryable=True,
         may_cost=may_cost,
     )
+
+
+def _remedy(endpoint: Endpoint) -> str:
+    """What to do if an endpoint cannot be reached."""
+    if is_loopback(endpoint.base_url):
+        if endpoint.is_ollama:
+            return "Start Ollama: ollama serve"
+        return "Start the server there. Check the address, too."
+    return "Check the network. Check the address, too, if it is your own."
 
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
@@ -166,10 +175,12 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         advice = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
         return UserError(f"{at} refused the key for {model} (HTTP {status}{message}). {advice}", kind="authentication")
     if status == 404:
-        return UserError(
-            f"{at} does not know the model {model} (HTTP 404{message}). Check its name and the address.",
-            kind="unknown_model",
-        )
+        advice = "Check its name."
+        if endpoint.is_ollama:
+            advice = f"Fetch it: ollama pull {model.removeprefix('ollama:')}"
+        elif not endpoint.api and not urlsplit(at).path.strip("/"):
+            advice = "Check the address: it usually ends in /v1."
+        return UserError(f"{at} does not know the model {model} (HTTP 404{message}). {advice}", kind="unknown_model")
     words = f"{code} {message}".casefold()
     if status in (400, 413, 422) and any(w in words for w in ("context", "too long", "too large", "maximum length")):
         return UserError(

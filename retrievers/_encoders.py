@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from moot.core.callers import check_embedder
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
+    PROVIDERS,
     Limits,
     create_once_in_thread,
     find_endpoint,
@@ -105,8 +106,8 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
     Args:
         name: ``all-MiniLM-L6-v2`` (offline if its package is installed); ``openai:NAME`` for an embedding model of an
-            OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); any other value is the name or folder of a
-            sentence-transformers model.
+            OpenAI-compatible endpoint (likewise for the other `PROVIDERS`); ``recorded:demo`` for the vectors of `moot
+            demo`; any other value is the name or folder of a sentence-transformers model.
         limits: limits of the endpoint, if the model is behind one.
 
     Raises:
@@ -115,8 +116,13 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     """
     check_embedder(name)
     provider, colon, model = name.partition(":")
-    if colon and provider in ("openai", "ollama", "vllm"):
+    if colon and provider in PROVIDERS:
         return await _open_endpoint_encoder(provider, model, limits)
+    if colon and provider == "recorded":
+        from moot.retrievers._recorded import RecordedEncoder, check_record
+
+        check_record(model)
+        return RecordedEncoder()
     return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 

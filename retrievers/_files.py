@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import why_unread
 from moot.core.lazy import imported
 from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_documents, unreadable
@@ -92,7 +93,7 @@ def read_passages(
             the error names the line).
     """
     if not path.exists():
-        raise UserError(f"There is no file or folder {path}.", kind="missing_file")
+        raise UserError(f"There is no file or folder {path}. Check its path.", kind="missing_file")
     files = _files(path)
     if not files:
         raise UserError(
@@ -195,7 +196,7 @@ def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
 
 
 def _open_error(name: str, error: OSError) -> UserError:
-    return UserError(f"{name} cannot be read ({error.strerror or error}).", kind="invalid_file")
+    return UserError(why_unread(name, error), kind="invalid_file")
 
 
 def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:

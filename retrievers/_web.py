@@ -50,7 +50,7 @@ TEXTS: dict[Kind, str] = {
     "rate_limited": "{name} is receiving too many searches{message}. Try again later.",
     "server_error": "{name} failed{message}. Try again later.",
     "timeout": "{name} did not answer in time. Try again, or raise the setting `timeout`.",
-    "unreachable": "{name} could not be reached{message}. Check the network and {address}.",
+    "unreachable": "{name} could not be reached{message}. Check the network{and_address}.",
     "bad_response": "{name} sent an answer that cannot be read{message}. Check {address}.",
     "search_refused": "{name} did not accept the search{message}. Check the query and {address}.",
 }
@@ -101,6 +101,7 @@ class Source:
             message=f" ({excerpt})" if excerpt else "",
             key=self.key_variable or self.base_url_variable,
             address=self.base_url_variable,
+            and_address=f" and {self.base_url_variable}" if os.environ.get(self.base_url_variable) else "",
         )
         if kind in ("authentication", "quota"):
             return UserError(text, kind=kind)
@@ -345,9 +346,8 @@ class WebRetriever(ABC):
         self.source.address()
         if not self.source.key() and self.needs_key and not replaying.get():
             raise UserError(
-                f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it, or use "
-                "the retriever `web` (which uses an available source), `wikipedia`, `bm25:CORPUS` or "
-                "`chroma:CORPUS`.",
+                f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it: "
+                f"export {self.source.key_variable}=... Or search `wikipedia`, which needs no key.",
                 kind="missing_key",
             )
         self.limits = limits

@@ -147,6 +147,12 @@ def run_program(
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
+def test_the_demo_needs_only_base_dependencies(base: Path, tmp_path: Path) -> None:
+    done = run_program(base / "bin" / "python", tmp_path, RUN, "demo")
+    assert done.returncode == 0, done.stderr
+    assert len([*(tmp_path / "moot-demo").glob("*.html")]) == 3
+
+
 def test_debates_on_a_bm25_corpus_need_only_base_dependencies(
     base: Path, tmp_path: Path, start_stub: StartStub
 ) -> None:

@@ -26,6 +26,17 @@ def test_the_readme_is_short() -> None:
     assert len(README) <= MOST
 
 
+def test_the_first_screen_has_the_picture_the_demo_and_two_ways_to_a_model() -> None:
+    screen = "\n".join(README.splitlines()[:50])
+    parts = ["docs/pictures/report.jpg", "make demo", "make setup && . .venv/bin/activate"]
+    parts += ["ollama pull qwen3:8b\nmoot verify", "export OPENAI_API_KEY=sk-...\nmoot verify"]
+    places = [screen.find(part) for part in parts]
+    assert places == sorted(places)
+    assert -1 not in places
+    targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert {*re.findall(r"^make ([\w-]+)", README, re.M)} <= {*targets}
+
+
 def test_every_system_has_a_full_row_in_the_table() -> None:
     rows = README.partition("| graph |")[2].partition("\n\n")[0].splitlines()[2:]
     assert sorted(row.split("`")[1] for row in rows) == sorted(DESCRIPTIONS)

@@ -37,6 +37,9 @@ ShownReasons = Mapping[str, Turn | None]
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     """The lines on how a debate ended: the verdict or its absence, the cost, the warnings, and the control.
 
+    A debate that failed before its first reply has no lines on its warnings, and without calls none on its cost: they
+    would hide the error.
+
     Args:
         document: the result.
         verdict: the lines on the verdict; used only if the debate is done.
@@ -49,8 +52,11 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     else:
         error = document["error"]
         yield own_line(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
-    yield own_line(costs(document), "aside")
-    yield from _warnings(document, without_caveats=done)
+    failed = document["status"] == "failed"
+    if document["calls"] or not failed:
+        yield own_line(costs(document), "aside")
+    if not failed or any(call.get("outcome") != "failed" for call in document["calls"]):
+        yield from _warnings(document, without_caveats=done)
     yield from control_lines(document)
 
 

@@ -166,6 +166,19 @@ async def _page_with(title: str, content: str, status: int = 200) -> Response:
     return Response(_with_log_out_link(text.encode()), status, media_type="text/html")
 
 
+async def example_page(request: Request) -> Response:
+    """The page with the report of a recorded debate, for people who have no model yet."""
+    document = debates.parse_document(EXAMPLE.read_bytes())
+    part = await run_in_threadpool(report, document, "part")
+    return await _page_with(document["claim"], EXAMPLE_BAR + part)
+
+
+EXAMPLE = files("moot.web").joinpath("example.json")
+EXAMPLE_BAR = """<section class="tools-of" aria-label="About this example"><p class="note"><b>An example.</b>
+This debate was recorded: for each debater a strong reader, who saw only that debater's prompts, wrote the replies.
+<a href="/moot">Check a claim of your own</a></p></section>"""
+
+
 async def api(request: Request) -> Response:
     """The page that lists the server's routes, for developers."""
     return Response(await docs_page(request.app), media_type="text/html")
@@ -205,7 +218,8 @@ async def choices(request: Request) -> Any:
 def _choices() -> dict[str, Any]:
     """As `choices`. Blocking.
 
-    ``lacks`` maps ``web`` and the offered model to the reason why each cannot be used, or to an empty text.
+    ``lacks`` maps ``web``, ``embedded`` and the offered model to the reason why each cannot be used, or to an empty
+    text. ``unset`` is true if no model was configured and none can be used, except the built-in one.
     ``usual`` is ``embedded`` if `moot config` or ``MOOT_MODEL`` names the built-in model, else empty.
     """
     corpora = readable_corpora(known_corpora())
@@ -216,7 +230,8 @@ def _choices() -> dict[str, Any]:
         **_fixed_choices(),
         "models": ["embedded", *prices],
         "prices": prices,
-        "lacks": {"web": _missing_for_web_search(), offered: lacks},
+        "lacks": {"web": _missing_for_web_search(), "embedded": unavailable_reason("embedded"), offered: lacks},
+        "unset": lacks == NO_KEY,
         "model": offered,
         "usual": "embedded" if value_of("model") == EMBEDDED else "",
         "embedded": EMBEDDED,
@@ -227,6 +242,8 @@ def _choices() -> dict[str, Any]:
 
 EXAMPLE_MODEL = "openai:gpt-4o-mini"
 """The model offered in addition to the built-in one if no model is configured and no provider's example is usable."""
+
+NO_KEY = "Needs a key (OPENAI_API_KEY); none is set"
 
 
 def _offered_model() -> tuple[str, str]:
@@ -243,7 +260,7 @@ def _offered_model() -> tuple[str, str]:
         return named, unavailable_reason(named.partition(":")[0])
     priced = [one for one in providers_here() if one["example"] in read_prices()]
     ready = next((one["example"] for one in priced if not one["why_not"]), None)
-    return (ready, "") if ready else (EXAMPLE_MODEL, "Needs a key (OPENAI_API_KEY); none is set")
+    return (ready, "") if ready else (EXAMPLE_MODEL, NO_KEY)
 
 
 def _missing_for_web_search() -> str:
@@ -470,6 +487,7 @@ ROUTES: list[Route] = [
     route("/moot/", redirect_to_page),
     route(PLACE, api),
     route("/moot/claims", page),
+    route("/moot/example", example_page),
     route("/moot/batches/{id}", page),
     route("/moot/debates", page),
     route("/moot/debates/{id}", report_page),

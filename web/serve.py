@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -146,9 +147,11 @@ def check_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            advice = f"Is moot running there already? Choose another port: --port {port % 65535 + 1}"
             raise UserError(
-                f"The server cannot listen at {host}, port {port} ({error.strerror}). Choose another port or address "
-                "with --port or --host.",
+                f"The server cannot listen at {host}, port {port} ({error.strerror}). "
+                f"{advice if taken else 'Choose another port or address with --port or --host.'}",
                 kind="invalid_setting",
             ) from error
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from moot.cli.models import with_model
 from moot.cli.parameters import DebatesAtOnce, MaxSeconds, Workers
 
 ACTIONS = ("status", "cancel", "retry")
@@ -98,16 +99,20 @@ def batch(
             else [options["graph"] or default_graph or bundle.graph]
         )
         debate_input = input_from_options(options, bundle.task)
+        named = named_settings(options)
         row_options = BatchOptions(
             [*dict.fromkeys(systems)],
             debate_input,
             options["settings"] or [],
-            named_settings(options),
+            named,
             {**usual_settings(), **bundle.settings},
         )
         mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # raises errors of the file before the folder is created
-        check_first_row(claims, row_options)
+        if queue:  # its workers may be on other machines, so no model of this one is offered
+            check_first_row(claims, row_options)
+        else:
+            with_model(lambda: check_first_row(claims, row_options), named, stop.ask)
         with exclusive_folder(out, "batch", LOCK, FILE):
             raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))

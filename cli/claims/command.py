@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from moot.cli.completing import completion_for
+from moot.cli.models import typed_model, with_model
 from moot.cli.parameters import AsJson
 
 
@@ -44,8 +45,9 @@ def claims(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model of all roles, as provider:name. Required, unless `moot config set model` has set one or "
-            "--sentences is given.",
+            callback=typed_model,
+            help="Model of all roles, as provider:name or `auto`. Required, unless `moot config set model` has set one "
+            "or --sentences is given.",
             autocompletion=completion_for("models"),
         ),
     ] = None,
@@ -77,4 +79,4 @@ def claims(
         named = {"model": model, "split": split or None}
         known = {name: value for name, value in named.items() if value is not None}
         how: Any = {"title": title, "date": date, "ledger": ledger, "fresh": fresh, "as_json": as_json, "out": out}
-        raise SystemExit(find_claims(text, settings or [], known, stop, **how))
+        raise SystemExit(with_model(lambda: find_claims(text, settings or [], known, stop, **how), known, stop.ask))

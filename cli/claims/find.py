@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import Any, cast
 
 from moot.cli.options import parse_settings
+from moot.cli.output import note_demonstration
 from moot.cli.resuming import check_models, parse_mode
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
@@ -100,6 +101,7 @@ def find_claims(
     check_models(settings)
     check_out(out)
     article = read_input(given, title, date)
+    note_demonstration(settings.models_named(), "claims")
     use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:

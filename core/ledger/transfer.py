@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from moot.core.errors import UserError
+from moot.core.files import why_unread
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
 from moot.core.ledger.stored import stored_call
@@ -168,7 +169,7 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
             if count < head.entries:
                 raise ValueError(f"is the last one, but the debate has {head.entries} entries: the file is cut off")
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
+        raise UserError(why_unread(path, error), kind="missing_file") from error
     except (ValueError, RecursionError) as error:
         where = f"entry {count}" if count else "its first line"
         raise UserError(f"{path} cannot be imported: {where} {_reason(error)}.", kind="invalid_file") from error

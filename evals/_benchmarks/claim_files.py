@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.core.errors import UserError
-from moot.core.files import without_escape
+from moot.core.files import why_unread, without_escape
 from moot.core.words import count_with_noun
 from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
@@ -139,7 +139,7 @@ class ClaimsFile:
         try:
             return self.path.open(encoding="utf-8-sig", newline="")
         except OSError as error:
-            raise invalid(str(self.path), f"it cannot be read ({error.strerror or error}).") from error
+            raise UserError(why_unread(self.path, error), kind="invalid_file") from error
 
     def _encoding_error(self, error: UnicodeDecodeError) -> UserError:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")

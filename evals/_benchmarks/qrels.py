@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from moot.core.files import why_unread
 from moot.core.words import count_with_noun
 from moot.graphs._registry import suggest
 from moot.retrievers import Passage, UserError, read_passages
@@ -126,7 +127,7 @@ def read_queries(file: Path) -> list[Query]:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise UserError(f"{file} cannot be read ({error.strerror}).", kind="missing_file") from error
+        raise UserError(why_unread(file, error), kind="missing_file") from error
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import why_unread
 from moot.core.lazy import imported
 from moot.evals._benchmarks.records import InvalidRecord, Record
 
@@ -61,7 +62,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
             for fields, where in _split_object(value, f"{name}, {place}" if place else name, expand)
         ]
     except OSError as error:
-        raise invalid(name, f"it cannot be read ({error.strerror or error}).") from error
+        raise UserError(why_unread(name, error), kind="invalid_file") from error
     if ids is not None and len(ids) != len(records):
         raise invalid(
             name,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moot.core.errors import UserError
+from moot.core.files import why_unread
 from moot.evals._attacks.attack import MOST_PIECES, POISONED, Attack, files_digest
 from moot.evals._benchmarks.catalogue import benchmark_names
 from moot.evals._runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
@@ -213,7 +214,7 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
     try:
         fields = load_extra("yaml").safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
+        raise UserError(why_unread(path, error), kind="missing_file") from error
     except (ValueError, load_extra("yaml").YAMLError) as error:  # YAML raises ValueError for an impossible date
         raise UserError(f"{path} is not a YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
     if not isinstance(fields, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moot.core.errors import UserError
+from moot.core.files import why_unread
 from moot.nodes._claims.state import ClaimsInput, Section
 from moot.nodes._texts.task import is_iso_date
 from moot.retrievers._archives import host_of, page_of
@@ -58,7 +59,7 @@ def read_article_file(file: Path, name: str) -> ClaimsInput:
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:
-        raise UserError(f"{name} cannot be read ({error.strerror}).", kind="missing_file") from error
+        raise UserError(why_unread(name, error), kind="missing_file") from error
     return {"text": text, "title": "", "source": name, "url": "", "date": None, "sections": []}
 
 

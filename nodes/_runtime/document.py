@@ -22,6 +22,7 @@ from typing_extensions import get_type_hints
 
 DEMO_MODEL_LINE = "The demonstration model took part: it shows that everything runs, but do not trust its verdicts."
 FAKE_MODEL_LINE = "A fake model answered: its replies are random, so do not trust its verdicts."
+RECORDED_LINE = "The model's replies come from the record of `moot demo`: no model was asked."
 
 MOOT_VERSION = version("moot")
 """The installed version of moot, read once."""
@@ -79,7 +80,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
     ``warnings`` are only the new warnings: about the verdict (`verdict_warnings`), about near-duplicates among the
     evidence (`share_warnings`), about prompts that were shortened to fit into a context or under a ceiling, and about a
-    demonstration model or fake model that took part.
+    demonstration model, fake model or recorded model that took part.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):
@@ -113,7 +114,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
-    """Warnings that the demonstration model or a fake model took part.
+    """Warnings that the demonstration model, a fake model or a recorded model took part.
 
     Args:
         calls: the calls to models.
@@ -122,7 +123,12 @@ def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> lis
     models = {call["model"] for call in calls}
     lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
     lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []
-    return [{"kind": "demo_model", "where": "model", "detail": line.replace("verdicts", results)} for line in lines]
+    warned: list[Warned] = [
+        {"kind": "demo_model", "where": "model", "detail": line.replace("verdicts", results)} for line in lines
+    ]
+    if any(model.startswith("recorded:") for model in models):
+        warned.append({"kind": "recorded_model", "where": "model", "detail": RECORDED_LINE})
+    return warned
 
 
 def shortened_prompt_warnings(calls: Sequence[Call]) -> list[Warned]:

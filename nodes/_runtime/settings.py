@@ -8,7 +8,7 @@ from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from moot.core.callers import check_maxima
-from moot.core.config import operators_model
+from moot.core.config import AUTO, AUTO_IS_TYPED, operators_model
 from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.prompts._files import shipped
@@ -423,9 +423,10 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
         known, meant = ", ".join(names), did_you_mean(place, names)
         return f"There is no {noun} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
+        hint = f" ({AUTO_IS_TYPED.rstrip('.')})" if error["input"] == AUTO else ""
         return (
             f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "
-            f"{json.dumps(error['input'])[:80]}"
+            f"{json.dumps(error['input'])[:80]}{hint}"
         )
     problem = error["msg"].removeprefix("Value error, ").replace(" after validation", "")
     problem = problem.replace("Tuple", "The list").replace("a valid tuple", "a list")

@@ -34,10 +34,8 @@ async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -
     except MootError as error:
         is_outage = not isinstance(error, UserError | BudgetExhausted)
         raise WorldError(
-            f"{reasons_to_replace(replaced, corpus)} So Wikipedia would be read, but it could not be "
-            f"searched: {error.detail} Run the debate again when it answers, or name a corpus: your own (`--corpus "
-            "NAME`, in Python and the API `corpus`), or, to try moot without a network, `--corpus demo-news`. Or name "
-            "other sources.",
+            f"{reasons_to_replace(replaced, corpus)} So Wikipedia would be read. {error.detail} Then run the debate "
+            "again. To try moot without a network: `--corpus demo-news` (in Python and the API `corpus`).",
             kind=SOURCE_OUTAGE if is_outage else error.kind,
             retryable=is_outage,
         ) from error

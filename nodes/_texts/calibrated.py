@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from moot.core.callers import check_calibration, serves_callers
 from moot.core.errors import UserError
-from moot.core.files import read_bounded
+from moot.core.files import read_bounded, why_unread
 from moot.core.home import moot_home
 from moot.core.ledger.records import moot_version
 from moot.nodes._records.entries import RoundRecord, Task
@@ -172,7 +172,7 @@ def read_calibration(path: str) -> Calibration:
         content = read_bounded(_file_of_id(path) if serves_callers() else Path(path), LARGEST)
         found = Calibration.model_validate_json(content)
     except OSError as error:
-        raise UserError(f"calibration: {path} cannot be read: {error.strerror}.", kind="missing_file") from error
+        raise UserError(f"calibration: {why_unread(path, error)}", kind="missing_file") from error
     except ValueError as error:
         raise UserError(f"calibration: {path} is not a file of `moot calibrate`.", kind="invalid_file") from error
     if found.hash != found.bound.digest():

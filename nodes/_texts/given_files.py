@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import why_unread
 from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
 from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_document, unreadable
@@ -61,7 +62,7 @@ def read_given_file(file: Path, name: str) -> list[Any]:
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:
-        raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error
+        raise UserError(why_unread(name, error), kind="invalid_file") from error
     if file.suffix.lower() != ".jsonl":
         return [{"text": text, "title": Path(name).stem, "source": name}]
     return [_read_object(line, f"{name}, line {n}") for n, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -25,6 +25,7 @@ CAVEATS: Mapping[str, str] = {
     "stand_in": "a source stood in",
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
+    "recorded_model": "recorded replies",
 }
 """The kinds of warnings that are shown with a verdict, in this order, each with its short form for `verdict_line`."""
 NOTHING_FOUND = "nothing found"

@@ -125,11 +125,13 @@ OTHER_NAMES = {
     "google": "google_genai",
     "gpt": "openai",
     "grok": "xai",
+    "llama_cpp": "llamacpp",
+    "lm_studio": "lmstudio",
     "mistral": "mistralai",
     "vertex": "google_vertexai",
 }
 """Other common names of providers, each with the name that moot uses."""
-OWN_PROVIDERS = ("embedded", "fake", *PROVIDERS)
+OWN_PROVIDERS = ("embedded", "fake", "recorded", *PROVIDERS)
 """The providers that need no client of a vendor."""
 
 
@@ -150,8 +152,16 @@ def providers_here() -> list[ProviderHere]:
 
     The check does not use the network, so it does not notice an invalid key or a local server that is not running.
     """
-    titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
-    examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
+    titles = {
+        "embedded": "In this process",
+        "openai": "OpenAI, or any compatible endpoint",
+        "ollama": "Ollama",
+        "lmstudio": "LM Studio",
+        "llamacpp": "llama.cpp",
+        "vllm": "vLLM",
+        "jan": "Jan",
+    }
+    examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b", "lmstudio": "qwen/qwen3-8b"}
     names = ("embedded", *PROVIDERS, *VENDORS)
     here: list[ProviderHere] = []
     for name in names:
@@ -195,12 +205,10 @@ def check_provider(name: str) -> None:
         return
     known = (*OWN_PROVIDERS, *VENDORS)
     other = OTHER_NAMES.get(provider)
-    meant = f"Did you mean {other}? " if other else did_you_mean(provider, known)
-    raise UserError(
-        f"The provider {provider!r} is unknown. {meant}Known: {', '.join(known)}; any other OpenAI-compatible endpoint "
-        "works as openai:NAME with OPENAI_BASE_URL set.",
-        kind="unknown_provider",
-    )
+    meant = f"Did you mean {other}?" if other else did_you_mean(provider, known).strip()
+    endpoint = "any other OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set"
+    otherwise = f"Known: {', '.join(known)}; {endpoint}."
+    raise UserError(f"The provider {provider!r} is unknown. {meant or otherwise}", kind="unknown_provider")
 
 
 def check_callers_model(name: str) -> None:
@@ -229,7 +237,7 @@ def vendor_endpoint(provider: str) -> Endpoint:
     if find_spec(vendor.module) is None:
         command = f'pip install "moot[{provider}]"' if provider == "anthropic" else f"pip install {vendor.package}"
         raise UserError(
-            f"Models of {vendor.title} need the package {vendor.package}: {command}. Or choose another model.",
+            f"Models of {vendor.title} need the package {vendor.package}: {command}",
             kind="missing_package",
         )
     found = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}
@@ -239,7 +247,7 @@ def vendor_endpoint(provider: str) -> Endpoint:
         missing = [vendor.keys[0]]
     if missing:
         raise UserError(
-            f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it, or choose another model.",
+            f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it: export {missing[0]}=...",
             kind="missing_key",
         )
     named = next((name for name in vendor.addresses if found[name]), "")

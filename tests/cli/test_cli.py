@@ -112,7 +112,7 @@ def test_the_error_for_an_invalid_given_file_names_the_line(tmp_path: Path) -> N
         (["verify", CLAIM, "--claim-date", "May 2020"], 2, "a year, a month or a day"),
         (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
         (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
-        (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "nowhere.txt cannot be read"),
+        (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "There is no file nowhere.txt"),
         (["verify", CLAIM, "--given", __file__], 2, "its kind is not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),

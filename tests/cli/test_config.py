@@ -225,7 +225,7 @@ def test_only_a_named_env_file_is_loaded(
     moot("config")
     assert os.environ[key] == "mine"
     done = moot("--env-file", str(temporary_home / "none"), "config")
-    assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+    assert (done.returncode, "There is no file" in done.stderr) == (2, True)
 
 
 def test_an_invalid_environment_variable_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:

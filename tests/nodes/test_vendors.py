@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from moot.core.endpoint import Endpoint, Limits, close_clients
+from moot.core.endpoint import PROVIDERS, Endpoint, Limits, close_clients
 from moot.core.errors import MootError, UserError
 from moot.core.refusals import explain
 from moot.graphs import load_graph
@@ -210,7 +210,7 @@ async def test_errors_name_the_missing_key_or_package(monkeypatch: pytest.Monkey
 def test_the_list_of_providers_names_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "find_spec", lambda name: None)
     here = {one["provider"]: one for one in providers_here()}
-    assert {"embedded", "openai", "ollama", "vllm", *VENDORS} == set(here)
+    assert {"embedded", *PROVIDERS, *VENDORS} == set(here)
     assert "langchain-mistralai" in here["mistralai"]["why_not"]
     assert here["ollama"]["why_not"] == ""
 

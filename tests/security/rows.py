@@ -64,7 +64,18 @@ UNLISTED = {
         {"debate_settings": {"embedder": "/etc"}},
     ],
     "MOOT_MODELS": [
-        *({"model": name} for name in ("vllm:x", "ollama:x", "bedrock_converse:x", "google_vertexai:x")),
+        *(
+            {"model": name}
+            for name in (
+                "vllm:x",
+                "ollama:x",
+                "lmstudio:x",
+                "llamacpp:x",
+                "jan:x",
+                "bedrock_converse:x",
+                "google_vertexai:x",
+            )
+        ),
         {"models": {"judge": "vllm:x"}},
         {"models": {"judge": {"model": "vllm:x"}}},
         *({name: ["vllm:x", "vllm:y", "vllm:z"]} for name in ("agents", "debaters", "judges")),

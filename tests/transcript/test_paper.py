@@ -99,7 +99,7 @@ def with_sources(document: dict[str, Any], text: str, quote: str, count: int) ->
 async def a_document(name: str) -> dict[str, Any]:
     """A recorded debate, a trial, a debate with many long sources, or one in Arabic."""
     if name == "recorded":
-        recorded: dict[str, Any] = json.loads((ROOT / "docs/recorded/rinderpest.json").read_text(encoding="utf-8"))
+        recorded: dict[str, Any] = json.loads((ROOT / "web/example.json").read_text(encoding="utf-8"))
         return recorded
     if name == "trial":
         return await a_debate("proclaim")

@@ -25,7 +25,7 @@ from tests.web.documents import CLAIM, a_debate, with_evidence
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "pictures"
-RECORDED = DOCS / "recorded" / "rinderpest.json"
+RECORDED = Path(__file__).parents[2] / "web" / "example.json"
 WIDE, PHONE = (1200, 750), (390, 844)
 LEXICAL = [{"name": name, "retriever": "bm25:demo-encyclopaedia"} for name in ("rag", "search")]
 SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "openai:slow"}

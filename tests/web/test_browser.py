@@ -146,12 +146,37 @@ async def test_the_form_shows_what_a_choice_costs_or_why_it_is_unavailable(page:
     await page.get_by_text("This method does not search").wait_for()
 
 
-async def test_without_a_key_a_person_must_choose_the_model(page: Page) -> None:
-    async def remove_key(route: Any) -> None:
-        response = await route.fetch()
-        found = await response.json()
-        await route.fulfill(response=response, json=found | {"lacks": {"web": "", found["model"]: "Needs a key"}})
+async def remove_key(route: Any) -> None:
+    """Answer a request for the form's choices as a server without a key does."""
+    response = await route.fetch()
+    found = await response.json()
+    lacks = {"web": "", found["model"]: "Needs a key"}
+    await route.fulfill(response=response, json=found | {"lacks": lacks, "unset": True})
 
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_a_newcomer_reads_what_moot_does_and_how_to_get_a_model(page: Page, width: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 844})
+    await page.goto("/moot")
+    what = page.get_by_text("Language models search for evidence, argue over it, and quote the passages")
+    await what.wait_for()
+    assert await page.locator("#first-model").count() == 0  # the test server has a model
+    await page.route("**/moot/api/choices", remove_key)
+    await page.goto("/moot")
+    await what.wait_for()
+    said = await page.locator("#first-model").inner_text()
+    assert "ollama:qwen3:8b" in said
+    assert "export OPENAI_API_KEY=" in said
+    await page.get_by_label("Built in").check()
+    await page.get_by_text("The built-in model only shows how a check runs: its verdict will mean nothing.").wait_for()
+    await page.get_by_role("link", name="See a finished check").click()
+    await page.get_by_role("heading", name="Rinderpest was the first disease").wait_for()
+    assert await page.locator("mark").count() > 0
+    await page.get_by_role("link", name="Check a claim of your own").click()
+    await page.get_by_label(BOX).wait_for()
+
+
+async def test_without_a_key_a_person_must_choose_the_model(page: Page) -> None:
     await page.route("**/moot/api/choices", remove_key)
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(CLAIM)

@@ -95,8 +95,10 @@ def test_the_studio_option_allows_studio_but_not_another_website(served: Server)
 def test_a_port_in_use_is_an_error(served: Server) -> None:
     from moot.cli.main import app
 
-    done = CliRunner().invoke(app, ["serve", "--port", served.url.rpartition(":")[2]])
+    port = served.url.rpartition(":")[2]
+    done = CliRunner().invoke(app, ["serve", "--port", port])
     assert "cannot listen at 127.0.0.1" in str(done.exception)
+    assert f"Choose another port: --port {int(port) + 1}" in str(done.exception)
     check_free("127.0.0.1", free_port())
 
 

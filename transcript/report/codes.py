@@ -154,6 +154,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",
         "query_not_refined": "A query was not refined.",
+        "recorded_model": "The replies come from a record.",
         "readers_alike": "Agreeing answers were hardly independent.",
         "record_too_long": "The record is longer than its limit.",
         "refused": "A model refused to reply.",

@@ -52,6 +52,7 @@ SHOWN_ELSEWHERE = (
     "fabricated_citations",
     "unverified_quote",
     "demo_model",
+    "recorded_model",
     "no_evidence",
     "single_origin",
 )

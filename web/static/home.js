@@ -8,6 +8,8 @@ import { TextsField } from "./given.js";
 import { begin } from "./live.js";
 
 const EXAMPLE = "The platypus is a mammal that lays eggs.";
+/** What to expect of the built-in model. */
+const BUILT_IN = "Tiny, free, offline. Shows each step; its verdicts mean nothing";
 const FIRST = ["max_rounds", "rounds", "max_cost", "published_before", "ask_person"];
 const LONGEST = 4000;
 /** The maximum number of words in a line that counts as a claim of a list. */
@@ -56,7 +58,7 @@ export class Home {
       "model",
       "Which model",
       [
-        { key: "embedded", name: "Built in", about: "Free and offline. To try things out, not to publish" },
+        { key: "embedded", name: "Built in", about: BUILT_IN, lacks: () => lacks.embedded, never: Boolean(lacks.embedded) },
         { key: model, name: modelName(model), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
@@ -106,6 +108,7 @@ export class Home {
       { class: "ask", onsubmit: (event) => this.send(event) },
       h("h1", {}, "Check a claim"),
       h("p", { class: "lede" }, "Language models search for evidence, argue over it, and quote the passages that support their verdict."),
+      this.choices.unset && this.choices.usual !== "embedded" && firstModel(),
       h("div", { class: "box" }, h("label", { for: "claim" }, "A claim, an article or a web address"), this.claim, h("div", { class: "under" }, h("span", {}, "Try: ", example), files)),
       h("div", { class: "three" }, this.thorough.node, this.evidence.node, this.model.node),
       this.byName,
@@ -246,7 +249,8 @@ export class Home {
   #cost() {
     const { calls, cost } = this.estimate();
     const limit = this.fields.find((one) => one.name === "max_cost")?.read();
-    return `At most about ${inWords({ calls, cost })}${this.model.key === "embedded" ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
+    const builtIn = this.model.key === "embedded";
+    return `At most about ${inWords({ calls, cost })}${builtIn ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.${builtIn ? " The built-in model only shows how a check runs: its verdict will mean nothing." : ""}`;
   }
 
   /** The estimated maximum of one check, {calls, cost}; the cost is in USD, or null if no price is known. */
@@ -338,6 +342,23 @@ export class Home {
     const typed = Object.fromEntries(this.fields.map((field) => [field.name, field.read()]).filter(([, value]) => value !== undefined));
     return { ...typed, ...(this.more.value.trim() ? json("Settings as JSON", this.more.value) : {}) };
   }
+}
+
+/** How to get a model, for a person who has none yet. */
+function firstModel() {
+  const code = (text) => h("code", {}, text);
+  return h(
+    "p",
+    { class: "note", id: "first-model" },
+    h("b", {}, "First, a model. "),
+    "With Ollama: choose “Another” and type ",
+    code("ollama:qwen3:8b"),
+    ". With a key: stop moot, type ",
+    code("export OPENAI_API_KEY=..."),
+    " with your key, and start moot again. No model yet? ",
+    h("a", { href: "/moot/example" }, "See a finished check"),
+    ".",
+  );
 }
 
 /** A number of calls and their cost, in words. */

@@ -157,7 +157,7 @@ class Live {
   /** A note on models that this machine may have to load first; loading reports no progress. */
   loading() {
     const { model, embedder } = this.context ?? {};
-    const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|vllm):/.test(embedder) && embedder].filter(Boolean);
+    const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|lmstudio|llamacpp|vllm|jan):/.test(embedder) && embedder].filter(Boolean);
     return here.length ? ` ${listed(here).replace(/^t/, "T")} may be loaded first. Later checks start without this wait.` : "";
   }
 

@@ -13,6 +13,7 @@ const [, , section, id] = location.pathname.split("/");
 const asked = new URLSearchParams(location.search);
 
 async function start() {
+  if (section === "example") return;
   if (section === "debates" && id) return showActions(main);
   if (section === "debates") return pastChecks(main, asked);
   if (section === "batches") return batchPage(main, id, asked);

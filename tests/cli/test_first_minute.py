@@ -1,0 +1,84 @@
+"""A newcomer's first errors: each is short, and names one next step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.commands import moot
+from tests.conftest import StartStub
+
+CLAIM = "The Suez Canal has locks."
+HERE = ["--corpus", "demo-news", "--set", "attempts=1"]
+NO_FILE = "There is no file nowhere.csv. Check its path."
+LONGEST = 550
+"""Maximum length of an error, in characters."""
+
+
+@pytest.fixture(autouse=True)
+def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key, no server of models, and no network."""
+    for name in ("MOOT_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "SERPER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("OLLAMA_BASE_URL", "VLLM_BASE_URL", "WIKIPEDIA_BASE_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
+
+
+def check_error(words: list[str], step: str) -> None:
+    """Run a command that fails; check that its error is short, has the step, and is followed by nothing else."""
+    done = moot(*words)
+    assert done.returncode in (2, 3)
+    error = done.stderr.strip().splitlines()[-1]
+    assert step in error
+    assert len(error) <= LONGEST
+    assert "Known: embedded" not in error
+    assert "Warnings" not in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (["verify", CLAIM], "No model is named. Name one as provider:name: on the command line --model openai:"),
+        (["verify", CLAIM, "--model", "openai:gpt-4o-mini"], "Set it: export OPENAI_API_KEY=..."),
+        (["verify", CLAIM, "--model", "ollama:qwen3:8b", *HERE], "Start Ollama: ollama serve"),
+        (["verify", CLAIM, "--model", "vllm:x", *HERE], "Start the server there."),
+        (["verify", CLAIM, "--model", "olama:x"], "Did you mean ollama?"),
+        (["verify", CLAIM, "--model", "fake:1"], "Check the network"),
+        (["verify", CLAIM, "--model", "fake:1"], "`--corpus demo-news`"),
+        (["verify", CLAIM, "--model", "fake:1", "--corpus", "mine"], "Build one with: moot index PATH --corpus mine"),
+        (["verify", CLAIM, "--model", "fake:1", "--given", "nowhere.csv"], NO_FILE),
+        (["verify", CLAIM, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["tavily"]'], "export TAVILY_API"),
+        (["batch", "nowhere.csv", "--model", "fake:1", "--out", "verdicts"], NO_FILE),
+        (["claims", "nowhere.csv", "--model", "fake:1"], NO_FILE),
+        (["index", "nowhere", "--corpus", "mine"], "There is no file or folder nowhere. Check its path."),
+        (["eval", "run", "nowhere.csv"], NO_FILE),
+        (["--env-file", "nowhere.csv", "list"], NO_FILE),
+    ],
+)
+def test_an_error_of_the_first_minute_names_one_next_step(words: list[str], step: str) -> None:
+    check_error(words, step)
+
+
+@pytest.mark.parametrize(
+    ("variable", "cut", "model", "step"),
+    [
+        ("OLLAMA_BASE_URL", "", "ollama:qwen3:8b", "Fetch it: ollama pull qwen3:8b"),
+        ("OPENAI_BASE_URL", "", "openai:gpt-4o", "Check its name."),
+        ("OPENAI_BASE_URL", "/v1", "openai:gpt-4o", "Check the address: it usually ends in /v1."),
+    ],
+)
+def test_an_unknown_model_or_address_names_the_next_step(
+    variable: str, cut: str, model: str, step: str, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = start_stub([{"status": 404}])
+    monkeypatch.setenv(variable, stub.url.removesuffix(cut))
+    check_error(["verify", CLAIM, "--model", model, "--graph", "chain_of_thought"], step)
+
+
+@pytest.mark.parametrize("command", [["verify", CLAIM], ["claims", "-"]])
+def test_the_demonstration_model_says_what_to_expect_before_it_answers(command: list[str]) -> None:
+    done = moot(*command, "--model", "embedded:another", typed="The canal has locks. The tower is tall.")
+    assert done.returncode == 2  # there is no such model, so this test does not wait for one
+    first = done.stderr.splitlines()[0]
+    assert first.startswith("moot: the demonstration model answers")
+    assert "mean nothing" in first
