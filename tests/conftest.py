@@ -58,6 +58,7 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 FIRST = (
+    "frozen/test_frozen.py",
     "retrievers/test_corpus.py",  # and with it all files of TOGETHER["encoder"]
     "cluster/test_cluster.py",
     "web/test_table.py",
