@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context, var_child_runnable_config
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime, get_runtime
 from moot.core.config import operators_model
 from moot.core.errors import UserError
 from moot.nodes._runtime.settings import Settings, checked_settings, with_usual_model
@@ -51,8 +51,9 @@ def context_around(config: RunnableConfig | None) -> Any:
     for place in (config, var_child_runnable_config.get()):
         if place and place.get("configurable"):
             with set_config_context(place) as here:
-                if (runtime := here.run(get_runtime)) and runtime.context:
-                    return runtime.context
+                runtime: Runtime[Any] | None = here.run(get_runtime, None)
+            if runtime and runtime.context:
+                return runtime.context
     return None
 
 
