@@ -13,30 +13,19 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
-from moot.nodes._runtime.run_settings import is_default, settings_from
-from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.run_settings import resumed_settings, settings_from
+from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.tracing import traced
 
 CLOSE = "close"
 """The last node of every debate."""
-
-
 LANGGRAPH_PARAMETERS = {"config", "store", "writer", "previous"}
 """Names of a router's parameters that LangGraph fills."""
 
 
 def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
-    """Wraps a router as a function of the state and the settings.
-
-    Args:
-        path: a router, which takes the state alone, the state and the settings, or the state and LangGraph's
-            ``runtime``.
-
-    Returns:
-        The wrapped router; None if only LangGraph can call the router, for example a coroutine function or a function
-        that requires the parameter ``config``.
-    """
+    """A router as a function of the state and the settings; None if only LangGraph can call it."""
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     needed = [one for one in takes.values() if one.default is one.empty and one.kind not in open_ended]
@@ -51,11 +40,7 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Does the same as `as_router`, but raises an error instead of returning None.
-
-    Raises:
-        ValueError: only LangGraph can call the router.
-    """
+    """Does the same as `as_router`, but raises a `ValueError` instead of returning None."""
     if (router := as_router(path)) is None:
         raise ValueError(
             "a router must be a plain function of the state, or of the state and either the settings or the runtime"
@@ -70,10 +55,10 @@ def _runtime() -> Runtime[Any]:
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
-    If the compiled graph is called without a context, the nodes get the default settings; see also `settings_from`. The
-    settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an
-    error, or if the run must end for another reason (`must_end`), a conditional edge that may lead to the end leads
-    there, and its router is not called.
+    If the compiled graph is called without a context, the nodes get the default settings. The settings of the compiled
+    graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an error, or if the run must
+    end for another reason (`must_end`), a conditional edge that may lead to the end leads there, and its router is not
+    called.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -147,49 +132,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """Whether the run must end although the state has no error."""
         return False
 
-    def settings_from(self, context: Any, **others: Mapping[str, Any]) -> Settings:
-        """The settings that a context of this graph gives, with ``weaker`` and ``stronger`` ones (see `settings_from`).
-
-        Raises:
-            UserError: the context cannot be used as settings; the message says what can.
-        """
-        return settings_from(context, self._kind, self.context_schema or self._kind, **others)
-
-    def resumed_settings(self, settings: Settings, state: Mapping[str, Any]) -> Settings:
-        """The settings for a debate that goes on: the run's own or, if these are the defaults, those of its start.
-
-        So a debate that is resumed without settings does not continue with the defaults, for example with another
-        model.
-
-        Args:
-            settings: the run's settings.
-            state: the debate's state, which has the settings of the debate's start.
-
-        Raises:
-            UserError: the settings of the debate's start are not valid in this version of moot.
-        """
-        begun = state.get("settings")
-        if not begun or not is_default(settings):
-            return settings
-        kind = self._class_of(settings)
-        default = kind().recorded()
-        return checked_settings(
-            kind, {name: value for name, value in begun.items() if value != default.get(name, self)}
-        )
-
-    def own_copy(self, settings: Settings) -> Settings:
-        """A copy of a run's settings, of the class that `resumed_settings` returns."""
-        kind = self._class_of(settings)
-        return kind.model_construct(settings.model_fields_set, **{**vars(kind()), **vars(settings)})
-
     def _settings(self, state: Any) -> Any:
         """The run's settings. If the state is updated without a run, those with which the debate began."""
-        context = _runtime().context
-        return context if isinstance(context, self._kind) else self.resumed_settings(self.settings_from(None), state)
-
-    def _class_of(self, settings: Settings) -> type[Settings]:
-        kind: type[Settings] = self.context_schema or self._kind
-        return kind if issubclass(kind, type(settings)) else type(settings)
+        context, kind = _runtime().context, self.context_schema or self._kind
+        return context if isinstance(context, self._kind) else resumed_settings(settings_from(None, kind), state, kind)
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compiles the graph. In a trace, all its runs have the system's name as a tag.

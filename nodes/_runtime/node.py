@@ -124,14 +124,7 @@ class NodeContext:
 
 
 def seed_of(run: int | None, own: int | None) -> int | None:
-    """The seed from which the seeds of a role's calls are derived.
-
-    If only one of the two arguments is set, the result is this argument. If neither is set, the result is None.
-
-    Args:
-        run: the run's seed.
-        own: the role's own seed.
-    """
+    """The seed from which the seeds of a role's calls are derived: from the run's seed, the role's own, or both."""
     if run is None or own is None:
         return own if run is None else run
     return derived_seed(run, own)
@@ -144,11 +137,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
-    """The model of a role: from the setting ``models``, else ``own`` (a debater's model), else ``model``.
-
-    Raises:
-        UserError: none of them names a model.
-    """
+    """The model of a role: from the setting ``models``, else ``own`` (a debater's model), else ``model``."""
     choice = settings.models.get(role, own) or settings.model
     if choice is None:
         raise missing_model_error(role)
@@ -158,15 +147,7 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
 
 
 def check_named(settings: Settings, roles: Mapping[str, str | ModelChoice | None]) -> None:
-    """Checks that each role has a model.
-
-    Args:
-        settings: the debate's settings.
-        roles: the roles, each with its own model, or with None.
-
-    Raises:
-        UserError: roles have no model; the message names them.
-    """
+    """Raises a `UserError` that names the roles without a model of their own, of ``models``, and of ``model``."""
     if lacking := [role for role, own in roles.items() if not (settings.models.get(role, own) or settings.model)]:
         raise missing_model_error(*lacking)
 
@@ -282,12 +263,7 @@ class Node:
         return with_usual_model(found)
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
-        """Runs the step and returns its writes.
-
-        Raises:
-            UserError: the settings lack a field; or, without ``keeps_errors``, the state lacks a key. Errors of the
-                step are also raised.
-        """
+        """Runs the step; a missing field of the settings, or key of the state, is an error that names the remedy."""
         try:
             return await self.step(state if self.keeps_errors else StateKeys(state, self.called), run)
         except AttributeError as error:
@@ -320,11 +296,7 @@ class Node:
 
 
 def turn_location(state: Any) -> dict[str, Any]:
-    """The position of a node in a debate, as fields of the node's `Ledger`.
-
-    If the state is that of one turn (`has_single_turn`), the fields are the turn's phase, round, agent and number.
-    Otherwise they are the debate's round and, in a trial, the phase.
-    """
+    """The position of a node in a debate, as fields of its `Ledger`: of its single turn, else the round and phase."""
     turns = state.get("turns") or []
     if has_single_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}

@@ -6,54 +6,41 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context, var_child_runnable_config
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime, get_runtime
 from moot.core.config import operators_model
 from moot.core.errors import UserError
 from moot.nodes._runtime.settings import Settings, checked_settings, with_usual_model
 from pydantic import BaseModel
 
-S = TypeVar("S", bound=Settings)
 
-
-def settings_of_run(graph: Any, config: Any, context: Any) -> Settings:
-    """The settings of a run.
+def settings_of_run(graph: Any, config: RunnableConfig | None, context: Any) -> Settings:
+    """The settings of a run of a compiled `DebateGraph`, from its context and ``configurable``.
 
     They come from the run's own context and the settings in its own ``configurable``, where LangGraph formerly
     expected them; the context counts if both name a setting. Without an own context, they come from its own
     ``configurable``, then the context of the graph around it, then that graph's ``configurable``. Other keys of
     ``configurable`` do not count.
-
-    Args:
-        graph: a compiled `DebateGraph`.
-        config: the run's config.
-        context: the run's own context.
-
-    Raises:
-        UserError: the context cannot be used as settings; or it is a `Settings` object, and ``configurable`` has
-            another value.
     """
-    builder = graph.builder
-    names = builder.context_schema.model_fields
+    checked: type[Settings] = graph.builder.context_schema
 
     def configured(given: Any) -> dict[str, Any]:
         found = (given or {}).get("configurable") or {}
-        return {key: value for key, value in found.items() if key in names}
+        return {key: value for key, value in found.items() if key in checked.model_fields}
 
     parent = var_child_runnable_config.get()
     inherited = configured(parent)
     passed = {key: value for key, value in configured(config).items() if inherited.get(key, graph) != value}
     own = configured(graph.config) | passed
-    if context:
-        settings: Settings = builder.settings_from(context, weaker=own)
-        if isinstance(context, Settings) and own:
-            check_same(settings, builder.settings_from(context, stronger=own), own)
-        return settings
-    around: Settings = builder.settings_from(context_around(config), weaker=inherited, stronger=own)
-    return around
+    if not context:
+        return settings_from(context_around(config), checked, weaker=inherited, stronger=own)
+    settings = settings_from(context, checked, weaker=own)
+    if isinstance(context, Settings) and own:
+        _check_same(settings, settings_from(context, checked, stronger=own), own)
+    return settings
 
 
 def context_around(config: RunnableConfig | None) -> Any:
@@ -64,13 +51,13 @@ def context_around(config: RunnableConfig | None) -> Any:
     for place in (config, var_child_runnable_config.get()):
         if place and place.get("configurable"):
             with set_config_context(place) as here:
-                if (runtime := here.run(get_runtime)) and runtime.context:
-                    return runtime.context
+                runtime: Runtime[Any] | None = here.run(get_runtime, None)
+            if runtime and runtime.context:
+                return runtime.context
     return None
 
 
-def check_same(settings: Settings, configured: Settings, names: Iterable[str]) -> None:
-    """Checks that a context and ``configurable`` name the same values of settings."""
+def _check_same(settings: Settings, configured: Settings, names: Iterable[str]) -> None:
     for name in names:
         if getattr(settings, name) != getattr(configured, name):
             raise UserError(
@@ -81,34 +68,24 @@ def check_same(settings: Settings, configured: Settings, names: Iterable[str]) -
 
 def settings_from(
     context: Any,
-    kind: type[S],
-    checked: type[S],
+    checked: type[Settings],
     weaker: Mapping[str, Any] = MappingProxyType({}),
     stronger: Mapping[str, Any] = MappingProxyType({}),
-) -> S:
-    """The settings that a graph's context gives.
+) -> Settings:
+    """The settings that a context gives, of the class that `with_prompts` made; None gives the defaults.
 
-    Settings of the class ``kind`` are used as they are. The fields of another context are checked as settings: those
-    of a mapping, a dataclass or a Pydantic object, or the fields that were set in settings of a base class of ``kind``.
-    If no model is named, the model is that of MOOT_MODEL (`with_usual_model`).
-
-    Args:
-        context: the context of the graph, or of the graph around it; None for the default settings.
-        kind: the class of the graph's settings.
-        checked: this class with the graph's prompts as fields (`with_prompts`).
-        weaker: settings for which the context's own values count, if it has any.
-        stronger: settings that count instead of the context's.
-
-    Raises:
-        UserError: the context cannot be used as settings; the message says what can. Or MOOT_MODEL is needed, but is
-            not valid.
+    The graph's own settings are used as they are. The fields of another context are checked as settings: those of a
+    mapping, a dataclass or a Pydantic object, or the fields that were set in settings of a base class. The context's
+    values count instead of ``weaker`` ones, and ``stronger`` ones instead of the context's. If no model is named, the
+    model is that of MOOT_MODEL.
     """
-    return with_usual_model(_settings_from(context, kind, checked, weaker, stronger))
+    return with_usual_model(_settings_from(context, checked, weaker, stronger))
 
 
 def _settings_from(
-    context: Any, kind: type[S], checked: type[S], weaker: Mapping[str, Any], stronger: Mapping[str, Any]
-) -> S:
+    context: Any, checked: type[Settings], weaker: Mapping[str, Any], stronger: Mapping[str, Any]
+) -> Settings:
+    (kind,) = checked.__bases__
     is_complete = isinstance(context, kind)
     if is_complete and not weaker and not stronger:
         return context  # type: ignore[no-any-return]
@@ -143,9 +120,32 @@ def _fields_of(context: Any, kind: type[Settings]) -> dict[str, Any]:
     raise UserError("It has no fields.", kind="invalid_setting")
 
 
-def is_default(settings: Settings) -> bool:
-    """Whether settings are the defaults of their class, or differ only by the model of MOOT_MODEL."""
-    return vars(settings) == vars(_default(type(settings))) | {"model": operators_model()}
+# --- a debate that is resumed -----------------------------------------------------------------------------------------
+
+
+def resumed_settings(settings: Settings, state: Mapping[str, Any], checked: type[Settings]) -> Settings:
+    """The settings for a debate that goes on: the run's own or, if these are the defaults, those in the debate's state.
+
+    So a debate that is resumed without settings does not continue with the defaults, for example with another model.
+    """
+    begun = state.get("settings")
+    default = _default(type(settings))
+    if not begun or vars(settings) != vars(default) | {"model": operators_model()}:
+        return settings
+    usual = default.recorded()
+    return checked_settings(
+        _class_for(settings, checked), {name: value for name, value in begun.items() if value != usual.get(name, begun)}
+    )
+
+
+def own_copy(settings: Settings, checked: type[Settings]) -> Settings:
+    """A copy of a run's settings, of the class that `resumed_settings` returns."""
+    kind = _class_for(settings, checked)
+    return kind.model_construct(settings.model_fields_set, **{**vars(_default(kind)), **vars(settings)})
+
+
+def _class_for(settings: Settings, checked: type[Settings]) -> type[Settings]:
+    return checked if issubclass(checked, type(settings)) else type(settings)
 
 
 @lru_cache(maxsize=100)

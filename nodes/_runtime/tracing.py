@@ -40,7 +40,7 @@ from moot.nodes._models.session import Session, ceilings_in, current_recorder, s
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
-from moot.nodes._runtime.run_settings import settings_of_run
+from moot.nodes._runtime.run_settings import own_copy, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
 from moot.nodes._telemetry.start import watch
@@ -141,10 +141,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """Calls LangGraph's method in the outer debate's `Session` or, if there is no outer debate, in a new one.
-
-        A debate inside another debate has its own ceilings, within the ceilings of the outer debate.
-        """
+        """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""
         guard_traces()
         options["context"] = settings_of_run(self, config, options.get("context"))
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
@@ -211,17 +208,17 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Only LangGraph knows whether it resumes a graph in a node. When it says so, it has passed the context on, so the
         settings are replaced in place.
         """
-        builder: Any = self.builder
-        settings = options["context"] = builder.own_copy(options["context"])
-        return lambda found: settings.__setstate__(builder.resumed_settings(settings, found.values).__getstate__())
+        checked: Any = self.builder.context_schema
+        settings = options["context"] = own_copy(options["context"], checked)
+        return lambda found: settings.__setstate__(resumed_settings(settings, found.values, checked).__getstate__())
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
         found = await self.aget_state(config) if is_resumed else None
         before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
-        builder: Any = self.builder
-        options["context"] = builder.resumed_settings(options["context"], before)
+        checked: Any = self.builder.context_schema
+        options["context"] = resumed_settings(options["context"], before, checked)
         async with new_session(run_config, options["context"], before) as session:
             if is_resumed:
                 await session.resume(replied=input is not None and not is_restart)
@@ -272,13 +269,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found: StateSnapshot) -> None:
-    """Counts the calls of an inner graph before it was resumed as spent, because the outer debate's state lacks them.
-
-    Args:
-        session: the debate's session.
-        ceilings: the ceilings of the debate in which the graph runs; the ceilings of outer debates count the calls too.
-        found: the inner graph's saved state.
-    """
+    """Counts the calls of an inner graph before its resumption as spent: the outer debate's state lacks them."""
     calls = found.values.get("calls") or ()
     while ceilings:
         ceilings.spent = ceilings.spent.plus(spent_by(calls, ceilings.prices))
@@ -289,13 +280,7 @@ async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found
 async def new_session(
     run: RunnableConfig, settings: Settings, before: Mapping[str, Any] = MappingProxyType({})
 ) -> AsyncIterator[Session]:
-    """Context manager: the session of a run, within the ceilings that the recorder reserves for the run.
-
-    Args:
-        run: the run's config.
-        settings: the run's settings.
-        before: the state from which the debate continues.
-    """
+    """Context manager: the session of a run, within the ceilings that the recorder reserves for the run."""
     recorder = current_recorder()
     if recorder is None:
         yield Session(before, use=current_use(), run=run, state=before)
@@ -307,10 +292,7 @@ async def new_session(
 
 
 def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:
-    """Whether a run wrote a state before a server restarted the run.
-
-    Such a state already contains the input of the run, or the person's reply with which the run began.
-    """
+    """Whether a run wrote a state before a server restarted it: the state then has the run's input or reply already."""
     id = (run.get("configurable") or {}).get("run_id")
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
@@ -352,13 +334,7 @@ def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def add_debate_metadata(document: Mapping[str, Any]) -> None:
-    """Adds a debate's metadata to the trace of its first run, and sets the prices of calls (see `set_prices`).
-
-    Does nothing without a trace.
-
-    Raises:
-        UserError: the file of prices cannot be read.
-    """
+    """Adds a debate's metadata to the trace of its first run, if there is one, and sets the prices of calls."""
     if (run := graph_run()) is None:
         return
     add_metadata(run, debate_metadata(document))
@@ -366,24 +342,13 @@ async def add_debate_metadata(document: Mapping[str, Any]) -> None:
 
 
 async def set_prices(run: RunTree | None) -> None:
-    """Sets the prices by which the LangSmith client of a run computes the costs of calls.
-
-    Does nothing without a run, or if the run's client is not moot's `Client`. When a debate is resumed, this is called
-    again, because another process may resume the debate.
-
-    Raises:
-        UserError: the file of prices cannot be read.
-    """
+    """Sets the prices of a run's LangSmith `Client`; again when a debate is resumed, maybe by another process."""
     if run is not None and isinstance(run.client, Client):
         run.client.prices = await asyncio.to_thread(read_prices)
 
 
 def add_outcome(document: Mapping[str, Any]) -> None:
-    """Adds metadata to the trace of a debate's last run: the outcome and the sources read. Sends the debate's scores.
-
-    The metadata of `debate_metadata` is added again, because the last run of a resumed debate is not the first run.
-    Does nothing without a trace.
-    """
+    """Adds the outcome and all metadata to the trace of a debate's last run, if there is one; sends the scores."""
     if (run := graph_run()) is None or not tracing_is_enabled():
         return
     read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
@@ -400,11 +365,7 @@ SENDING_THREAD = "moot-scores"
 
 
 def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
-    """A debate's scores as feedback, each as its key, its value and a comment. Missing scores are left out.
-
-    The comment is the agent of an answer's score, the unscaled value of a part of the confidence, or None for the
-    confidence. Values are between 0 and 1, but a cosine may be as low as -1.
-    """
+    """A debate's scores as feedback: key, value (0 to 1; a cosine from -1), and the agent or the unscaled value."""
     for agent, scores in document["scores"].items():
         yield from ((key, score, agent) for key, score in scores.items() if score is not None)
     for key, most in SCALES.items():
@@ -434,10 +395,7 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None if the server does not tell it, for example for a write-only key. Blocking.
-
-    If the id is None, LangSmith's warning about feedback without a project is silenced for the whole process.
-    """
+    """The id of a run's project; None, without LangSmith's warning, if the server does not tell it. Blocking."""
     try:
         found: UUID = run.client.read_project(project_name=run.session_name).id
         return found
