@@ -102,7 +102,8 @@ def debate(system: DebateSystem, claim: str, console: Console) -> dict[str, Any]
         run = DebateRun(system.graph, settings, lambda new: screen.show(live.feed(new)))
         document = asyncio.run(run.run({"claim": claim}))
     if error := document["error"]:
-        raise error_from_record({**error, "detail": f"{error['where']}: {error['detail']}"})
+        error["detail"] = f"{error['where']}: {error['detail']}"
+        raise error_from_record(error)
     screen.show(live.end(document))
     return document
 

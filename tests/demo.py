@@ -13,7 +13,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +72,19 @@ class Recorder:
         self.vectors |= dict(zip(texts, rounded, strict=True))
         return web.json_response({"data": [{"index": i, "embedding": vector} for i, vector in enumerate(rounded)]})
 
-    async def start(self) -> str:
-        """Starts the endpoint, and returns its address."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        """Runs the endpoint, and yields its address."""
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_post("/v1/embeddings", self.embeddings)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        finally:
+            await runner.cleanup()
 
 
 def usage_of(reply: Mapping[str, Any]) -> dict[str, int]:
@@ -95,7 +100,6 @@ async def record(claims: Sequence[str], models: Mapping[str, str], base_url: str
         SystemExit: a debate failed.
     """
     recorder = Recorder(models, base_url)
-    os.environ["OPENAI_BASE_URL"] = await recorder.start()
     system = load_graph("tool_mad")
     settings = system.settings(
         **SETTINGS,
@@ -103,12 +107,15 @@ async def record(claims: Sequence[str], models: Mapping[str, str], base_url: str
         embedder="openai:all-MiniLM-L6-v2",
         timeout=SECONDS,
     )
-    for claim in claims:
-        document = await system.graph.ainvoke({"claim": claim}, context=settings)
-        if document["error"]:
-            raise SystemExit(f"{claim}: {document['error']['detail']}")
-        answers = [(turn["agent"], turn["round"], turn["answer"]) for turn in document["turns"] if turn.get("answer")]
-        print(claim, document["raw_verdict"], document["stop_reason"], answers, sep="\n  ")
+    async with recorder.running() as os.environ["OPENAI_BASE_URL"]:
+        for claim in claims:
+            document = await system.graph.ainvoke({"claim": claim}, context=settings)
+            if document["error"]:
+                raise SystemExit(f"{claim}: {document['error']['detail']}")
+            answers = [
+                (turn["agent"], turn["round"], turn["answer"]) for turn in document["turns"] if turn.get("answer")
+            ]
+            print(claim, document["raw_verdict"], document["stop_reason"], answers, sep="\n  ")
     return [*recorder.replies, *({"text": text, "vector": vector} for text, vector in recorder.vectors.items())]
 
 
@@ -119,7 +126,7 @@ def main(words: Sequence[str]) -> None:
     base_url = os.environ.get("OPENAI_BASE_URL", "")
     if sorted(models) != sorted(ROLES) or not base_url:
         raise SystemExit(__doc__)
-    lines = asyncio.run(record(list(CLAIMS), models, base_url.rstrip("/")))
+    lines = asyncio.run(record([claim for claim, _ in CLAIMS.values()], models, base_url.rstrip("/")))
     RECORD.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     print(f"{len(lines)} lines are in {RECORD}.")
 

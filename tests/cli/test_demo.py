@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from moot.cli.demo import CLAIMS, RECORDED, SETTINGS
 
+from tests import demo
 from tests.commands import moot
+from tests.conftest import StartStub
 
 RECORD = Path(__file__).parents[2] / "retrievers" / "demo" / "record.jsonl"
 LINES = [json.loads(line) for line in RECORD.read_text(encoding="utf-8").splitlines()]
@@ -58,3 +60,14 @@ def test_a_request_that_is_not_in_the_record_is_an_error_that_says_what_to_do() 
         assert "CONTRIBUTING.md" in done.stderr
     done = moot("verify", claim, *OPTIONS, "--model", "recorded:other", "--set", "model=recorded:other")
     assert (done.returncode, "recorded:demo, not recorded:other" in done.stderr) == (2, True)
+
+
+async def test_a_record_is_made_from_an_endpoint(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
+    monkeypatch.setenv("OPENAI_BASE_URL", stub.url)  # `record` sets it to an endpoint of its own
+    lines = await demo.record(["Saffron is a spice."], dict.fromkeys(demo.ROLES, "stub"), stub.url)
+    replies = [line for line in lines if "reply" in line]
+    assert len(replies) == len(stub.calls())
+    assert {"encyclopaedia", "news", "scorer"} <= {line["role"] for line in replies}
+    assert all(line["messages"] and line["response_format"] and line["usage"] for line in replies)
+    assert len({line["text"]: len(line["vector"]) for line in lines if "vector" in line}) > 1
