@@ -19,14 +19,14 @@ from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import BudgetExhausted, MootError, UserError
 from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
-from moot.core.refusals import explain
+from moot.core.refusals import explain, unreadable
 from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.ceilings import TOO_LATE, Ceilings, Reservation
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_from_refusal
 from moot.nodes._models.fitting import fit_messages, max_reply_tokens
 from moot.nodes._models.ledger import Ledger, branch, tokens_of
-from moot.nodes._models.reply_parsing import without_environment_keys
+from moot.nodes._models.reply_parsing import is_broken_off, without_environment_keys, without_invalid_metadata
 from moot.nodes._models.seeds import CallSeeds, with_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.spend import NOTHING, REPLY_TOKENS, PlannedCall, Spend, spent_by
@@ -340,12 +340,15 @@ class Caller:
         async def attempt() -> AIMessage:
             try:
                 with named_runs(self.role, self.model.name, self.ledger):
-                    message = await send(self.model.chat)
+                    async with asyncio.timeout(self.limits.timeout):
+                        message = await send(self.model.chat)
             except MootError:
                 raise
             except Exception as error:
                 raise explain(error, self.model.endpoint, self.model.name) from error
-            return without_environment_keys(message, self.session.keys)
+            if is_broken_off(message):
+                raise unreadable(self.model.endpoint, self.model.name, "it ended early")
+            return without_invalid_metadata(without_environment_keys(message, self.session.keys))
 
         request = watch.watching(attempt) if watch else attempt
         counted = partial(requests.send, request) if requests else request
