@@ -90,14 +90,13 @@ def run() -> None:
     """The entry point. A `MootError` becomes a message and an exit code: 2 for a UserError, 3 for others."""
     from moot.cli.signals import report_interrupts
     from moot.core.errors import MootError
-    from moot.core.garbage import collected_seldom
 
     # Without `gc.freeze`, the last garbage collection takes a quarter of the time of a short command.
     atexit.register(gc.freeze)
     # langsmith would log each failure to send a trace; moot reports them once, at the end.
     logging.getLogger("langsmith").setLevel(logging.ERROR)
     try:
-        with report_interrupts(), collected_seldom():
+        with report_interrupts():
             app()
     except MootError as error:
         fail(error)

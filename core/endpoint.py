@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import re
 import threading
 import weakref
+from base64 import b64encode
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 from moot.core.errors import UserError
@@ -254,16 +256,19 @@ def tls() -> Any:
 
 
 def make_client(kind: Any, base_url: str, **options: Any) -> Any:
-    """Creates an HTTP client of the given class. Blocking.
+    """Creates an HTTP client of the given class, which follows no redirects. Blocking.
 
     The client uses the proxies in the environment, unless the address is a loopback address.
 
     Raises:
         UserError: the environment names a proxy or certificates that cannot be used, or an option is invalid.
     """
+    certificates = os.environ.get("SSL_CERT_FILE")
     try:
-        return kind(verify=tls(), trust_env=not is_loopback(base_url), **options)
-    except (ImportError, ValueError, OSError) as error:
+        if certificates and not base_url.startswith("http:") and not os.path.isfile(certificates):
+            raise FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is not a file")
+        return kind(verify=tls(), trust_env=not is_loopback(base_url), follow_redirects=False, **options)
+    except Exception as error:  # httpx's own errors have no common class
         raise client_error(error) from error
 
 
@@ -276,19 +281,58 @@ def client_error(error: Exception) -> UserError:
     )
 
 
-async def http_client(timeout: float, base_url: str, model: str) -> Any:
-    """The running loop's HTTP client for calls through the openai SDK; ``timeout`` is in seconds.
-
-    Each model has its own client, because a client searches all its idle connections at every request.
+def check_proxy(url: str) -> None:
+    """Checks that the proxy which the environment names for an address, if any, is an HTTP proxy.
 
     Raises:
-        UserError: the same as for `make_client`.
+        UserError: it is not. aiohttp would send HTTP to a SOCKS proxy.
     """
+    from urllib.request import getproxies, proxy_bypass
 
-    def make() -> Any:
-        return make_client(imported("openai").DefaultAsyncHttpxClient, base_url, timeout=timeout)
+    proxies, parts = getproxies(), urlsplit(url)
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or is_loopback(url) or proxy_bypass(parts.netloc):
+        return
+    try:
+        found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if found.scheme not in ("http", "https") or not found.hostname or found.port == 0:
+            raise ValueError(f"{without_possible_user(proxy)} is not an HTTP proxy; other proxies are not supported")
+    except ValueError as error:
+        raise client_error(error) from error
 
-    return await create_once_in_thread(("http", timeout, is_loopback(base_url), model), make)
+
+async def sdk_options(endpoint: Endpoint, timeout: float) -> dict[str, Any]:
+    """The options of the openai SDK's asynchronous clients for an endpoint; the clients of a loop share connections.
+
+    A user's name and password in the address are sent as a header instead of the key.
+
+    Raises:
+        UserError: a proxy, certificates or headers in the environment cannot be used.
+    """
+    for name in HEADER_VARIABLES:
+        if not re.fullmatch(r"[\n\x20-\x7e]*", os.environ.get(name, "")):
+            raise UserError(f"{name} contains a character that is not allowed in a header.", kind="invalid_environment")
+    check_proxy(endpoint.base_url)
+    parts = urlsplit(endpoint.base_url)
+    login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
+    basic = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+    async def make() -> Any:
+        forget_loops()
+        return await asyncio.to_thread(lambda: make_client(imported("openai").DefaultAioHttpClient, endpoint.base_url))
+
+    return {
+        "base_url": endpoint.display_url,
+        "api_key": endpoint.api_key,
+        "default_headers": basic if login != ":" else None,
+        "timeout": timeout,
+        "max_retries": 0,  # moot repeats failed calls itself
+        "http_client": await create_once(("http", is_loopback(endpoint.base_url)), make),
+    }
+
+
+HEADER_VARIABLES = ("OPENAI_ORG_ID", "OPENAI_ORGANIZATION", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
+"""Environment variables that the openai SDK sends as headers."""
 
 
 def forget_loops(ended: bool = True) -> None:
@@ -314,4 +358,7 @@ async def close_clients() -> None:
     clients = [value for key, value in values.items() if key[0].startswith("http")]
     for client in await asyncio.gather(*clients, return_exceptions=True):
         if not isinstance(client, BaseException):  # otherwise the call that opened the client has raised this error
-            await (client.aclose() if hasattr(client, "aclose") else client.close())
+            await client.aclose()
+
+
+atexit.register(forget_loops, ended=False)

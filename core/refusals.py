@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from moot.core.endpoint import Endpoint, is_loopback
+from moot.core.endpoint import Endpoint, is_loopback, without_user
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
@@ -38,27 +38,31 @@ def retry_after_seconds(value: str | None) -> float | None:
     return min(max(0.0, seconds), LATEST_RETRY) if math.isfinite(seconds) else None
 
 
-def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an exception that a model's client raised."""
-    openai = imported("openai")
-    if isinstance(error, openai.APITimeoutError):
-        return too_slow(endpoint, model)
-    if isinstance(error, openai.APIConnectionError):
-        return unreachable(endpoint, error, may_cost=not _never_connected([error.__cause__ or error]))
-    if isinstance(error, openai.APIStatusError):
-        return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
-    return _explain_other_client(error, endpoint, model)
-
-
-def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an exception of a client other than openai's.
+def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
+    """The MootError for an exception that a model's client raised, or for the end of the time for a request.
 
     The HTTP status of the exception or of one of its causes selects the error. Without a status, the class names of the
     exception and its causes select it.
     """
+    openai = imported("openai")
+    if isinstance(error, openai.APIStatusError):
+        return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
+    if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
+        return explain_error(error.body, {}, endpoint, model, begun=True)  # an event in a stream
+    if type(error) is ValueError and error.args and isinstance(error.args[0], dict):
+        return explain_error(error.args[0], {}, endpoint, model)  # ChatOpenAI: the error in a reply with status 200
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
+    # openai's client raises a timeout for nearly each error of aiohttp, so only aiohttp's own class counts.
+    own = [cause for cause in causes if type(cause).__module__.startswith("aiohttp.")]
+    return (None if own else _explain_response(causes, endpoint, model)) or _explain_classes(
+        own or causes, endpoint, model
+    )
+
+
+def _explain_response(causes: Iterable[BaseException], endpoint: Endpoint, model: str) -> MootError | None:
+    """The MootError for the HTTP response of the first cause that has one with an error; None if there is none."""
     for cause in causes:
         response = getattr(cause, "response", None)
         body = getattr(cause, "body", None)
@@ -73,17 +77,32 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
             headers = getattr(response, "headers", None) or {}
             status = getattr(cause, "status_code", None) or getattr(response, "status_code", None)
             status = status or getattr(cause, "code", None)
-        if type(status) is int and 400 <= status < 600:
+        if type(status) is int and 300 <= status < 600:
             return explain_status(status, headers, reason, endpoint, model)
         if status == 200 and body:  # an error in a stream that began with success
             return explain_error(reason, headers, endpoint, model)
+    return None
+
+
+def _explain_classes(causes: Sequence[BaseException], endpoint: Endpoint, model: str) -> MootError:
+    """The MootError that the class names of an exception and of its causes select."""
     names = {kind.__name__ for one in causes for kind in type(one).__mro__}
     if any("Timeout" in name for name in names):
         return too_slow(endpoint, model)
-    if any("Connect" in name or name in ("TransportError", "NetworkError") for name in names):
-        cause = causes[-1] if isinstance(causes[-1], Exception) else Exception(str(error))
-        return unreachable(endpoint, cause, may_cost=not _never_connected(causes))
-    return unreadable(endpoint, model, type(error).__name__)
+    if "ClientPayloadError" in names:
+        return broken_off(endpoint)
+    if names & {"ClientResponseError", "DecodingError"} and "ClientHttpProxyError" not in names:
+        return unreadable(endpoint, model, f"it is not valid HTTP: {_shown(causes[-1])}")
+    if any("Connect" in name or name in ("TransportError", "NetworkError", "ClientHttpProxyError") for name in names):
+        cause = causes[-1].__cause__ or causes[-1]
+        shown = ConnectionError(f"through a proxy: {cause}") if any("Proxy" in name for name in names) else cause
+        return unreachable(endpoint, shown, may_cost=not _never_connected(causes))
+    return unreadable(endpoint, model, f"{type(causes[0]).__name__}: {_shown(causes[0])}".removesuffix(": "))
+
+
+def _shown(error: BaseException) -> str:
+    """The first words of an exception's text, on one line and without keys."""
+    return redact(" ".join(str(error).split()))[:200]
 
 
 def _never_connected(causes: Iterable[BaseException]) -> bool:
@@ -91,7 +110,10 @@ def _never_connected(causes: Iterable[BaseException]) -> bool:
     return any(name in kind.__name__ for cause in causes for kind in type(cause).__mro__ for name in NOT_CONNECTED)
 
 
-NOT_CONNECTED = ("ConnectError", "ConnectTimeout", "ConnectorError", "EndpointConnectionError", "ConnectionRefused")
+NOT_CONNECTED = (
+    *("ConnectError", "ConnectTimeout", "ConnectorError", "EndpointConnectionError", "ConnectionRefused"),
+    "ProxyError",
+)
 """Parts of the names of errors of HTTP clients that could not open a connection."""
 
 
@@ -115,7 +137,7 @@ def broken_off(endpoint: Endpoint) -> WorldError:
     )
 
 
-def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False) -> WorldError:
+def unreachable(endpoint: Endpoint, error: BaseException, *, may_cost: bool = False) -> WorldError:
     """The error for a request without an answer.
 
     Args:
@@ -124,7 +146,7 @@ def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False)
         may_cost: whether the request may have arrived, so that the endpoint may charge for it.
     """
     return WorldError(
-        f"{endpoint.display_url} could not be reached ({error.__cause__ or error}). {_remedy(endpoint)}",
+        f"{endpoint.display_url} could not be reached ({error}). {_remedy(endpoint)}",
         kind="unreachable",
         retryable=True,
         may_cost=may_cost,
@@ -160,16 +182,23 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
 
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an answer of an endpoint with an HTTP error.
+    """The MootError for an answer of an endpoint with an HTTP error or a redirect.
 
     Args:
         status: the HTTP status. A status without a case of its own gives an error of the kind ``bad_request``.
-        headers: the headers of the answer; only ``retry-after`` is read.
+        headers: the headers of the answer; only ``retry-after`` and ``location`` are read.
         body: the error in the answer, as a dict of its fields or as a text; None or "" if the answer has none.
         endpoint: the endpoint.
         model: the model's name in the error.
     """
     at, message = endpoint.display_url, quoted_message(body)
+    if status < 400:
+        to = without_user(headers.get("location", "nowhere").partition("?")[0])[:200]
+        return WorldError(
+            f"{at} answered with a redirect (HTTP {status} to {to}), and redirects are not followed. Check the "
+            "address; the new address may be right.",
+            kind="bad_response",
+        )
     code = str(body.get("code") or "") if isinstance(body, dict) else ""
     if status in (401, 403):
         advice = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."

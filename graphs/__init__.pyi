@@ -3,7 +3,6 @@
 from ._registry import DESCRIPTIONS as DESCRIPTIONS
 from ._registry import DebateSystem as DebateSystem
 from ._registry import load_graph as load_graph
-from ._shared import collected_seldom as collected_seldom
 from ._shared import shared_ceilings as shared_ceilings
 from .proclaim.court import discovery_graph as discovery_graph
 from .proclaim.court import expert_graph as expert_graph

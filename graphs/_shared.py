@@ -1,4 +1,3 @@
 """Public names of `moot.graphs` that are defined in other packages of moot."""
 
-from moot.core.garbage import collected_seldom as collected_seldom
 from moot.nodes._models.ceilings import shared_ceilings as shared_ceilings

@@ -9,7 +9,6 @@ import math
 import threading
 import warnings
 from array import array
-from base64 import b64decode
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -21,17 +20,19 @@ from moot.core.callers import check_embedder
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
     PROVIDERS,
+    Endpoint,
     Limits,
+    create_once,
     create_once_in_thread,
     find_endpoint,
+    sdk_options,
     without_user,
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import import_extra, imported
 from moot.core.ledger import embeddings
 from moot.core.limiter import limiter, with_retries
-from moot.core.refusals import unreadable
-from moot.core.transport import Connection, open_connection
+from moot.core.refusals import explain
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._local_models import OR_ENDPOINT, check_hub, default_encoder_folder, load_one_at_a_time
 
@@ -54,8 +55,6 @@ A text with more tokens is a batch of its own.
 """
 AT_ONCE = 1000
 """Maximum number of texts in a request to an endpoint."""
-LONGEST_VECTORS = 64 * 2**20
-"""Maximum size of an endpoint's answer, in bytes."""
 CACHED_TEXTS = 8192
 """Maximum number of texts whose vectors an encoder caches. It suffices for 256 debates that each reuse 30 texts."""
 
@@ -400,12 +399,12 @@ def _load(name: str) -> SentenceEncoder:
 class EndpointEncoder(VectorCache):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
-    def __init__(self, name: str, model: str, connection: Connection, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, endpoint: Endpoint, client: Any, limits: Limits) -> None:
         super().__init__()
         self.name = name
         self._model = model
-        self._connection = connection
-        self._endpoint = connection.endpoint
+        self._endpoint = endpoint
+        self._client = client
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -456,34 +455,24 @@ class EndpointEncoder(VectorCache):
 
     async def _request(self, texts: list[str]) -> list[Vector]:
         """Requests vectors from the endpoint, without retries."""
-        body = {"input": texts, "model": self._model, "encoding_format": "base64"}
-        reply = await self._connection.post("/embeddings", body, LONGEST_VECTORS)
         try:
-            pieces = sorted(reply["data"], key=lambda piece: piece.get("index", 0))
-            vectors = [decode_vector(piece["embedding"]) for piece in pieces]
-            if not vectors:
-                raise ValueError("it has no vectors")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise unreadable(self._endpoint, self.name, type(error).__name__) from error
+            async with asyncio.timeout(self._limits.timeout):
+                reply = await self._client.embeddings.create(input=texts, model=self._model)
+            vectors = [piece.embedding for piece in sorted(reply.data, key=lambda piece: piece.index or 0)]
+        except Exception as error:
+            raise explain(error, self._endpoint, self.name) from error
         return unit_vectors(vectors)
 
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
     endpoint, name = find_endpoint(provider), f"{provider}:{model}"
 
-    def make() -> EndpointEncoder:
-        return EndpointEncoder(name, model, open_connection(endpoint, name, limits.timeout), limits)
+    async def make() -> EndpointEncoder:
+        options = await sdk_options(endpoint, limits.timeout)
+        client = await asyncio.to_thread(lambda: imported("openai").AsyncOpenAI(**options))
+        return EndpointEncoder(name, model, endpoint, client, limits)
 
-    return await create_once_in_thread(("embeddings", endpoint, model, limits), make)
-
-
-def decode_vector(vector: Any) -> Any:
-    """Decodes an endpoint's vector from base64 (32-bit floats). A vector that is not a string is returned unchanged.
-
-    Raises:
-        ValueError: the string cannot be decoded.
-    """
-    return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
+    return await create_once(("embeddings", endpoint, model, limits), make)
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:

@@ -234,7 +234,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
     def make() -> Any:
         agent = {"User-Agent": source.user_agent()}
         kind = checked_client(source, check)
-        return make_client(kind, base_url, timeout=None, headers=agent, follow_redirects=False)
+        return make_client(kind, base_url, timeout=None, headers=agent)
 
     contact = os.environ.get(source.contact_variable, "")
     return await create_once_in_thread(("http for sources", source.name, base_url, source.key(), contact), make)

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from moot.core.endpoint import close_clients
-from moot.core.garbage import ALLOCATIONS
 from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
@@ -142,9 +141,9 @@ gc.disable()  # until all tests are imported
 
 
 def pytest_collection_finish() -> None:
-    """Turn on garbage collection with the threshold of moot's commands. `gc.freeze` exempts the imported modules."""
+    """Turn on garbage collection, but rarely, because tests then take less time. `gc.freeze` exempts the modules."""
     gc.enable()
-    gc.set_threshold(ALLOCATIONS)
+    gc.set_threshold(200_000)
     gc.collect()
     gc.freeze()
 

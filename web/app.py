@@ -16,7 +16,6 @@ from fastapi import FastAPI
 from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
 from moot.core.errors import MootError
-from moot.core.garbage import collected_seldom
 from moot.core.home import private_files, tighten_home
 from moot.graphs._registry import installed_systems
 from moot.nodes._models.debate_ledger import current_use
@@ -116,11 +115,10 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
 
             await restore()
             stack.callback(asyncio.create_task(prune_daily()).cancel)
-        with collected_seldom():
-            resuming = asyncio.create_task(BATCHES.resume())
-            yield
-            resuming.cancel()
-            await BATCHES.close()
+        resuming = asyncio.create_task(BATCHES.resume())
+        yield
+        resuming.cancel()
+        await BATCHES.close()
 
 
 MIDDLEWARE = (DebateRecording, Guard, Login, Bounds, Metrics, Checks, IdempotencyKeys, Quotas, Docs, Tools)

@@ -23,7 +23,6 @@ from typing import Any, TextIO
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.process import CLOSE_SECONDS
 from moot.cli.batch.work import Folder, RowProcessor
-from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
 from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.debate_ledger import Mode
@@ -74,7 +73,7 @@ def main() -> None:
         outcome = await processor.run_row(Job(**row))
         return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
 
-    with debates_within(ceilings) if ceilings else nullcontext(), collected_seldom():
+    with debates_within(ceilings) if ceilings else nullcontext():
         asyncio.run(process_rows(run_row, out))
 
 

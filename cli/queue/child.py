@@ -23,7 +23,6 @@ from moot.cli.queue.indexing import store_piece
 from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
 from moot.core.errors import MOST_OUTAGES, MootError, OutageCount, WorldError
-from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres
@@ -187,7 +186,7 @@ def main() -> None:
     begin_telemetry(port=False)
     url = first["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
-    with collected_seldom(), serving_callers(usual_settings(), any_model=True):
+    with serving_callers(usual_settings(), any_model=True):
         asyncio.run(_work(url, out))
 
 

@@ -33,7 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moot.core.endpoint import Endpoint, Limits, http_client
+from moot.core.endpoint import Endpoint, Limits, sdk_options
 from moot.core.errors import MootError, ReplyError, UserError
 from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
@@ -384,12 +384,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
     from ragas.llms.base import InstructorBaseRagasLLM
 
     model, gate = name.partition(":")[2], limiter(chosen.endpoint.base_url)
-    client = imported("openai").AsyncOpenAI(
-        base_url=chosen.endpoint.base_url,
-        api_key=chosen.endpoint.api_key,
-        max_retries=0,  # `with_retries` below retries calls
-        http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
-    )
+    client = imported("openai").AsyncOpenAI(**await sdk_options(chosen.endpoint, limits.timeout))
     # if RAGAS cannot parse a reply, it tells the model the reason and asks once more, unless the reply was cut off
     plain: Any = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
     plain.client.on("completion:response", _remove_thoughts)
@@ -401,7 +396,8 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
         async def agenerate(self, prompt: str, response_model: Any) -> Any:
             async def attempt() -> Any:
                 try:
-                    return await plain.agenerate(prompt, response_model)
+                    async with asyncio.timeout(limits.timeout):
+                        return await plain.agenerate(prompt, response_model)
                 except Exception as error:
                     raise _convert_error(error, chosen.endpoint, name) from error
 
@@ -419,11 +415,11 @@ def _remove_thoughts(response: Any) -> None:
 def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:
     """Convert an exception of RAGAS's model to one of moot's errors.
 
-    An exception that is not an error of the OpenAI client means that RAGAS cannot read the reply.
+    An exception other than the OpenAI client's errors and the end of the time means that RAGAS cannot read the reply.
     """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, imported("openai").APIError):
+        if isinstance(cause, imported("openai").APIError | TimeoutError):
             return explain(cause, endpoint, model)
         cause = cause.__cause__
     is_cut = type(error).__name__ == "IncompleteOutputException"

@@ -38,7 +38,6 @@ from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import exclusive_folder, write_atomically, write_error
-from moot.core.garbage import collected_seldom
 from moot.core.home import private_files
 from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
@@ -190,7 +189,6 @@ def _run_cells(
 
     with (
         watch_samples(watch(samples, count_finished_samples(keys.values(), logs))),
-        collected_seldom(),
         limits.apply_ceilings(spent, tell),
     ):
         _run_tasks([build_task(cell) for cell in debates], logs, limits)

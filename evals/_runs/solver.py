@@ -20,7 +20,6 @@ from inspect_ai.event import StoreEvent
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from moot.core.transport import dumps, loads
 from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
 from moot.evals._stats.evidence_count import count_evidence
 from moot.evals._stats.outcomes import has_outcome
@@ -86,7 +85,7 @@ def debate_solver(run_sample: DebateRunner) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         options = [choice.value for choice in state.choices]
         document = await run_sample(make_question(state.input_text, options, state.metadata), state)
-        state.store.set(DOCUMENT, dumps(document).decode())
+        state.store.set(DOCUMENT, json.dumps(document))
         state.metadata[EVIDENCE_COUNT] = count_evidence(document)._asdict()
         state.messages += messages_of(document)
         report_calls(document["calls"])
@@ -127,7 +126,7 @@ def parsed_document(stored: str) -> dict[str, Any]:
     Raises:
         ValueError: the document is damaged, or its schema is not the present one.
     """
-    document: dict[str, Any] = loads(stored)
+    document: dict[str, Any] = json.loads(stored)
     check_schema(document)
     return document
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
+from uuid import UUID
 
+from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages.ai import UsageMetadata, subtract_usage
+from langchain_core.outputs import LLMResult
 from moot.core.endpoint import (
     Endpoint,
     create_once,
-    create_once_in_thread,
     find_endpoint,
-    http_client,
     is_loopback,
     make_client,
+    sdk_options,
 )
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.core.transport import Connection, open_connection
 from moot.nodes._vendors.catalogue import VENDORS, Structure, check_callers_model, check_provider, vendor_endpoint
 from moot.nodes._vendors.clients import vendor_chat
 from pydantic import BaseModel, ConfigDict, Field
@@ -74,6 +74,29 @@ class ChatModel:
     structure: Structure = "extra_body"
     json_mode: bool = True
     is_capped: bool = False
+
+
+class TokensSoFar(AsyncCallbackHandler):
+    """Counts the tokens of a streamed reply once if each of its chunks reports the tokens so far.
+
+    LangChain adds the counts of all chunks, so each chunk keeps only its growth.
+    """
+
+    ignore_chat_model = True
+
+    def __init__(self) -> None:
+        self._before: dict[UUID, UsageMetadata] = {}
+
+    async def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **more: Any) -> None:
+        if usage := chunk and getattr(chunk.message, "usage_metadata", None):
+            chunk.message.usage_metadata = subtract_usage(usage, self._before.get(run_id))
+            self._before[run_id] = usage
+
+    async def on_llm_end(self, response: LLMResult, *, run_id: UUID, **more: Any) -> None:
+        self._before.pop(run_id, None)
+
+    async def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+        self._before.pop(run_id, None)
 
 
 def missing_model_error(*roles: str) -> UserError:
@@ -138,32 +161,24 @@ async def open_chat_model(
         endpoint = find_endpoint(provider)
 
     async def make() -> ChatModel:
-        connection = await create_once_in_thread(
-            ("connection", name, endpoint, timeout), lambda: open_connection(endpoint, name, timeout)
-        )
-        http = await http_client(timeout, endpoint.base_url, name)
-        return await asyncio.to_thread(model_on, connection, http)
+        return await asyncio.to_thread(model_with, await sdk_options(endpoint, timeout))
 
-    def model_on(connection: Connection, http: Any) -> ChatModel:
-        limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
-        limits |= {} if seed is None else {"seed": seed}
-        kind = chat_class()
-        chat = kind(
+    def model_with(options: dict[str, Any]) -> ChatModel:
+        options |= {"max_tokens": max_tokens} if max_tokens else {}
+        options |= {} if seed is None else {"seed": seed}
+        imported("openai.resources")  # now, because an import on first use is not thread-safe
+        chat = imported("langchain_openai").ChatOpenAI(
             model=model,
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key,
             temperature=temperature,
-            timeout=timeout,
-            max_retries=0,  # moot repeats failed calls itself
-            http_async_client=http,
-            http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
+            http_async_client=options.pop("http_client"),
+            http_client=sync_client(is_loopback(endpoint.base_url)),
             http_socket_options=(),  # none, because moot passes its own HTTP clients
+            stream_chunk_timeout=None,  # `timeout` is the limit of a whole call
             use_responses_api=False,
             stream_usage=True,  # so that the tokens of streamed replies are counted
-            **limits,
+            callbacks=[TokensSoFar()],
+            **options,
         )
-        if "_connection" in kind.__private_attributes__:
-            chat._connection = connection
         return ChatModel(name, chat, endpoint, tight)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
@@ -180,58 +195,17 @@ async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -
     return await create_once(("chat", name, endpoint, *options.values(), timeout), make)
 
 
-@lru_cache(maxsize=64)
-def sync_client(timeout: float, own_machine: bool) -> Any:
+@lru_cache(maxsize=2)
+def sync_client(own_machine: bool) -> Any:
     """The HTTP client for LangChain's synchronous methods. It is never closed. Its creation blocks the thread.
 
     Args:
-        timeout: seconds per request.
         own_machine: whether the endpoint is on this machine.
 
     Raises:
         UserError: see `make_client`.
     """
-    address = "http://127.0.0.1" if own_machine else ""
-    return make_client(imported("openai").DefaultHttpxClient, address, timeout=timeout)
-
-
-EXPECTED_PARAMETERS = {
-    "_convert_input": ["self", "model_input"],
-    "_agenerate_with_cache": ["self", "messages", "stop", "run_manager", "kwargs"],
-    "_get_request_payload": ["self", "input_", "stop", "kwargs"],
-    "_create_chat_result": ["self", "response", "generation_info"],
-    "_convert_chunk_to_generation_chunk": ["self", "chunk", "default_chunk_class", "base_generation_info"],
-    "_should_stream_usage": ["self", "stream_usage", "kwargs"],
-}
-"""Private methods of langchain-openai's `ChatOpenAI` that we call or replace, with their parameters."""
-
-
-@lru_cache(maxsize=1)
-def chat_class() -> Any:
-    """The class of LangChain's client for OpenAI-compatible endpoints, with our own transport.
-
-    The first call blocks the thread, because it imports packages. If a method in `EXPECTED_PARAMETERS` has changed in
-    langchain-openai, the function warns and returns langchain-openai's own `ChatOpenAI`.
-    """
-    imported("openai.resources")  # now, because an import on first use is not thread-safe
-    base = imported("langchain_openai").ChatOpenAI
-    if changed := [
-        name for name, known in EXPECTED_PARAMETERS.items() if parameters_of(getattr(base, name, None)) != known
-    ]:
-        warnings.warn(
-            f"This release of langchain-openai differs in {', '.join(changed)}: models are called through the openai "
-            "SDK, which takes longer. Install the release that moot was tested with.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return base
-
-    return imported("moot.nodes._models.openai_compatible").OpenAICompatible
-
-
-def parameters_of(method: Any) -> list[str] | None:
-    """The names of a method's parameters; None if ``method`` cannot be called."""
-    return list(inspect.signature(method).parameters) if callable(method) else None
+    return make_client(imported("openai").DefaultHttpxClient, "http://127.0.0.1" if own_machine else "")
 
 
 def _embedded_endpoint(model: str) -> Endpoint:

@@ -55,6 +55,27 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
     return reply if hidden == fields else reply.model_copy(update=hidden)
 
 
+def is_broken_off(message: BaseMessage) -> bool:
+    """Whether a streamed reply of `ChatOpenAI` lacks its end. The openai SDK takes the end of a connection for it."""
+    found = message.response_metadata
+    return found.get("model_provider") == "openai" and "finish_reason" not in found
+
+
+def without_invalid_metadata(message: AIMessage) -> AIMessage:
+    """A reply without its token counts if one is no number of tokens, and without a model's name that is not a text.
+
+    langchain-openai takes both as they come, and writes a missing count as 0.
+    """
+    usage, found = message.usage_metadata, message.response_metadata
+    counts = [usage["input_tokens"], usage["output_tokens"]] if usage else []
+    changed: dict[str, Any] = {}
+    if not all(type(count) is int and 0 < count < 2**53 for count in counts):
+        changed["usage_metadata"] = None
+    if not isinstance(found.get("model_name", ""), str):
+        changed["response_metadata"] = {**found, "model_name": None}
+    return message.model_copy(update=changed) if changed else message
+
+
 REFUSAL_REASONS = {
     "content_filter",
     "content_filtered",

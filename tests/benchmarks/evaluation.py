@@ -1,9 +1,8 @@
 """Measures the time and memory that Inspect's orchestration adds to debates.
 
 The program runs the samples on the scripted endpoint in two ways: with asyncio alone, and as `moot eval run` does. Each
-way runs in a new process. If there are several runs, the order of the two ways alternates. Both ways collect garbage as
-often as moot's commands do. The system is Tool-MAD with three disputed rounds (31 calls a debate), or a system with a
-single call.
+way runs in a new process. If there are several runs, the order of the two ways alternates. The system is Tool-MAD with
+three disputed rounds (31 calls a debate), or a system with a single call.
 
 For each way, the program prints the wall time, the processor time per sample, and the process's peak memory after a
 quarter of the samples and after all. Then it prints medians over the runs: Inspect's wall time relative to asyncio
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import os
 import resource
@@ -30,8 +28,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from moot.core.garbage import ALLOCATIONS
 
 from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.latency import MODELS, RULES
@@ -165,7 +161,6 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--way", choices=("directly", "by_inspect"))
     given = parser.parse_args()
-    gc.set_threshold(ALLOCATIONS)
     if given.way == "directly":
         asyncio.run(run_directly(given.graph, given.samples, given.at_once))
     elif given.way:

@@ -8,9 +8,7 @@ a chain of nine calls. Embeddings come from the endpoint, or from the real encod
 never end early; they take five rounds if the graph has rounds. The trial has two rounds in each debate, and the court
 grants every expert.
 
-Each group of cases runs in a new process. Each case is measured twice: with Python's default garbage collection, and
-within `collected_seldom`, as in moot's commands, workers and servers. The limits of ``--check`` apply to the first
-measurement.
+Each group of cases runs in a new process.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
@@ -100,15 +98,10 @@ def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
 
 async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     """Measure a case; return its row of the table."""
-    from moot.graphs import collected_seldom
-
     await case.debate(0)  # loads modules and fills caches
     documents, cpu = await run_debates(case, range(1, runs + 1))
-    with collected_seldom():
-        seldom, _ = await run_debates(case, range(runs + 1, 2 * runs + 1))
     last = documents[-1]
-    walls, seldom_walls = ([document["seconds"] for document in results] for results in (documents, seldom))
-    alone = last["depth"] * latency_ms / 1000
+    walls = [document["seconds"] for document in documents]
     return {
         "graph": case.graph,
         "embedder": case.embedder,
@@ -116,8 +109,7 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
         "depth": last["depth"],
         "wall": walls,
         "cpu": cpu / runs,
-        "ratio": statistics.median(walls) / alone,
-        "seldom_ratio": statistics.median(seldom_walls) / alone,
+        "ratio": statistics.median(walls) / (last["depth"] * latency_ms / 1000),
         "limit": case.limit,
     }
 
@@ -136,10 +128,7 @@ async def measure_all(cases: list[Case], runs: int, latency_ms: float) -> list[d
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows in Markdown."""
     return markdown(
-        [
-            *("graph", "embeddings from", "calls", "depth", "wall, ms", "CPU, ms", "wall / (depth x latency)"),
-            *("the same, `collected_seldom`", "at most"),
-        ],
+        ["graph", "embeddings from", "calls", "depth", "wall, ms", "CPU, ms", "wall / (depth x latency)", "at most"],
         [
             [
                 f"`{row['graph']}`",
@@ -149,7 +138,6 @@ def table(rows: list[dict[str, Any]]) -> str:
                 spread([1000 * wall for wall in row["wall"]], 0),
                 f"{1000 * row['cpu']:.0f}",
                 f"{row['ratio']:.2f}",
-                f"{row['seldom_ratio']:.2f}",
                 f"{row['limit']:.2f}" if row["limit"] else "",
             ]
             for row in rows

@@ -1,8 +1,7 @@
 """Runs debates or single calls in one of several ways, with a fixed number of them at the same time.
 
 scale.py and growth.py start a scripted endpoint, set OPENAI_BASE_URL to it, and run this program in a new process for
-each measurement. Only the way ``moot_collected_seldom`` changes Python's garbage collection. The program prints the
-figures as one line of JSON.
+each measurement. The program prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -67,16 +66,6 @@ async def moot(settings: Settings) -> AsyncIterator[RunOne]:
 
 
 @asynccontextmanager
-async def moot_collected_seldom(settings: Settings) -> AsyncIterator[RunOne]:
-    """Tool-MAD with the garbage collector's threshold raised, as in moot's own processes."""
-    from moot.graphs import collected_seldom
-
-    with collected_seldom():
-        async with moot(settings) as run_one:
-            yield run_one
-
-
-@asynccontextmanager
 async def moot_society(settings: Settings) -> AsyncIterator[RunOne]:
     """Du et al.'s debate in moot, with three agents and two rounds."""
     yield await moot_runner("society_of_minds", {"model": "openai:stub-agent", **settings})
@@ -137,7 +126,7 @@ async def plain_langchain(_: Settings) -> AsyncIterator[RunOne]:
     yield run_one
 
 
-KNOWN = (bare_aiohttp, moot, moot_collected_seldom, plain_society, moot_society, plain_openai, plain_langchain)
+KNOWN = (bare_aiohttp, moot, plain_society, moot_society, plain_openai, plain_langchain)
 WAYS: dict[str, Callable[[Settings], AbstractAsyncContextManager[RunOne]]] = {way.__name__: way for way in KNOWN}
 
 

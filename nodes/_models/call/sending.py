@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 from moot.core.errors import MootError
-from moot.core.refusals import explain
+from moot.core.refusals import explain, unreadable
 from moot.nodes._models.call.request import Ask, Request
-from moot.nodes._models.reply_parsing import without_environment_keys
+from moot.nodes._models.reply_parsing import is_broken_off, without_environment_keys, without_invalid_metadata
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._runtime.trace import named_runs
 
@@ -25,11 +26,14 @@ def sending(speaker: Speaker) -> Ask:
         chat = with_seed(model.chat, seeds.seed_of(request.messages)) if seeds else model.chat
         try:
             with named_runs(speaker.role, model.name, speaker.ledger):
-                message = await request.send(chat, request.messages)
+                async with asyncio.timeout(speaker.limits.timeout):
+                    message = await request.send(chat, request.messages)
         except MootError:
             raise
         except Exception as error:
             raise explain(error, model.endpoint, model.name) from error
-        return without_environment_keys(message, speaker.session.keys)
+        if is_broken_off(message):
+            raise unreadable(model.endpoint, model.name, "it ended early")
+        return without_invalid_metadata(without_environment_keys(message, speaker.session.keys))
 
     return send
