@@ -51,7 +51,7 @@ def context_around(config: RunnableConfig | None) -> Any:
     for place in (config, var_child_runnable_config.get()):
         if place and place.get("configurable"):
             with set_config_context(place) as here:
-                runtime: Runtime[Any] | None = here.run(get_runtime, None)
+                runtime: Runtime[Any] | None = here.run(lambda: get_runtime())
             if runtime and runtime.context:
                 return runtime.context
     return None
