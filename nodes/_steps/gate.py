@@ -44,12 +44,7 @@ debate's state. It copies `CONFIDENCE_KEYS` only if the inner debate's confidenc
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
-    """Builds the `Send`s that make the gate's agents answer independently, before any debate.
-
-    Args:
-        state: the debate's state.
-        settings: settings with ``agents``.
-    """
+    """Builds the `Send`s that make the gate's agents answer independently, before any debate."""
     first = [
         (speaker_declaration(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
         for place, one in enumerate(settings.agents, 1)
@@ -58,26 +53,14 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
-    """The origins of the evidence from which the answers have verified quotes, each origin once. Blocking.
-
-    Args:
-        answers: turns with citations.
-        evidence: the evidence that they cite.
-    """
+    """The origins of the evidence from which the answers have verified quotes, each origin once; blocking."""
     cited = {c["evidence_id"] for turn in answers for c in turn.get("citations") or [] if c["verified"]}
     named = origins(evidence)
     return list(dict.fromkeys(name for id, name in named.items() if id in cited))
 
 
 def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
-    """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
-
-    A group has two or more readers.
-
-    Args:
-        answers: the readers' turns.
-        settings: the gate's settings.
-    """
+    """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence."""
     own = {agent.name: agent.model for agent in settings.agents}
     groups: dict[tuple[Any, ...], list[str]] = {}
     for turn in answers:
@@ -95,12 +78,7 @@ def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
 
 
 def gate_node() -> Node:
-    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate.
-
-    Reads: claim, task, turns, evidence, calls, metrics. The step writes the gate's record as ``gate`` of the debate's
-    ``metrics``: the ``answers``, the common answer (``agreed``), the ``origins`` of verified quotes for it, whether the
-    gate was ``passed``, and its cost (``spent``). The entry ``debate`` is null until a debate has followed.
-    """
+    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)
@@ -116,6 +94,7 @@ def gate_node() -> Node:
             "origins": found if agreed is not None else [],
             "passed": passed,
             "spent": calls_and_tokens([*state["calls"], *run.ledger.calls]),
+            # None until a debate has followed
             "debate": None,
         }
         closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
@@ -147,14 +126,8 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 
 
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
-    """Runs another system's debate on all evidence so far, and takes its verdict or its error.
-
-    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets the name of the other system
-    and the calls and tokens of its debate.
-
-    Args:
-        inner: takes the gate's settings; returns the graph and the settings of the debate.
-        may_follow: takes the gate's settings; returns whether a debate may follow the gate.
+    """Runs another system's debate, with the graph and settings from ``inner``, on all evidence; takes its verdict or
+    error.
     """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:

@@ -23,17 +23,8 @@ SUM_DECIMALS = 9
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote for the answer with the largest sum of weights; None if no vote has an answer, or no answer wins.
-
-    Args:
-        votes: the votes in the agents' order; votes without an answer do not count.
-        weights: one weight for each vote, in the same order; by default, each weight is 1.
-        tie: the rule if several answers have the largest sum. With ``first``, the answer with the earliest vote wins;
-            with ``none``, no answer wins.
-        contested: minimum number of votes that an answer needs to win, if there are several answers.
-
-    Raises:
-        ValueError: ``weights`` and ``votes`` differ in length.
+    """The first vote for the answer with the largest sum of weights; None if no vote has an answer, or no answer
+    wins.
     """
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, [1.0] * len(votes) if weights is None else weights, strict=True):
@@ -44,6 +35,7 @@ def majority(
     most = round(max(sums.values()), SUM_DECIMALS)
     leading = [group for group, total in sums.items() if round(total, SUM_DECIMALS) == most]
     won = [vote for vote in votes if vote["group"] == leading[0]]
+    # Against other answers, an answer needs at least ``contested`` votes.
     if (tie == "none" and len(leading) > 1) or (len(sums) > 1 and len(won) < contested):
         return None
     return won[0]
