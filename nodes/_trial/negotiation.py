@@ -122,9 +122,8 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
-
-    Reads: turns, evidence. In a trial with sources, there is a warning if there are more premises than `max_premises`.
+    """Marks each given or found piece of evidence with the first pool that contains it, and with the status
+    ``seed``.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -148,11 +147,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges into the counsel's turn.
-
-    They challenge evidence that the other side found, or that was given with the claim. Reads: claim, task, evidence,
-    turns and, if present, premises and debater.
-    """
+    """Writes a counsel's challenges, to evidence of the other side or given with the claim, into the counsel's turn."""
     return CHALLENGE.node(
         lambda state, speaker, settings: challenge(
             *trial_subject(state), state["evidence"], speaker, side=side_of(state)
@@ -162,10 +157,7 @@ def challenge_node() -> Node:
 
 
 def weigh_exhibit_node() -> Node:
-    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn.
-
-    Reads: claim, task, premises, evidence, heard, turns.
-    """
+    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn."""
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[AdmissibilityReply]:
         (piece,) = state["evidence"]
@@ -179,11 +171,7 @@ def weigh_exhibit_node() -> Node:
 
 
 def rule_node() -> Node:
-    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning.
-
-    Reads: turns, evidence. There is also a warning if no piece is admitted. If there is evidence, but no piece could be
-    weighed, the trial fails, unless a ceiling prevented a call.
-    """
+    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}
@@ -229,9 +217,8 @@ def to_seed(to: str, state: TrialState, settings: Any) -> Send:
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of two kinds of searches: for the first `max_premises` premises, and with each side's query.
-
-    A side without a query does not search.
+    """Builds the `Send`s of the searches: for the first `max_premises` premises, and with the query of each side that
+    has one.
     """
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
@@ -253,9 +240,8 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
-
-    There is no `Send` for a side that has nothing to challenge.
+    """Builds the `Send`s that make each side challenge what the other side found, and the given texts, if there is
+    anything.
     """
     sends = []
     for side in SIDES:
