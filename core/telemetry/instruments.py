@@ -56,15 +56,7 @@ Readings = Callable[[], Iterable[tuple[float, Attributes]]]
 
 
 class Telemetry:
-    """The instruments that record telemetry.
-
-    Args:
-        tracers: the provider of spans; by default, the process's provider.
-        meters: the provider of metrics; by default, the process's provider.
-
-    Raises:
-        UserError: the environment variable `CAPTURE` has an invalid value.
-    """
+    """The instruments that record telemetry, by default with the process's providers of spans and of metrics."""
 
     def __init__(
         self, tracers: trace.TracerProvider | None = None, meters: metrics.MeterProvider | None = None
@@ -111,14 +103,7 @@ class Telemetry:
         self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Running debates.")
 
     def add_gauge(self, name: str, unit: str, description: str, read: Readings) -> None:
-        """Adds a gauge. Its values are read whenever metrics are exported, in the thread that exports them.
-
-        Args:
-            name: the metric's name.
-            unit: the metric's unit.
-            description: the metric's description.
-            read: returns the current values, each with its attributes.
-        """
+        """Adds a gauge, whose values are read whenever metrics are exported, in the thread that exports them."""
 
         def observe(_: CallbackOptions) -> list[Observation]:
             return [Observation(value, attributes) for value, attributes in read()]
@@ -132,21 +117,11 @@ class Telemetry:
         )
 
     def count_refusal(self, address: str, name: str) -> None:
-        """Counts a request that an endpoint refused because of too many requests.
-
-        Args:
-            address: the endpoint's address.
-            name: the model or source that was called.
-        """
+        """Counts a request that an endpoint refused because of too many requests."""
         self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded_name(name)})
 
     def count_reply(self, outcome: str, model: str) -> None:
-        """Counts a model's reply.
-
-        Args:
-            outcome: the reply's outcome, as in the record of the call.
-            model: the model's name in settings.
-        """
+        """Counts a model's reply."""
         self.replies.add(1, {"moot.outcome": outcome, **self.model_attributes(model)})
 
     def model_attributes(self, model: str) -> dict[str, str]:
@@ -164,11 +139,7 @@ class Telemetry:
 
 
 def captures_content() -> bool:
-    """Whether the environment allows prompts and replies in spans.
-
-    Raises:
-        UserError: the environment variable `CAPTURE` has an invalid value.
-    """
+    """Whether the environment allows prompts and replies in spans."""
     value = os.environ.get(CAPTURE, "").strip()
     if value.lower() not in CAPTURED:
         raise UserError(

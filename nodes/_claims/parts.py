@@ -21,14 +21,8 @@ from moot.nodes._texts.replies import Reply
 def plan_call(
     speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
 ) -> PlannedCall:
-    """The planned call of a step, with its size as estimated before the part starts.
-
-    Args:
-        speaker: the speaker that makes the call.
-        prompt: the prompt's name.
-        values: the values of the prompt's placeholders.
-        reply: the schema of the reply.
-        quotes: maximum number of tokens of quotes that are not in ``values`` yet, but will be in the prompt.
+    """The planned call of a step, with its estimated size; ``quotes`` are tokens of the prompt that ``values`` lack so
+    far.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
@@ -36,17 +30,8 @@ def plan_call(
 
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
-    """Reserves the cost of a part's steps, and returns the part's ceilings.
-
-    If too little budget is left, the part waits while other parts run, because they may release budget.
-
-    Args:
-        run: the context of the part's first step.
-        part: the index of the part's first character in the text.
-        calls: the calls of the part's steps.
-
-    Raises:
-        BudgetExhausted: the ceilings leave too little for these calls, and no other part runs.
+    """Reserves the cost of a part's steps, and returns the part's ceilings; waits while other parts may release
+    budget.
     """
     of_part, of_run = Ceilings(parent=run.ceilings), run.ceilings
     budget: dict[str, Any] = {"prices": of_run.prices, "kept": [asdict(call) for call in calls]}

@@ -32,12 +32,7 @@ def turn_key(turn: Turn) -> tuple[Any, ...]:
 
 
 def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Merges turns with the same key, and their scores; returns the turns in the order of phases and rounds.
-
-    Args:
-        old: the turns so far.
-        new: new turns, or parts of turns in ``old``.
-    """
+    """Merges turns with the same key, and their scores; returns the turns in the order of phases and rounds."""
     merged: dict[tuple[Any, ...], Turn] = {}
     for turn in [*old, *new]:
         key = turn_key(turn)
@@ -97,9 +92,6 @@ def deepest(old: int, new: int) -> int:
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The first error of a debate.
-
-    When a debate starts, it writes None or an error of the node `OPENING`. This value replaces the error of an earlier
-    debate on the thread.
-    """
+    """The first error of a debate."""
+    # At its start, a debate writes None or an error of `OPENING`, in place of an earlier debate's error on the thread.
     return new if new is None or new["where"] == OPENING else old or new

@@ -86,7 +86,9 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """The digests (eight hexadecimal digits) of the prompts, as edited, of a system and of its inner debate, by name."""
+    """The digests (eight hexadecimal digits) of the prompts, as edited, of a system and of its inner debate, by
+    name.
+    """
     edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -155,7 +157,9 @@ def read_calibration(path: str) -> Calibration:
 
 
 def _file_of_id(id: str) -> Path:
-    """The file of a calibration in the operator's folder ``calibrations``; a file outside counts as missing; blocking."""
+    """The file of a calibration in the operator's folder ``calibrations``; a file outside counts as missing;
+    blocking.
+    """
     check_calibration(id)
     folder = (moot_home() / "calibrations").resolve()
     file = (folder / f"{id.removesuffix('.json')}.json").resolve()
@@ -181,7 +185,9 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
 
 
 def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
-    """Describes changes of moot, and of the corpora in ``corpora`` (digests by name), since a calibration was fitted."""
+    """Describes changes of moot, and of the corpora in ``corpora`` (digests by name), since a calibration was
+    fitted.
+    """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
             yield (

@@ -93,7 +93,9 @@ class FoldedText:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """The start and the exclusive end, in code points, of the first occurrence of a quote at word boundaries of a text."""
+    """The start and the exclusive end, in code points, of the first occurrence of a quote at word boundaries of a
+    text.
+    """
     found = _find_folded(quote, text)
     # Prompts show ‹ and › in place of < and >.
     if found is None and not {"‹", "›"}.isdisjoint(quote):

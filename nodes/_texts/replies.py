@@ -340,7 +340,9 @@ def _schema_text(reply: type[Reply]) -> str:
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
-    """The JSON schema of a class of replies, by the rules of strict structured output, without titles and descriptions."""
+    """The JSON schema of a class of replies, by the rules of strict structured output, without titles and
+    descriptions.
+    """
     schema: dict[str, Any] = json.loads(_schema_text(reply))
     return schema
 

@@ -65,7 +65,9 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A part of a prompt's text that may be left out; ``start`` and ``end`` (exclusive) are its offsets in that text."""
+    """A part of a prompt's text that may be left out; ``start`` and ``end`` (exclusive) are its offsets in that
+    text.
+    """
 
     kind: Literal["evidence", "round"]
     start: int
@@ -92,7 +94,9 @@ class ShortenedTexts:
 
 
 def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> ShortenedTexts:
-    """Shortens the texts of a prompt to ``most`` bytes of UTF-8 together, if possible; 1 is the best rank of evidence."""
+    """Shortens the texts of a prompt to ``most`` bytes of UTF-8 together, if possible; 1 is the best rank of
+    evidence.
+    """
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
     lists = [list(lists_of(text)) for text in texts]
@@ -341,7 +345,9 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """The unit of an element, from the heading of a round directly above it; None if it cannot be left out as a whole."""
+    """The unit of an element, from the heading of a round directly above it; None if it cannot be left out as a
+    whole.
+    """
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:

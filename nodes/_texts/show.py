@@ -69,7 +69,9 @@ def show_given(evidence: Iterable[Evidence]) -> str:
 
 
 def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """All pieces, with empty titles for those that a web search, or the source that stood in for ``web``, found first."""
+    """All pieces, with empty titles for those that a web search, or the source that stood in for ``web``, found
+    first.
+    """
     asked = ("web", *WEB_SEARCHES)
     # Titles from Wikipedia stay, because they are not headlines.
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}

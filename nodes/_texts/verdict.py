@@ -183,7 +183,9 @@ def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Tu
 
 
 def outcome_in_words(document: Mapping[str, Any]) -> str:
-    """The outcome of a debate as a text: only the error if it failed, only stop reason and warnings without a verdict."""
+    """The outcome of a debate as a text: only the error if it failed, only stop reason and warnings without a
+    verdict.
+    """
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))
